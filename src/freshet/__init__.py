@@ -1,0 +1,1 @@
+"""Freshet keeps SQL views fresh over changing tables."""

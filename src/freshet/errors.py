@@ -1,0 +1,55 @@
+"""Every error Freshet raises for a user's mistake. Messages say the fact first, then the remedy."""
+
+from __future__ import annotations
+
+
+class FreshetError(Exception):
+    """Root of all errors raised on purpose."""
+
+
+class SqlError(FreshetError):
+    """SQL text that cannot be read or bound: unknown names, wrong types, syntax."""
+
+    def __init__(
+        self, message: str, text: str | None = None, line: int | None = None, column: int | None = None
+    ) -> None:
+        self.reason, self.text, self.line, self.column = message, text, line, column
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        if self.line is None:
+            return self.reason
+        where = f"line {self.line}, column {self.column}: {self.reason}"
+        lines = (self.text or "").splitlines()
+        if not 1 <= self.line <= len(lines):
+            return where
+        return f"{where}\n  {lines[self.line - 1]}\n  {' ' * ((self.column or 1) - 1)}^"
+
+
+class UnsupportedError(SqlError):
+    """A feature Freshet does not maintain; the message names it and the nearest thing that works."""
+
+
+class PlanError(FreshetError):
+    """A plan that cannot be made, read or run, and why."""
+
+
+class ChangeError(FreshetError):
+    """A change that was refused; the whole transaction changed nothing."""
+
+    def __init__(self, reason: str, table: str | None = None, row: int | None = None) -> None:
+        self.reason, self.table, self.row = reason, table, row
+        where = "" if table is None else f"table {table}" + ("" if row is None else f", row {row}") + ": "
+        super().__init__(where + reason)
+
+
+class EvaluationError(FreshetError):
+    """An expression that has no value on some row under ANSI rules: overflow, division by zero, a cast that fails."""
+
+    def __init__(self, reason: str, row: int | None = None) -> None:
+        self.reason, self.row = reason, row
+        super().__init__(reason)
+
+
+class StateError(FreshetError):
+    """State on disk that is missing, torn, or belongs to another database."""

@@ -1,0 +1,152 @@
+"""Bound statements: what the binder hands to the planner. Pure data.
+
+A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
+NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
+across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression
+from freshet.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    name: str
+    fields: tuple[Field, ...]
+    primary_key: tuple[int, ...] = ()  # positions of the key columns
+    foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
+
+    def position(self, column: str) -> int | None:
+        wanted = column.lower()
+        return next((i for i, f in enumerate(self.fields) if f.name.lower() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    columns: tuple[int, ...]
+    table: str
+    to_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One entry of FROM: a base table, or a query nested in FROM (also an inlined view or CTE)."""
+
+    alias: str
+    source: TableSchema | Query
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    relations: tuple[int, ...]
+    predicates: tuple[Expression, ...]  # conjuncts, flattened
+    arms: tuple[Arm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    kind: str  # "left", "semi" or "anti"
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """GROUP BY: after it, outputs and `having` read relation GROUP: first the keys, then the aggregates."""
+
+    keys: tuple[Expression, ...]
+    aggregates: tuple[AggregateCall, ...]
+    having: Expression | None = None
+
+
+#: The relation number by which expressions above a grouping read its row (keys, then aggregates).
+GROUP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A bound SELECT. `where` holds the conjuncts that must see rows after the arms (for example on a LEFT JOIN's
+    columns); everything that may be checked inside the block already is in `block.predicates`."""
+
+    relations: tuple[Relation, ...]
+    block: Block
+    where: tuple[Expression, ...]
+    grouping: Grouping | None
+    outputs: tuple[Expression, ...]
+    fields: tuple[Field, ...]  # name, type and nullability of each output
+    distinct: bool = False
+
+
+# Statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    schema: TableSchema
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: str
+    sql: str  # the text of the query alone
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO table [(columns)] VALUES ... | SELECT ...; positions of the target columns, rows as expressions
+    without references already cast to the column types, or a query whose outputs are."""
+
+    table: str
+    columns: tuple[int, ...]
+    rows: tuple[tuple[Expression, ...], ...] | None
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table."""
+
+    table: str
+    where: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table SET column = expression, ... WHERE condition."""
+
+    table: str
+    columns: tuple[int, ...]
+    values: tuple[Expression, ...]
+    where: Expression | None
+
+
+Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | Query
+
+
+def key(relation: int, position: int, field: Field) -> ColumnRef:
+    return ColumnRef(field.type, relation, position, field.name, field.nullable)

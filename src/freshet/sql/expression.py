@@ -1,0 +1,121 @@
+"""Bound expressions: typed, names resolved, casts explicit. Immutable and comparable by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from freshet.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef(Expression):
+    """Column `column` of relation `relation` of the enclosing select; `outer` levels up when correlated."""
+
+    relation: int
+    column: int
+    name: str
+    nullable: bool = True
+    outer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expression):
+    """A constant in its lane form: int for integers, booleans (0/1), dates (days), timestamps (microseconds), intervals
+    and decimals (unscaled, of any size); float; str; None for NULL."""
+
+    value: int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """Operator or function `name` (lower case; see sql/functions) over arguments already cast to what it takes."""
+
+    name: str
+    args: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...)."""
+
+    function: str  # count, sum, avg, min, max
+    args: tuple[Expression, ...]
+    type: Type
+    distinct: bool = False
+    filter: Expression | None = None
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    return expression.args if isinstance(expression, Call) else ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def references(expression: Expression) -> frozenset[int]:
+    """The relations of this select (not of enclosing ones) an expression reads."""
+    return frozenset(e.relation for e in walk(expression) if isinstance(e, ColumnRef) and e.outer == 0)
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Rebuilds bottom-up, each node passed through `change`."""
+    if isinstance(expression, Call):
+        args = tuple(transform(a, change) for a in expression.args)
+        if args != expression.args:
+            expression = replace(expression, args=args)
+    return change(expression)
+
+
+def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = None) -> str:
+    """Readable SQL-like text, for explain and error messages."""
+    if isinstance(expression, ColumnRef):
+        return names(expression) if names else expression.name
+    if isinstance(expression, Literal):
+        return _literal(expression)
+    assert isinstance(expression, Call)
+    args = [describe(a, names) for a in expression.args]
+    infix = _INFIX.get(expression.name)
+    if infix and len(args) == 2:
+        return f"({args[0]} {infix} {args[1]})"
+    if expression.name == "cast":
+        return f"CAST({args[0]} AS {expression.type})"
+    return f"{expression.name.upper()}({', '.join(args)})"
+
+
+def _literal(literal: Literal) -> str:
+    value: Any = literal.value
+    if value is None:
+        return "NULL"
+    if literal.type.name == "STRING":
+        return "'" + str(value).replace("'", "''") + "'"
+    if literal.type.name == "BOOLEAN":
+        return "TRUE" if value else "FALSE"
+    if literal.type.name == "DECIMAL":
+        digits, scale = str(abs(value)).rjust(literal.type.scale + 1, "0"), literal.type.scale
+        return ("-" if value < 0 else "") + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits)
+    if literal.type.name == "DATE":
+        import datetime
+
+        return f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=value)}'"
+    if literal.type.name == "TIMESTAMP":
+        import datetime
+
+        return f"TIMESTAMP '{datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=value)}'"
+    return str(value)
+
+
+_INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%",
+    "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "and": "AND", "or": "OR", "not_distinct": "IS NOT DISTINCT FROM", "like": "LIKE",
+}  # fmt: skip

@@ -1,0 +1,175 @@
+"""The arena: named growable arrays, the only place state lives.
+
+Two homes, one interface: heap memory, or one memory-mapped file an array under a directory. Attaching to a directory
+maps the files and reads nothing else, so it costs O(number of arrays). New capacity always holds the array's `fill`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from freshet.errors import StateError
+
+_MANIFEST = "arena.json"
+_LEAST = 64  # rows of the smallest array
+
+
+class Growable:
+    """An array whose `data` is replaced, never moved under a reader's feet, when it grows. Read `data` anew after `grow`."""
+
+    __slots__ = ("_file", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
+
+    def __init__(self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None) -> None:
+        self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
+        self._file, self._map = file, None
+        self.watchers: list[Any] = []  # called after every growth; they hold addresses
+        if file is not None and file.exists():
+            self._remap(file.stat().st_size // self._row_bytes)
+        else:
+            self.data = self._shape(np.empty(0, self.dtype))
+            self.grow(_LEAST)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * max(self.columns, 1)
+
+    def _shape(self, flat: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return flat.reshape(-1, self.columns) if self.columns else flat
+
+    @property
+    def capacity(self) -> int:
+        return len(self.data)
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    def grow(self, rows: int) -> None:
+        """Makes room for at least `rows` rows, at least doubling, so that growth is O(1) amortized a row."""
+        have = len(self.data)
+        if rows <= have:
+            return
+        rows = max(rows, 2 * have, _LEAST)
+        if self._file is None:
+            bigger = np.empty((rows, self.columns) if self.columns else rows, self.dtype)
+            bigger[:have] = self.data
+            self.data = bigger
+        else:
+            with open(self._file, "ab") as f:
+                f.truncate(rows * self._row_bytes)
+            self._remap(rows)
+        self.data[have:] = self.fill
+        for watcher in self.watchers:
+            watcher()
+
+    def _remap(self, rows: int) -> None:
+        assert self._file is not None
+        fd = os.open(self._file, os.O_RDWR)
+        try:
+            self._map = mmap.mmap(fd, rows * self._row_bytes)
+        finally:
+            os.close(fd)
+        self.data = self._shape(np.frombuffer(self._map, self.dtype))
+
+    def reset(self) -> None:
+        self.data[...] = self.fill
+
+    def flush(self) -> None:
+        if self._map is not None:
+            self._map.flush()
+
+
+class Arena:
+    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self.directory = None if directory is None else Path(directory)
+        self._arrays: dict[str, Growable] = {}
+        self._known: dict[str, list[Any]] = {}
+        if self.directory is not None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            manifest = self.directory / _MANIFEST
+            if manifest.exists():
+                try:
+                    self._known = json.loads(manifest.read_text())
+                except ValueError as e:
+                    raise StateError(f"{manifest} is not readable ({e}); restore it or start with an empty folder") from e
+
+    def array(self, name: str, dtype: npt.DTypeLike, columns: int = 0, fill: int = 0) -> Growable:
+        """The array of that name, attached when it exists, made otherwise. `columns` 0 is one-dimensional."""
+        if name in self._arrays:
+            return self._arrays[name]
+        described = [np.dtype(dtype).str, columns, fill]
+        known = self._known.get(name)
+        if known is not None and known != described:
+            raise StateError(f"array {name} was stored as {known}, not {described}; it belongs to another version")
+        file = None
+        if self.directory is not None:
+            file = self.directory / (name.replace("/", ".") + ".bin")
+            if known is None:
+                file.unlink(missing_ok=True)
+                self._known[name] = described
+                self._write_manifest()
+            elif not file.exists():
+                raise StateError(f"{file} is missing; restore it or start with an empty folder")
+        made = Growable(name, dtype, columns, fill, file)
+        self._arrays[name] = made
+        return made
+
+    def drop(self, prefix: str) -> None:
+        """Forgets all arrays whose name starts with `prefix`, and their files."""
+        for name in [n for n in {*self._arrays, *self._known} if n.startswith(prefix)]:
+            gone = self._arrays.pop(name, None)
+            self._known.pop(name, None)
+            if self.directory is not None:
+                (self.directory / (name.replace("/", ".") + ".bin")).unlink(missing_ok=True)
+            del gone
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        if self.directory is None:
+            return
+        target = self.directory / _MANIFEST
+        fresh = target.with_suffix(".new")
+        fresh.write_text(json.dumps(self._known))
+        os.replace(fresh, target)
+
+    def scope(self, prefix: str) -> Scope:
+        return Scope(self, prefix)
+
+    def nbytes(self, prefix: str = "") -> int:
+        return sum(a.nbytes for n, a in self._arrays.items() if n.startswith(prefix))
+
+    def __iter__(self) -> Iterator[Growable]:
+        return iter(self._arrays.values())
+
+    def flush(self) -> None:
+        for a in self._arrays.values():
+            a.flush()
+
+
+class Scope:
+    """An arena seen through a name prefix."""
+
+    def __init__(self, arena: Arena, prefix: str) -> None:
+        self.arena, self.prefix = arena, prefix
+
+    def array(self, name: str, dtype: npt.DTypeLike, columns: int = 0, fill: int = 0) -> Growable:
+        return self.arena.array(f"{self.prefix}/{name}", dtype, columns, fill)
+
+    def scope(self, prefix: str) -> Scope:
+        return Scope(self.arena, f"{self.prefix}/{prefix}")
+
+    def nbytes(self) -> int:
+        return self.arena.nbytes(self.prefix + "/")
+
+    def drop(self) -> None:
+        self.arena.drop(self.prefix + "/")

@@ -1,0 +1,98 @@
+"""Compiled kernels: numba functions over flat arrays, generic over the query, compiled once and cached on disk.
+
+The cache folder's name holds a digest of every kernel's source, because numba notices a change in a kernel's own file
+only, not in one it calls from another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_here = Path(__file__).resolve().parent.parent
+_registered: list[tuple[Any, str]] = []
+
+
+def _cache_folder() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(_here.rglob("*.py")):
+        text = path.read_bytes()
+        if b"@kernel" in text or b"@inlined" in text or b"@intrinsic" in text:
+            digest.update(text)
+    home = os.environ.get("FRESHET_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "freshet"
+    )
+    return os.path.join(home, "kernels-" + digest.hexdigest()[:16])
+
+
+_folder = _cache_folder()
+
+
+def kernel(signature: str) -> Callable[[F], F]:
+    """Registers a kernel with its numba signature, for example "i8(i4[::1], i8[:,::1])"."""
+
+    def decorate(function: F) -> F:
+        before, config.CACHE_DIR = config.CACHE_DIR, _folder
+        try:
+            compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        finally:
+            config.CACHE_DIR = before
+        _registered.append((compiled, signature))
+        return compiled  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def inlined(function: F) -> F:
+    """A function called only by kernels; it is compiled into them."""
+    return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def compile_kernels(show: Callable[[str], None] | None = None) -> float:
+    """Compiles or loads every registered kernel; returns the seconds it took. Says so when it takes a while."""
+    start, told = time.perf_counter(), 0.0
+    pending = [(k, s) for k, s in _registered if not k.signatures]
+    for done, (compiled, signature) in enumerate(pending):
+        compiled.compile(signature)
+        spent = time.perf_counter() - start
+        if spent > 1 and spent - told > 1:
+            told = spent
+            (show or _say)(f"freshet: compiling kernels, once per installation: {done + 1} of {len(pending)}")
+    return time.perf_counter() - start
+
+
+def _say(line: str) -> None:
+    end = "\r" if sys.stderr.isatty() else "\n"
+    print(line, file=sys.stderr, end=end, flush=True)
+
+
+def _pointer(to: Any) -> Any:
+    @intrinsic  # type: ignore[misc]
+    def cast(typing_context: Any, address: Any) -> Any:
+        signature = types.CPointer(to)(address)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return signature, codegen
+
+    return cast
+
+
+#: Address (an integer) to a pointer a kernel indexes like an array. A tree of joins has many arrays; handing a kernel
+#: one table of their addresses keeps a call at about a microsecond, where unboxing each array would cost several.
+as_int8 = _pointer(types.int8)
+as_int32 = _pointer(types.int32)
+as_int64 = _pointer(types.int64)

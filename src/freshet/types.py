@@ -1,0 +1,87 @@
+"""SQL types, named as Spark names them, and how each travels in Arrow and in 64-bit lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+FRACTIONS = ("FLOAT", "DOUBLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    length: int | None = None
+    char: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """How many 64-bit lanes a value takes: two for decimals whose digits may not fit one."""
+        return 2 if self.name == "DECIMAL" and self.precision > 18 else 1
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.name in INTEGERS or self.name in FRACTIONS or self.name == "DECIMAL"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in INTEGERS
+
+    @property
+    def is_fraction(self) -> bool:
+        return self.name in FRACTIONS
+
+    def to_arrow(self) -> pa.DataType:
+        if self.name == "DECIMAL":
+            return pa.decimal128(self.precision, self.scale)
+        return _ARROW[self.name]
+
+    def __str__(self) -> str:
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.length is not None:
+            return f"{'CHAR' if self.char else 'VARCHAR'}({self.length})"
+        return self.name
+
+
+BOOLEAN = Type("BOOLEAN")
+TINYINT = Type("TINYINT")
+SMALLINT = Type("SMALLINT")
+INT = Type("INT")
+BIGINT = Type("BIGINT")
+FLOAT = Type("FLOAT")
+DOUBLE = Type("DOUBLE")
+STRING = Type("STRING")
+DATE = Type("DATE")
+TIMESTAMP = Type("TIMESTAMP")
+VOID = Type("VOID")  # the type of a bare NULL
+MONTHS = Type("MONTHS")  # an INTERVAL of years and months, counted in months
+MICROS = Type("MICROS")  # an INTERVAL of days to seconds, counted in microseconds
+
+
+def decimal(precision: int, scale: int) -> Type:
+    return Type("DECIMAL", precision, scale)
+
+
+_ARROW = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "VOID": pa.null(),
+}
+
+#: Least and greatest value of each integer type.
+INTEGER_RANGE = {name: (-(1 << bits), (1 << bits) - 1) for name, bits in zip(INTEGERS, (7, 15, 31, 63), strict=True)}
