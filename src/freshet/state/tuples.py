@@ -1,0 +1,191 @@
+"""Distinct rows of 64-bit lanes and their slots: the one hash structure under tables, key dictionaries and groups.
+
+A slot is a small integer that stays a row's own until the row is removed; freed slots are used again first. The index is
+open addressing with linear probing; an entry holds 32 bits of hash beside the slot, so a probe touches a row only when it
+very likely matches, and removal shifts later entries back instead of leaving tombstones: no drift under endless churn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from freshet.column import Bools, Int64s
+from freshet.state.arena import Growable, Scope
+from freshet.state.kernel import inlined, kernel
+
+Slots = npt.NDArray[np.int32]
+
+USED, FREE, LIVE = 0, 1, 2  # meta: slots ever used, length of the free list, rows now
+
+
+@inlined
+def hash_row(rows: Any, j: Any, width: Any) -> Any:
+    """32 well-mixed bits of a row's first `width` lanes."""
+    h = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(width):
+        h ^= np.uint64(rows[j, i])
+        h *= np.uint64(0xD6E8FEB86659FD93)
+        h ^= h >> np.uint64(32)
+    return h & np.uint64(0xFFFFFFFF)
+
+
+@inlined
+def same_row(lanes: Any, slot: Any, rows: Any, j: Any, width: Any) -> Any:
+    for i in range(width):
+        if lanes[slot, i] != rows[j, i]:
+            return False
+    return True
+
+
+@inlined
+def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
+    """Position in `table` of row j's entry, or of the empty place where it would go."""
+    mask = np.int64(table.size - 1)
+    at = np.int64(h) & mask
+    while True:
+        entry = table[at]
+        if entry == -1:
+            return at
+        if (np.uint64(entry) >> np.uint64(32)) == h and same_row(lanes, entry & 0xFFFFFFFF, rows, j, width):
+            return at
+        at = (at + 1) & mask
+
+
+@kernel("void(i8[::1], i8[:,::1], i8, i8[:,::1], i4[::1])")
+def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
+    for j in range(rows.shape[0]):
+        entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
+        out[j] = -1 if entry == -1 else np.int32(entry & 0xFFFFFFFF)
+
+
+@kernel("void(i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8, i8[:,::1], i4[::1], b1[::1])")
+def add_rows(
+    table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, rows: Any, out: Any, fresh: Any
+) -> None:
+    for j in range(rows.shape[0]):
+        h = hash_row(rows, j, width)
+        at = probe(table, lanes, rows, j, width, h)
+        entry = table[at]
+        fresh[j] = entry == -1
+        if entry != -1:
+            out[j] = np.int32(entry & 0xFFFFFFFF)
+            continue
+        if meta[FREE] > 0:
+            meta[FREE] -= 1
+            slot = np.int64(free[meta[FREE]])
+        else:
+            slot = meta[USED]
+            meta[USED] += 1
+        meta[LIVE] += 1
+        occupied[slot] = 1
+        for i in range(rows.shape[1]):
+            lanes[slot, i] = rows[j, i]
+        table[at] = np.int64((h << np.uint64(32)) | np.uint64(slot))
+        out[j] = np.int32(slot)
+
+
+@kernel("void(i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8, i4[::1])")
+def remove_rows(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, slots: Any) -> None:
+    mask = np.int64(table.size - 1)
+    for j in range(slots.size):
+        slot = np.int64(slots[j])
+        at = np.int64(hash_row(lanes, slot, width)) & mask
+        while (table[at] & 0xFFFFFFFF) != slot or table[at] == -1:
+            at = (at + 1) & mask
+        hole, at = at, (at + 1) & mask
+        while table[at] != -1:
+            home = np.int64(np.uint64(table[at]) >> np.uint64(32)) & mask
+            if ((at - home) & mask) >= ((at - hole) & mask):  # the hole lies between its home and here
+                table[hole] = table[at]
+                hole = at
+            at = (at + 1) & mask
+        table[hole] = -1
+        occupied[slot] = 0
+        free[meta[FREE]] = np.int32(slot)
+        meta[FREE] += 1
+        meta[LIVE] -= 1
+
+
+@kernel("void(i8[::1], i8[:,::1], i1[::1], i8, i8)")
+def reindex(table: Any, lanes: Any, occupied: Any, used: Any, width: Any) -> None:
+    mask = np.int64(table.size - 1)
+    for slot in range(used):
+        if occupied[slot]:
+            h = hash_row(lanes, slot, width)
+            at = np.int64(h) & mask
+            while table[at] != -1:
+                at = (at + 1) & mask
+            table[at] = np.int64((h << np.uint64(32)) | np.uint64(slot))
+
+
+class Tuples:
+    """Rows of `lanes` lanes, told apart by their first `key_lanes` lanes (by default all)."""
+
+    def __init__(self, scope: Scope, lanes: int, key_lanes: int | None = None) -> None:
+        self.key_lanes = lanes if key_lanes is None else key_lanes
+        self.lanes = scope.array("lanes", np.int64, columns=max(lanes, 1))
+        self.table = scope.array("index", np.int64, fill=-1)
+        self.occupancy = scope.array("occupied", np.int8)
+        self.free = scope.array("free", np.int32)
+        self.meta: Growable = scope.array("meta", np.int64)
+
+    @property
+    def used(self) -> int:
+        return int(self.meta.data[USED])
+
+    @property
+    def live(self) -> int:
+        return int(self.meta.data[LIVE])
+
+    def reserve(self, rows: int) -> None:
+        """Room for that many more rows, index at most half full."""
+        meta = self.meta.data
+        need = int(meta[USED]) + rows
+        if need > len(self.occupancy.data):
+            self.lanes.grow(need)
+            self.occupancy.grow(need)
+            self.free.grow(len(self.occupancy.data))
+        if 2 * (int(meta[LIVE]) + rows) > len(self.table.data):
+            size = 1 << (2 * (int(meta[LIVE]) + rows) - 1).bit_length()
+            self.table.grow(size)
+            self.table.reset()
+            reindex(self.table.data, self.lanes.data, self.occupancy.data, int(meta[USED]), self.key_lanes)
+
+    def find(self, rows: Int64s) -> Slots:
+        """Slot of each row (only its key lanes are read), -1 where absent."""
+        out = np.empty(len(rows), np.int32)
+        find_rows(self.table.data, self.lanes.data, self.key_lanes, rows, out)
+        return out
+
+    def add(self, rows: Int64s) -> Slots:
+        return self.add_fresh(rows)[0]
+
+    def add_fresh(self, rows: Int64s) -> tuple[Slots, Bools]:
+        """Slot of each row, and whether this call made it. A row whose key is here already is left as it is."""
+        self.reserve(len(rows))
+        out, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
+        add_rows(
+            self.table.data, self.lanes.data, self.occupancy.data, self.free.data, self.meta.data, self.key_lanes,
+            rows, out, fresh,
+        )  # fmt: skip
+        return out, fresh
+
+    def remove(self, slots: Slots) -> None:
+        remove_rows(
+            self.table.data, self.lanes.data, self.occupancy.data, self.free.data, self.meta.data, self.key_lanes, slots
+        )
+
+    def occupied(self, slots: Slots) -> Bools:
+        return self.occupancy.data[slots] != 0
+
+    def slots(self) -> Slots:
+        """Every occupied slot, ascending."""
+        return np.flatnonzero(self.occupancy.data[: self.used]).astype(np.int32)
+
+    def reset(self) -> None:
+        self.table.reset()
+        self.occupancy.reset()
+        self.meta.reset()
