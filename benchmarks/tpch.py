@@ -1,0 +1,102 @@
+"""TPC-H: the schema, generated tables, and the queries the demo and the benchmark keep fresh.
+
+Tables are generated once per scale factor into a cache folder and read back as Arrow. The folder appears only when it
+is complete: it is written under another name and renamed, so two processes may generate at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
+
+#: The tables that do not move in a stream; they are loaded first.
+DIMENSIONS = ("region", "nation", "supplier", "customer")
+
+#: ORDER BY does not change a view. Q3 and Q10 stand here without their LIMIT: the whole answer is kept.
+QUERIES = {
+    "q3": """
+        SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate, o_shippriority
+        FROM customer, orders, lineitem
+        WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND l_orderkey = o_orderkey
+          AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'
+        GROUP BY l_orderkey, o_orderdate, o_shippriority""",
+    "q4": """
+        SELECT o_orderpriority, COUNT(*) AS order_count
+        FROM orders
+        WHERE o_orderdate >= DATE '1993-07-01' AND o_orderdate < DATE '1993-10-01'
+          AND EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate)
+        GROUP BY o_orderpriority""",
+    "q5": """
+        SELECT n_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue
+        FROM customer, orders, lineitem, supplier, nation, region
+        WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey
+          AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey
+          AND r_name = 'ASIA' AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1995-01-01'
+        GROUP BY n_name""",
+    "q10": """
+        SELECT c_custkey, c_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue, c_acctbal, n_name, c_address,
+               c_phone, c_comment
+        FROM customer, orders, lineitem, nation
+        WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_returnflag = 'R' AND c_nationkey = n_nationkey
+          AND o_orderdate >= DATE '1993-10-01' AND o_orderdate < DATE '1994-01-01'
+        GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment""",
+}
+
+
+def ddl(tables: Iterable[str] = TABLES) -> list[str]:
+    """The CREATE TABLE statement of each of the tables, in an order that puts referenced tables first."""
+    text = (ROOT / "benchmarks" / "tpch.sql").read_text()
+    statements = [part.strip() for part in text[text.index("CREATE TABLE") :].split(";") if part.strip()]
+    wanted = set(tables)
+    return [statement for statement in statements if statement.split()[2] in wanted]
+
+
+def generate(scale: float, tables: Iterable[str] = TABLES) -> dict[str, pa.Table]:
+    """The tables at a scale factor, generated on first use."""
+    folder = _cache() / f"sf{scale:g}"
+    if not folder.is_dir():
+        _write(folder, scale)
+    return {name: _read(folder / f"{name}.parquet") for name in tables}
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("FRESHET_TPCH") or ROOT / ".cache" / "tpch")
+
+
+def _write(folder: Path, scale: float) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+        subprocess.run(
+            [_generator(), "parquet", "-s", f"{scale:g}", "-o", f"{fresh}/tables"], check=True, capture_output=True
+        )
+        try:
+            os.rename(f"{fresh}/tables", folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another process was first, with the same tables
+                raise
+
+
+def _generator() -> str:
+    beside = Path(sys.executable).parent / "tpchgen-cli"
+    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if found is None:
+        raise FileNotFoundError("tpchgen-cli is not installed; `make setup` installs it")
+    return found
+
+
+def _read(path: Path) -> pa.Table:
+    """Columns as the schema declares them: plain strings instead of views, and no field metadata."""
+    table = pq.read_table(path)
+    schema = pa.schema([(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema])
+    return table.cast(schema).combine_chunks()

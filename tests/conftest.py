@@ -1,0 +1,29 @@
+"""Test profiles and the data several tests share."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pyarrow as pa
+import pytest
+
+from benchmarks import tpch as tpch_data
+
+# FRESHET_PROFILE chooses how hard the property tests look. No deadline: the first example may compile kernels.
+hypothesis.settings.register_profile("ci", max_examples=100, deadline=None)
+hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
+hypothesis.settings.register_profile("nightly", max_examples=3000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def tpch() -> dict[str, pa.Table]:
+    """All TPC-H tables at scale factor 0.01 (15,000 orders)."""
+    return tpch_data.generate(0.01)
+
+
+@pytest.fixture(scope="session")
+def tiny_tpch() -> dict[str, pa.Table]:
+    """All TPC-H tables at scale factor 0.001 (1,500 orders): enough to exercise a query, not always to answer it."""
+    return tpch_data.generate(0.001)

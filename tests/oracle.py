@@ -1,0 +1,186 @@
+"""The oracle: DuckDB's answer over the same tables, and how an answer and a stream of deltas are compared with it.
+
+Two answers are the same when they are equal as bags of rows, compared by value: 1, 1.00 and DECIMAL 1.0 are one value,
+a DATE equals the TIMESTAMP of its midnight, NULL equals NULL and NaN equals NaN. Only doubles get a tolerance; where
+one side is DECIMAL and the other DOUBLE (an AVG, a division), it is half a unit of the decimal's last place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+RELATIVE = 1e-9
+ABSOLUTE = 1e-9
+SHOWN = 10
+
+Row = tuple[Any, ...]
+NAN = "NaN"
+
+
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")  # the inputs are tiny, and the other core has a test to run
+    return connection
+
+
+def duckdb_answer(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
+    """What DuckDB answers to the query over the tables."""
+    connection = _connection()
+    for name, table in tables.items():
+        connection.register(name, table)
+    try:
+        return connection.execute(sql).to_arrow_table()
+    finally:
+        for name in tables:
+            connection.unregister(name)
+
+
+@functools.cache
+def tpch_query(number: int) -> str:
+    """The official text of a TPC-H query, with its validation parameters."""
+    import duckdb_extension_tpch
+
+    extension = next(Path(duckdb_extension_tpch.__path__[0]).rglob("tpch.duckdb_extension"))
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension}'")
+    found = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
+    assert found is not None, f"TPC-H has queries 1 to 22, not {number}"
+    return str(found[0]).strip().rstrip(";")
+
+
+def same_bag(actual: pa.Table, expected: pa.Table) -> None:
+    """Asserts that both tables hold the same rows, each as often; column names and row order do not count."""
+    assert actual.num_columns == expected.num_columns, (
+        f"columns {actual.column_names}, expected {expected.column_names}"
+    )
+    slack = [_slack(a.type, e.type) for a, e in zip(actual.schema, expected.schema, strict=True)]
+    exact = [i for i, s in enumerate(slack) if s is None]
+    rough = [(i, s) for i, s in enumerate(slack) if s is not None]
+    left, right = _by_exact_part(actual, exact), _by_exact_part(expected, exact)
+    extra: list[Row] = []
+    missing: list[Row] = []
+    for key in left.keys() | right.keys():
+        too_many, too_few = _match(left.get(key, []), right.get(key, []), rough)
+        extra += too_many
+        missing += too_few
+    if extra or missing:
+        raise AssertionError(
+            f"{actual.num_rows} rows, expected {expected.num_rows}; columns {expected.column_names}\n"
+            f"{_listing('not expected', extra)}{_listing('missing', missing)}"
+        )
+
+
+class RunningSum:
+    """The sum of a view's deltas. Starting from the answer at registration, it must always equal the answer."""
+
+    def __init__(self, answer: pa.Table | None = None) -> None:
+        self.weights: Counter[Row] = Counter() if answer is None else Counter(_rows(answer))
+
+    def add(self, delta: pa.Table) -> None:
+        """Adds a delta: the view's columns, then `_weight`; consolidated, so one entry a row and none of weight 0."""
+        assert delta.column_names[-1] == "_weight", f"the last column is {delta.column_names[-1]!r}, expected '_weight'"
+        weights = delta.column("_weight").to_pylist()
+        rows = _rows(delta.drop_columns(["_weight"]))
+        assert len(set(rows)) == len(rows), _listing("rows twice in one delta", (Counter(rows) - Counter(set(rows))))
+        for row, weight in zip(rows, weights, strict=True):
+            assert weight != 0, f"weight 0 in a delta: {row}"
+            self.weights[row] += weight
+            if self.weights[row] == 0:
+                del self.weights[row]
+
+    def equals(self, answer: pa.Table) -> None:
+        """Asserts that the deltas add up to the answer, to the bit: no double is announced and another answered."""
+        rows = Counter(_rows(answer))
+        if rows == self.weights:
+            return
+        keys = rows.keys() | self.weights.keys()
+        wrong = [(*key, self.weights[key], rows[key]) for key in keys if self.weights[key] != rows[key]]
+        raise AssertionError(_listing("(row, sum of its deltas, times in the answer)", wrong))
+
+
+def _slack(a: pa.DataType, b: pa.DataType) -> tuple[float, float] | None:
+    """Relative and absolute tolerance for a column, None where values must be equal."""
+    assert pa.types.is_boolean(a) == pa.types.is_boolean(b) or pa.types.is_null(a) or pa.types.is_null(b), f"{a}, {b}"
+    if not (pa.types.is_floating(a) or pa.types.is_floating(b)):
+        return None
+    decimals = [t.scale for t in (a, b) if pa.types.is_decimal(t)]
+    relative = 1e-6 if pa.float32() in (a, b) else RELATIVE
+    return relative, max([ABSOLUTE, *(0.5000001 * 10.0**-scale for scale in decimals)])
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    if table.num_columns == 0:
+        return [()] * table.num_rows
+    return list(zip(*([_value(v) for v in column.to_pylist()] for column in table.columns), strict=True))
+
+
+def _value(value: Any) -> Any:
+    """Python's own equality compares numbers by value; what is left is NaN and days against timestamps."""
+    if isinstance(value, float) and math.isnan(value):
+        return NAN
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return datetime.datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None)
+    return value
+
+
+def _by_exact_part(table: pa.Table, exact: list[int]) -> dict[Row, list[Row]]:
+    groups: dict[Row, list[Row]] = defaultdict(list)
+    for row in _rows(table):
+        groups[tuple(row[i] for i in exact)].append(row)
+    return groups
+
+
+def _match(
+    left: list[Row], right: list[Row], rough: list[tuple[int, tuple[float, float]]]
+) -> tuple[list[Row], list[Row]]:
+    """Rows of either side that find no partner. All agree on the exact columns, so the lists are short."""
+    if not rough:
+        return left[len(right) :], right[len(left) :]
+    unmatched = sorted(right, key=lambda row: _order(row, rough))
+    extra = []
+    for row in sorted(left, key=lambda row: _order(row, rough)):
+        partner = next((i for i, other in enumerate(unmatched) if _close(row, other, rough)), None)
+        if partner is None:
+            extra.append(row)
+        else:
+            unmatched.pop(partner)
+    return extra, unmatched
+
+
+def _order(row: Row, rough: list[tuple[int, tuple[float, float]]]) -> list[tuple[int, float]]:
+    return [(0, 0.0) if row[i] is None else (2, 0.0) if row[i] == NAN else (1, float(row[i])) for i, _ in rough]
+
+
+def _close(row: Row, other: Row, rough: list[tuple[int, tuple[float, float]]]) -> bool:
+    for i, (relative, absolute) in rough:
+        a, b = row[i], other[i]
+        if a is None or b is None or NAN in (a, b):
+            if a != b:
+                return False
+        elif not math.isclose(a, b, rel_tol=relative, abs_tol=absolute):
+            return False
+    return True
+
+
+def _listing(title: str, rows: Iterable[Row]) -> str:
+    rows = sorted(rows, key=repr)
+    if not rows:
+        return ""
+    more = f"\n  and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return f"{title}:" + "".join(f"\n  {_readable(row)}" for row in rows[:SHOWN]) + more + "\n"
+
+
+def _readable(row: Row) -> str:
+    return "(" + ", ".join("NULL" if value is None else str(value) for value in row) + ")"
