@@ -1,0 +1,82 @@
+"""The chosen plan: what the engine runs, as immutable data.
+
+Relations are numbered as in the bound query; the nodes of the join tree come in preorder, root first, and the edge to a
+node's parent is in the node. A generalized node has a relation number of its own past the query's relations, whose
+columns are its attributes: so expressions read it like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from freshet.sql.bound import Field, Grouping, TableSchema
+from freshet.sql.expression import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPlan:
+    """Where a relation's tuples come from: a table, or the deltas of another plan."""
+
+    alias: str
+    source: TableSchema | QueryPlan
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """How a node hangs on its parent. Keys are expressions over the parent's and the child's relation; under a
+    generalized parent `parent_key` is empty: the key is the parent's tuple. `condition` reads the parent: where it is
+    not true the parent finds no support here."""
+
+    kind: str  # inner, semi, anti, left
+    parent_key: tuple[Expression, ...]
+    child_key: tuple[Expression, ...]
+    null_safe: tuple[bool, ...]
+    condition: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """Two paths of nodes below the node it is checked on, and the column expression each ends in; both must be equal."""
+
+    left: tuple[int, ...]
+    left_value: Expression
+    right: tuple[int, ...]
+    right_value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    relation: int
+    attributes: tuple[str, ...]
+    parent: int = -1
+    edge: Edge | None = None
+    generalized: bool = False
+    output: bool = True
+    filter: tuple[Expression, ...] = ()
+    assertions: tuple[Assertion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What is promised of this query, and what is lost, with the reason."""
+
+    query_class: str
+    height: int
+    update: str
+    delay: str
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    relations: tuple[RelationPlan, ...]  # the query's, then one for each generalized node
+    nodes: tuple[Node, ...]
+    residual: tuple[Expression, ...]  # checked on enumerated rows
+    grouping: Grouping | None
+    outputs: tuple[Expression, ...]
+    fields: tuple[Field, ...]
+    distinct: bool  # a DISTINCT operator stands above
+    distinct_tree: bool  # the tree itself yields each row once: weights do not count
+    guarantee: Guarantee
+    attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for

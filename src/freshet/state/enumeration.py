@@ -1,0 +1,168 @@
+"""Enumeration of join results: an odometer over the tree's chains, resumable, in bounded memory.
+
+An order lists the output nodes so that each is reached from one already bound: its parent (downwards, through the chain
+of alive children) or its child (upwards, through the live parents). Because chains hold no dead ends, every advance of the
+odometer yields a result: the delay between two results is bounded by the number of nodes, whatever the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.tree import (
+    CHILD_HEAD,
+    CHILD_LINKS,
+    KEYS,
+    KIND,
+    LANES,
+    LEFT,
+    LIVE,
+    PARENT_HEAD,
+    PARENT_KEY,
+    PARENT_LINKS,
+    STATUS,
+    WEIGHT,
+    WIDTH,
+    child_key,
+    is_live,
+    parent_key,
+)
+from freshet.state.tuples import hash_row, same_row
+
+# Columns of an order; position 0 takes the given tuples.
+NODE, FROM, DIRECTION = 0, 1, 2
+SOURCE, DOWN, UP, NULL = 0, 1, 2, 3  # NULL: a left child forced to be missing
+MISSING, END = -1, -2
+
+# What the odometer remembers between calls.
+AT_SOURCE, AT_POSITION, DONE = 0, 1, 2
+
+
+@inlined
+def first_slot(t: Any, order: Any, i: Any, cursor: Any) -> Any:
+    node, back = order[i, NODE], order[i, FROM]
+    s = np.int64(cursor[back])
+    if order[i, DIRECTION] == UP:
+        c = order[back, NODE]
+        k = child_key(t, c, s)
+        if k < 0:
+            return np.int64(END)
+        status = as_int8(t[node, STATUS])
+        if t[c, PARENT_KEY] == 0:
+            return k if status[k] == LIVE else np.int64(END)
+        head = np.int64(as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]) - 1
+        return head if head >= 0 and status[head] == LIVE else np.int64(END)
+    if s < 0 or order[i, DIRECTION] == NULL:
+        return np.int64(MISSING)
+    k = parent_key(t, node, s)
+    head = np.int64(as_int32(t[node, KEYS])[4 * k + CHILD_HEAD]) - 1 if k >= 0 else np.int64(-1)
+    if head >= 0:
+        return head
+    return np.int64(MISSING) if t[node, KIND] == LEFT else np.int64(END)
+
+
+@inlined
+def next_slot(t: Any, order: Any, i: Any, cursor: Any) -> Any:
+    s = np.int64(cursor[i])
+    if s < 0:
+        return np.int64(END)
+    node = order[i, NODE]
+    if order[i, DIRECTION] == UP:
+        c = order[order[i, FROM], NODE]
+        if t[c, PARENT_KEY] == 0:
+            return np.int64(END)
+        after = np.int64(as_int32(t[c, PARENT_LINKS])[2 * s]) - 1
+        return after if after >= 0 and as_int8(t[node, STATUS])[after] == LIVE else np.int64(END)
+    after = np.int64(as_int32(t[node, CHILD_LINKS])[2 * s]) - 1
+    return after if after >= 0 else np.int64(END)
+
+
+@kernel("i8(i8[:,::1], i8[:,::1], i4[::1], i8[::1], i4[::1], i8[::1], i8[::1], i4[:,::1], i8[::1])")
+def enumerate_rows(
+    t: Any, order: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
+) -> Any:
+    """Fills `rows` (a slot for each position of the order) and `out` (weights) from where the last call stopped; returns
+    how many. A source's weight is given, so that one pass serves what appears, vanishes or changes its weight."""
+    width, capacity, n = order.shape[0], rows.shape[0], 0
+    i, source = progress[AT_POSITION], progress[AT_SOURCE]
+    entering = i == 0
+    while n < capacity:
+        if i == 0:
+            while source < sources.size and not is_live(t, order[0, NODE], np.int64(sources[source])):
+                source += 1
+            if source >= sources.size:
+                progress[DONE] = 1
+                break
+            cursor[0] = sources[source]
+            products[0] = weights[source]
+            source += 1
+        else:
+            s = first_slot(t, order, i, cursor) if entering else next_slot(t, order, i, cursor)
+            if s == END:
+                i -= 1
+                entering = False
+                continue
+            cursor[i] = s
+            node = order[i, NODE]
+            if s >= 0 and t[node, WEIGHT] != 0:
+                products[i] = products[i - 1] * as_int64(t[node, WEIGHT])[s]
+            else:
+                products[i] = products[i - 1]
+        if i + 1 < width:
+            i += 1
+            entering = True
+        else:
+            for j in range(width):
+                rows[n, j] = cursor[j]
+            out[n] = products[i]
+            n += 1
+            entering = False
+    progress[AT_POSITION], progress[AT_SOURCE] = i, source
+    return n
+
+
+@kernel("void(i8[:,::1], i8[:,::1], i4[:,::1], i8, i8[:,::1], i8[:,::1])")
+def gather(t: Any, order: Any, rows: Any, n: Any, wanted: Any, out: Any) -> None:
+    """Lane values of result rows: out[i] is lane wanted[i] = (position, lane, value where the tuple is missing)."""
+    for i in range(wanted.shape[0]):
+        position, lane, missing = wanted[i, 0], wanted[i, 1], wanted[i, 2]
+        node = order[position, NODE]
+        lanes, width = as_int64(t[node, LANES]), t[node, WIDTH]
+        for j in range(n):
+            s = np.int64(rows[j, position])
+            out[i, j] = lanes[s * width + lane] if s >= 0 else missing
+
+
+@kernel("i8(i8[:,::1], i8[::1], i8[::1])")
+def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
+    """Adds up the weights of equal rows; lists in `chosen` the first row of each sum that is not zero, and returns how
+    many. Weights of chosen rows hold the sums."""
+    n, width = rows.shape[0], rows.shape[1]
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    mask = np.int64(size - 1)
+    for j in range(n):
+        h = hash_row(rows, j, width)
+        at = np.int64(h) & mask
+        while True:
+            entry = table[at]
+            if entry == -1:
+                table[at] = np.int64((h << np.uint64(32)) | np.uint64(j))
+                break
+            i = entry & 0xFFFFFFFF
+            if (np.uint64(entry) >> np.uint64(32)) == h and same_row(rows, i, rows, j, width):
+                weights[i] += weights[j]
+                weights[j] = 0
+                break
+            at = (at + 1) & mask
+    m = 0
+    for j in range(n):
+        if weights[j] != 0:
+            chosen[m] = j
+            m += 1
+    return m
