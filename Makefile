@@ -1,0 +1,50 @@
+# `make test` and `make demo` set everything up by themselves; `make` alone lists what there is.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CHECKED := src tests benchmarks examples
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test lint types format bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) java ## virtual environment with the locked dependencies, and a JDK where none is found
+
+# The stamp is written last, so an installation that was cut short is made anew.
+$(READY): requirements.lock pyproject.toml tools/setup
+	@tools/setup $(VENV)
+	@touch $@
+
+# Spark needs a JDK; nothing in this list needs Spark, so a machine that cannot have one goes on without.
+java:
+	@tools/ensure-java >/dev/null || true
+
+demo: setup ## TPC-H views kept fresh over a stream of orders, checked against DuckDB
+	@$(BIN)/python -m examples.tpch_demo $(ARGS)
+
+test: setup ## the whole test suite (ARGS="-k name" for a part of it)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(READY) ## style and formatting
+	@$(BIN)/ruff check $(CHECKED)
+	@$(BIN)/ruff format --check $(CHECKED)
+
+types: $(READY) ## the type checker, strict
+	@$(BIN)/mypy
+
+format: $(READY) ## apply the formatting that `make lint` asks for
+	@$(BIN)/ruff check --fix $(CHECKED)
+	@$(BIN)/ruff format $(CHECKED)
+
+bench: setup ## speed: three-hop paths and TPC-H streams (ARGS="--help" for options)
+	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+lock: ## resolve pyproject.toml anew into requirements.lock (needs uv)
+	@uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 \
+	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements.lock
+
+clean: ## remove the virtual environment, caches and generated data
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
