@@ -1,0 +1,346 @@
+"""The string pool: every distinct text once, named by a 64-bit id.
+
+Two texts are equal exactly when their ids are: keys, joins and distinct compare ids alone. Id 0 is the empty string and
+never freed. The index is an open-addressing table of `hash32 << 32 | id`, where 0 is a free place (id 0 is not in it),
+so most lookups that miss end without touching the text. Ids are not counted: whoever holds ids marks them, and `sweep`
+frees the rest and closes the gaps in the bytes, which leaves every surviving id as it was. A sweep costs O(used), so it
+is wanted only after as many additions as there were survivors: O(1) amortized an addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from freshet.state.arena import Scope
+from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_USED, _LIVE, _END, _FREE, _ADDED, _SURVIVED, _WANTED = range(7)  # places in meta
+_SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
+_LEAST_SWEEP = 4096
+_ARROW_LIMIT = 2**31 - 1  # bytes a string array with 32-bit offsets can hold
+
+
+@inlined
+def _tail(address: Any, length: Any) -> Any:
+    """The last `length` < 8 bytes as one word, without reading beyond them."""
+    if length >= 4:
+        low = np.uint64(as_int32(address)[0] & 0xFFFFFFFF)
+        return low | (np.uint64(as_int32(address + length - 4)[0] & 0xFFFFFFFF) << np.uint64(32))
+    if length == 0:
+        return np.uint64(0)
+    word = np.uint64(as_int8(address)[0] & 0xFF) | (
+        np.uint64(as_int8(address + (length >> 1))[0] & 0xFF) << np.uint64(8)
+    )
+    return word | (np.uint64(as_int8(address + length - 1)[0] & 0xFF) << np.uint64(16))
+
+
+@inlined
+def hash_bytes(address: Any, length: Any) -> Any:
+    """32 well-mixed bits of `length` bytes at `address`."""
+    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
+    at = address
+    left = length
+    while left >= 8:
+        h = (h ^ np.uint64(as_int64(at)[0])) * np.uint64(0xD6E8FEB86659FD93)
+        h ^= h >> np.uint64(32)
+        at += 8
+        left -= 8
+    h = (h ^ _tail(at, left)) * np.uint64(0xA0761D6478BD642F)
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0xD6E8FEB86659FD93)
+    return np.int64(h >> np.uint64(32))
+
+
+@inlined
+def _same_bytes(a: Any, b: Any, length: Any) -> Any:
+    left = length
+    while left >= 8:
+        if as_int64(a)[0] != as_int64(b)[0]:
+            return False
+        a += 8
+        b += 8
+        left -= 8
+    return _tail(a, left) == _tail(b, left)
+
+
+@inlined
+def compare_texts(a: Any, b: Any, data: Any, spans: Any) -> Any:
+    """-1, 0 or 1 as the text of id `a` sorts before, with or after that of `b` by UTF-8 bytes (`pool.bytes.data`,
+    `pool.offsets.data`)."""
+    if a == b:
+        return 0
+    p, q = spans[a, 0], spans[b, 0]
+    for i in range(min(spans[a, 1], spans[b, 1])):
+        x, y = data[p + i], data[q + i]
+        if x != y:
+            return -1 if x < y else 1
+    return -1 if spans[a, 1] < spans[b, 1] else 1
+
+
+@inlined
+def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base: Any) -> Any:
+    """Where in the table the text stands, or the free place where it belongs."""
+    mask = len(table) - 1
+    at = hashed & mask
+    while table[at] != 0:
+        entry = table[at]
+        if ((entry >> 32) & 0xFFFFFFFF) == hashed:
+            name = entry & 0xFFFFFFFF
+            if spans[name, 1] == length and _same_bytes(base + spans[name, 0], address, length):
+                return at
+        at = (at + 1) & mask
+    return at
+
+
+@kernel("i8(i8, i8, b1, i8, i8, i8, i8[::1], i8[::1], i8[:,::1], u1[::1], i8[::1], i8[::1])")
+def _intern(
+    validity: Any,
+    offsets: Any,
+    large: Any,
+    texts: Any,
+    first: Any,
+    start: Any,
+    ids: Any,
+    table: Any,
+    spans: Any,
+    data: Any,
+    free: Any,
+    meta: Any,
+) -> Any:
+    """Interns rows from `start` on and returns the first row that found no room (all of them when there was room)."""
+    base = data.ctypes.data
+    bound = len(table) * 5 // 8
+    for i in range(start, len(ids)):
+        row = first + i
+        if validity != 0 and (as_int8(validity)[row >> 3] >> (row & 7)) & 1 == 0:
+            ids[i] = 0
+            continue
+        if large:
+            begin = as_int64(offsets)[row]
+            length = as_int64(offsets)[row + 1] - begin
+        else:
+            begin = np.int64(as_int32(offsets)[row])
+            length = np.int64(as_int32(offsets)[row + 1]) - begin
+        if length == 0:
+            ids[i] = 0
+            continue
+        address = texts + begin
+        hashed = hash_bytes(address, length)
+        at = _place(hashed, address, length, table, spans, base)
+        if table[at] != 0:
+            ids[i] = table[at] & 0xFFFFFFFF
+            continue
+        end = meta[2]
+        if meta[1] >= bound or end + length + 8 > len(data) or (meta[3] == 0 and meta[0] >= len(spans)):
+            meta[6] = length
+            return i
+        if meta[3] > 0:
+            meta[3] -= 1
+            name = free[meta[3]]
+        else:
+            name = meta[0]
+            meta[0] += 1
+        for k in range(length):
+            data[end + k] = as_int8(address)[k]
+        spans[name, 0] = end
+        spans[name, 1] = length
+        table[at] = (hashed << 32) | name
+        meta[2] = end + length
+        meta[1] += 1
+        meta[4] += 1
+        ids[i] = name
+    return len(ids)
+
+
+@kernel("i8(i8, i8, i8[::1], i8[:,::1], u1[::1])")
+def _find(address: Any, length: Any, table: Any, spans: Any, data: Any) -> Any:
+    at = _place(hash_bytes(address, length), address, length, table, spans, data.ctypes.data)
+    return table[at] & 0xFFFFFFFF if table[at] != 0 else -1
+
+
+@kernel("void(i8[::1], i8[::1])")
+def _rehash(entries: Any, table: Any) -> None:
+    mask = len(table) - 1
+    for entry in entries:
+        if entry != 0:
+            at = ((entry >> 32) & 0xFFFFFFFF) & mask
+            while table[at] != 0:
+                at = (at + 1) & mask
+            table[at] = entry
+
+
+@kernel("i8(i8[::1], i8[:,::1], i8[::1])")
+def _measure(ids: Any, spans: Any, offsets: Any) -> Any:
+    total = 0
+    for i in range(len(ids)):
+        offsets[i] = total
+        total += spans[ids[i], 1]
+    offsets[len(ids)] = total
+    return total
+
+
+@kernel("void(i8[::1], i8[:,::1], u1[::1], i8[::1], u1[::1])")
+def _copy_texts(ids: Any, spans: Any, data: Any, offsets: Any, out: Any) -> None:
+    source, target = data.ctypes.data, out.ctypes.data
+    for i in range(len(ids)):
+        a, b = source + spans[ids[i], 0], target + offsets[i]
+        for k in range(0, spans[ids[i], 1], 8):
+            as_int64(b + k)[0] = as_int64(a + k)[0]
+
+
+@kernel("void(b1[::1], i8[:,::1], u1[::1], u1[::1], i8[::1], i8[::1], i8[::1])")
+def _sweep(marked: Any, spans: Any, data: Any, kept: Any, table: Any, free: Any, meta: Any) -> None:
+    """Keeps marked ids, their texts packed into `kept`; a freed id has length -1 until it is used again."""
+    table[:] = 0
+    mask = len(table) - 1
+    end, live, freed = 0, 0, 0
+    for name in range(meta[0] - 1, 0, -1):
+        if spans[name, 1] < 0 or not (name < len(marked) and marked[name]):
+            spans[name, 1] = -1
+            free[freed] = name
+            freed += 1
+    for name in range(1, meta[0]):
+        length = spans[name, 1]
+        if length < 0:
+            continue
+        begin = spans[name, 0]
+        kept[end : end + length] = data[begin : begin + length]
+        spans[name, 0] = end
+        hashed = hash_bytes(kept.ctypes.data + end, length)
+        at = hashed & mask
+        while table[at] != 0:
+            at = (at + 1) & mask
+        table[at] = (hashed << 32) | name
+        end += length
+        live += 1
+    data[:end] = kept[:end]
+    meta[1] = live
+    meta[2] = end
+    meta[3] = freed
+    meta[4] = 0
+    meta[5] = live
+
+
+class StringPool:
+    """Texts by id. `offsets` holds start and length of each id's text within `bytes`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._meta = scope.array("meta", np.int64)
+        self.bytes = scope.array("bytes", np.uint8)
+        self.offsets = scope.array("offsets", np.int64, columns=2)
+        self._table = scope.array("table", np.int64)
+        self._free = scope.array("free", np.int64)
+        if self._meta.data[_USED] == 0:
+            self._meta.data[_USED] = 1
+
+    @property
+    def used(self) -> int:
+        """Every id ever given is below this."""
+        return int(self._meta.data[_USED])
+
+    @property
+    def live(self) -> int:
+        """How many texts the pool holds, the empty one aside."""
+        return int(self._meta.data[_LIVE])
+
+    @property
+    def nbytes(self) -> int:
+        return self._scope.nbytes()
+
+    def intern(self, texts: pa.Array) -> Int64s:
+        """The id of each text, new ones added; 0 where the text is NULL."""
+        kind = texts.type
+        if kind == _STRING:
+            large = False
+        elif kind == _LARGE:
+            large = True
+        elif pa.types.is_dictionary(kind):
+            return self._intern_dictionary(texts)
+        else:
+            return self.intern(texts.cast(_LARGE))
+        rows = len(texts)
+        ids = np.empty(rows, np.int64)
+        if rows == 0:
+            return ids
+        validity, offsets, data = texts.buffers()
+        bitmap = 0 if validity is None or texts.null_count == 0 else validity.address
+        address = 0 if data is None else data.address
+        done = 0
+        while True:
+            done = _intern(
+                bitmap, offsets.address, large, address, texts.offset, done, ids,
+                self._table.data, self.offsets.data, self.bytes.data, self._free.data, self._meta.data,
+            )  # fmt: skip
+            if done == rows:
+                return ids
+            self._make_room()
+
+    def _intern_dictionary(self, texts: pa.DictionaryArray) -> Int64s:
+        by_index = self.intern(texts.dictionary)
+        if texts.null_count == 0:
+            return by_index[texts.indices.to_numpy(zero_copy_only=False)]
+        indices = texts.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        valid = texts.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(valid, by_index[indices], 0) if len(by_index) else np.zeros(len(texts), np.int64)
+
+    def _make_room(self) -> None:
+        meta = self._meta.data
+        self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
+        self.offsets.grow(int(meta[_USED]) + 1)
+        if meta[_LIVE] >= self._table.capacity * 5 // 8:
+            entries = self._table.data.copy()
+            self._table.grow(2 * len(entries))
+            self._table.reset()
+            _rehash(entries, self._table.data)
+
+    def find(self, text: str) -> int:
+        """The id of a text, -1 when the pool does not hold it."""
+        if not text:
+            return 0
+        encoded = pa.py_buffer(text.encode())
+        return int(_find(encoded.address, encoded.size, self._table.data, self.offsets.data, self.bytes.data))
+
+    def text(self, ids: Int64s, valid: Bools | None = None) -> Any:
+        """The texts of ids, NULL where not `valid`: a string array, or a large one beyond 2 GiB."""
+        ids = np.ascontiguousarray(ids)
+        offsets = np.empty(len(ids) + 1, np.int64)
+        total = _measure(ids, self.offsets.data, offsets)
+        out = np.empty(total + _SLACK, np.uint8)
+        _copy_texts(ids, self.offsets.data, self.bytes.data, offsets, out)
+        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        if total > _ARROW_LIMIT:
+            return pa.Array.from_buffers(_LARGE, len(ids), [bitmap, pa.py_buffer(offsets), pa.py_buffer(out)])
+        return pa.Array.from_buffers(
+            _STRING, len(ids), [bitmap, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
+        )
+
+    def wants_sweep(self) -> bool:
+        """Whether enough was added since the last sweep to pay for another."""
+        meta = self._meta.data
+        return bool(meta[_ADDED] >= max(int(meta[_SURVIVED]), _LEAST_SWEEP))
+
+    def sweep(self, marked: Bools) -> None:
+        """Frees every id that is not marked; `marked` is by id, ids beyond its end count as not marked."""
+        self._free.grow(self.used)
+        kept = np.empty(int(self._meta.data[_END]), np.uint8)
+        _sweep(
+            np.ascontiguousarray(marked), self.offsets.data, self.bytes.data, kept, self._table.data, self._free.data,
+            self._meta.data,
+        )  # fmt: skip
+
+    def reset(self) -> None:
+        """Forgets every text."""
+        for array in (self._meta, self.bytes, self.offsets, self._table, self._free):
+            array.reset()
+        self._meta.data[_USED] = 1
+
+
+_STRING, _LARGE = pa.string(), pa.large_string()
