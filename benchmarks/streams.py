@@ -1,0 +1,128 @@
+"""Streams of changes, as the transactions a user would apply: dictionaries of Arrow tables with a `_weight` column.
+
+A sliding window is first in, first out: a row leaves before the row that pushes it out arrives, and when the rows are
+exhausted the window may be drained to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Integers = npt.NDArray[np.int64]
+Transaction = dict[str, pa.Table]
+
+
+def sliding_window(count: int, window: int, drain: bool = True) -> tuple[Integers, Integers]:
+    """Which of `count` rows moves at each step, and its weight: +1 when it enters the window, -1 when it leaves."""
+    entering = np.arange(count, dtype=np.int64)
+    leaving = np.arange(count if drain else max(count - window, 0), dtype=np.int64)
+    # Row i leaves when row i + window arrives, just before it.
+    moment = np.concatenate([2 * entering + 1, 2 * (leaving + window)])
+    order = np.argsort(moment, kind="stable")
+    rows = np.concatenate([entering, leaving])[order]
+    weights = np.concatenate([np.ones_like(entering), -np.ones_like(leaving)])[order]
+    return rows, weights
+
+
+def skewed_edges(vertices: int = 20_000, edges: int = 100_000, seed: int = 1) -> Integers:
+    """Distinct edges without loops, one a row, in random order. Squaring a uniform variable makes low vertices hubs."""
+    random = np.random.default_rng(seed)
+    ends = (vertices * random.random((3 * edges, 2)) ** 2).astype(np.int64)
+    distinct = np.unique(ends, axis=0)
+    distinct = distinct[distinct[:, 0] != distinct[:, 1]]
+    return random.permutation(distinct)[:edges]
+
+
+def edge_window(edges: Integers, window: int) -> pa.Table:
+    """A sliding window over a graph's edges: src, dst, _weight."""
+    rows, weights = sliding_window(len(edges), window)
+    return pa.table({"src": edges[rows, 0], "dst": edges[rows, 1], "_weight": weights})
+
+
+def in_transactions(changes: pa.Table, table: str, size: int) -> Iterator[Transaction]:
+    """The changes to one table, `size` at a time."""
+    for start in range(0, changes.num_rows, size):
+        yield {table: changes.slice(start, size)}
+
+
+@dataclass(frozen=True)
+class OrderWindow:
+    """Orders and their lines by order date, in a sliding window over the orders.
+
+    An order and its lines enter and leave together, the order first when entering and last when leaving; the changes of
+    both tables form one sequence that is cut into transactions of equal size.
+    """
+
+    orders: pa.Table
+    lineitem: pa.Table
+    row: Integers  # of orders or lineitem, whichever moves
+    weight: Integers
+    is_line: npt.NDArray[np.bool_]
+    kept_orders: Integers  # rows in the window at the end
+    kept_lines: Integers
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def transactions(self, size: int, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
+        """Changes first to last of the sequence, `size` at a time."""
+        last = len(self) if last is None else last
+        for start in range(first, last, size):
+            part = slice(start, min(start + size, last))
+            yield {
+                name: _changes(table, self.row[part][chosen], self.weight[part][chosen])
+                for name, table, chosen in (
+                    ("orders", self.orders, ~self.is_line[part]),
+                    ("lineitem", self.lineitem, self.is_line[part]),
+                )
+                if chosen.any()
+            }
+
+    def surviving(self) -> Transaction:
+        """The rows of both tables that are left in the window at the end."""
+        return {"orders": self.orders.take(self.kept_orders), "lineitem": self.lineitem.take(self.kept_lines)}
+
+
+def order_window(orders: pa.Table, lineitem: pa.Table, share: float) -> OrderWindow:
+    """A window that holds the given share of the orders; it is not drained, so that an answer is left to compare."""
+    orders = orders.sort_by([("o_orderdate", "ascending"), ("o_orderkey", "ascending")])
+    rank = pc.index_in(lineitem["l_orderkey"], orders["o_orderkey"]).to_numpy().astype(np.int64)
+    order_of_line = np.argsort(rank, kind="stable")
+    lineitem, rank = lineitem.take(order_of_line), rank[order_of_line]
+
+    count = orders.num_rows
+    window = round(share * count)
+    moved, weight = sliding_window(count, window, drain=False)
+    first_line = np.searchsorted(rank, np.arange(count + 1)).astype(np.int64)
+    lines = np.diff(first_line)
+
+    # Each step of the order window becomes 1 + lines steps: position 0 is the order when it enters, the last is the
+    # order when it leaves; the others are its lines.
+    length = 1 + lines[moved]
+    step = np.repeat(np.arange(len(moved)), length)
+    within = np.arange(len(step)) - np.repeat(np.cumsum(length) - length, length)
+    entering = weight[step] > 0
+    is_line = np.where(entering, within > 0, within < length[step] - 1)
+    line = first_line[moved[step]] + within - entering
+    kept = np.arange(count - window, count, dtype=np.int64)
+    return OrderWindow(
+        orders=orders,
+        lineitem=lineitem,
+        row=np.where(is_line, line, moved[step]),
+        weight=weight[step],
+        is_line=is_line,
+        kept_orders=kept,
+        kept_lines=np.arange(first_line[count - window], len(rank), dtype=np.int64),
+    )
+
+
+def _changes(table: pa.Table, rows: Integers, weights: Integers) -> pa.Table:
+    changes: Any = table.take(rows).combine_chunks()
+    return changes.append_column("_weight", pa.array(weights))
