@@ -124,16 +124,25 @@ def enumerate_rows(
     return n
 
 
-@kernel("void(i8[:,::1], i8[:,::1], i4[:,::1], i8, i8[:,::1], i8[:,::1])")
-def gather(t: Any, order: Any, rows: Any, n: Any, wanted: Any, out: Any) -> None:
-    """Lane values of result rows: out[i] is lane wanted[i] = (position, lane, value where the tuple is missing)."""
-    for i in range(wanted.shape[0]):
-        position, lane, missing = wanted[i, 0], wanted[i, 1], wanted[i, 2]
-        node = order[position, NODE]
-        lanes, width = as_int64(t[node, LANES]), t[node, WIDTH]
-        for j in range(n):
-            s = np.int64(rows[j, position])
-            out[i, j] = lanes[s * width + lane] if s >= 0 else missing
+@kernel("void(i8[:,::1], i8[:,::1], i4[:,::1], i8, i8[:,::1], i8, i8[:,::1])")
+def gather(t: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, out: Any) -> None:
+    """Packed rows (engine/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1, bit),
+    its value lanes, then from lane `nulls` on the null bits. A missing tuple is NULL in every column."""
+    columns = wanted.shape[0]
+    for j in range(n):
+        for i in range(nulls, out.shape[1]):
+            out[j, i] = 0
+        at = 0
+        for i in range(columns):
+            node = order[wanted[i, 0], NODE]
+            s = np.int64(rows[j, wanted[i, 0]])
+            lanes, base = as_int64(t[node, LANES]), s * t[node, WIDTH]
+            null_lane = wanted[i, 3]
+            for lane in range(wanted[i, 2]):
+                out[j, at] = lanes[base + wanted[i, 1] + lane] if s >= 0 else 0
+                at += 1
+            if s < 0 or (null_lane >= 0 and ((lanes[base + null_lane] >> wanted[i, 4]) & 1) == 1):
+                out[j, nulls + i // 63] |= np.int64(1) << (i % 63)
 
 
 @kernel("i8(i8[:,::1], i8[::1], i8[::1])")

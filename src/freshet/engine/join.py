@@ -1,0 +1,374 @@
+"""The join operator: one tree of counters over stored tables (state/tree has the laws).
+
+A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so that a
+self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshet.column import Int64s
+from freshet.engine.lanes import width
+from freshet.engine.orders import Buffers, Order, make_order
+from freshet.engine.sources import KeyColumn, Source, bind_keys
+from freshet.plan.model import QueryPlan
+from freshet.sql.evaluate import evaluate_filter
+from freshet.sql.expression import ColumnRef
+from freshet.state.arena import Growable, Scope
+from freshet.state.enumeration import DONE, enumerate_rows, gather
+from freshet.state.strings import StringPool
+from freshet.state.tree import (
+    ALIVE,
+    CHECK_COLUMNS,
+    CHECK_STEPS,
+    CHECKS,
+    CHECKS_END,
+    CHILD_KEY,
+    CHILD_LINKS,
+    COUNTER,
+    FIRST,
+    FULL,
+    KEYS,
+    KIND,
+    KINDS,
+    LANES,
+    NEXT,
+    OUTPUT,
+    OUTPUT_CHILDREN,
+    PARENT,
+    PARENT_KEY,
+    PARENT_LINKS,
+    PRESENT,
+    STATUS,
+    TREE_COLUMNS,
+    WEIGHT,
+    WIDTH,
+    enter,
+    having_status,
+    leave,
+    live_parents,
+    rise,
+)
+from freshet.state.tuples import Slots
+
+@dataclass(slots=True)
+class Rows:
+    """Packed rows with their weights, the form in which results leave a join."""
+
+    lanes: Int64s
+    weights: Int64s
+
+
+@dataclass(slots=True)
+class _Node:
+    """What a node keeps by slot; links are a pair (next, previous) for each edge end."""
+
+    source: Source
+    status: Growable
+    counter: Growable
+    child_links: Growable | None
+    parent_links: dict[int, Growable]  # by child node
+
+
+class Join:
+    """`wanted` are the columns results are made of; `sources` the tuples of each relation of the plan."""
+
+    def __init__(
+        self, scope: Scope, plan: QueryPlan, sources: Sequence[Source], wanted: Sequence[ColumnRef], pool: StringPool
+    ) -> None:
+        self.plan, self.pool, self.wanted = plan, pool, tuple(wanted)
+        self.types = [c.type for c in wanted]
+        self.width, self.nulls = width(self.types), sum(t.lanes for t in self.types)
+        self.sources, self.edges = bind_keys(scope, plan, list(sources), pool)
+        self.nodes = [self._make_node(scope, i) for i in range(len(plan.nodes))]
+        self.edge_keys: list[Growable | None] = [
+            None if n.edge is None else scope.array(f"edge{i}", np.int32, columns=4) for i, n in enumerate(plan.nodes)
+        ]
+        self.work: Growable = scope.array("work", np.int64)
+        self.tree = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
+        self._write_shape()
+        self.origins = [self._origin(i) for i in range(len(plan.nodes))]
+        self.orders = {i: make_order(plan, i, self.wanted, self._lane) for i in {0, *self.origins}}
+        self.missing = {
+            c: make_order(plan, n.parent, self.wanted, self._lane, missing=c)
+            for c, n in enumerate(plan.nodes)
+            if n.edge is not None and n.edge.kind == "left"
+        }
+        self.roles: dict[int, list[int]] = {}
+        for i, n in enumerate(plan.nodes):
+            if not n.generalized:
+                self.roles.setdefault(id(self.nodes[i].source), []).append(i)
+        self.keys_of: dict[int, list[KeyColumn]] = {}
+        for column in {id(k): k for e in self.edges if e is not None for k in e.columns}.values():
+            self.keys_of.setdefault(id(column.source.tuples), []).append(column)
+        self._stale = True
+        self._watch()
+
+    # Shape ----------------------------------------------------------------------------------------------------
+
+    def _make_node(self, scope: Scope, i: int) -> _Node:
+        node, children = self.plan.nodes[i], [c for c, n in enumerate(self.plan.nodes) if n.parent == i]
+        chained = [c for c in children if not node.generalized]
+        return _Node(
+            self.sources[node.relation],
+            scope.array(f"status{i}", np.int8),
+            scope.array(f"counter{i}", np.int8),
+            None if node.parent < 0 else scope.array(f"child{i}", np.int32, columns=2),
+            {c: scope.array(f"parent{c}", np.int32, columns=2) for c in chained},
+        )
+
+    def _write_shape(self) -> None:
+        nodes, checks = self.plan.nodes, []
+        for i, node in enumerate(nodes):
+            row = self.tree[i]
+            children = [c for c, n in enumerate(nodes) if n.parent == i]
+            kinds = [nodes[c].edge.kind for c in children]  # type: ignore[union-attr]
+            row[FULL] = sum(k != "left" for k in kinds)
+            row[FIRST] = children[0] if children else -1
+            for c, following in zip(children, [*children[1:], -1], strict=True):
+                self.tree[c, NEXT] = following
+            row[PARENT] = node.parent
+            row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
+            row[OUTPUT] = node.output
+            row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
+            row[CHECKS] = len(checks)
+            for a in node.assertions:
+                lefts = self._check_lanes(i, a.left, a.left_value)
+                rights = self._check_lanes(i, a.right, a.right_value)
+                checks += [[*x, *y] for x, y in zip(lefts, rights, strict=True)]
+            row[CHECKS_END] = len(checks)
+        self.checks = np.array(checks, np.int64).reshape(-1, CHECK_COLUMNS)
+
+    def _check_lanes(self, node: int, path: tuple[int, ...], value: object) -> list[list[int]]:
+        """An assertion's path and final lane, one for each lane of the value. Values under NULL are 0, and the edges on
+        the way hold keys without NULLs, so lanes alone decide."""
+        assert isinstance(value, ColumnRef)
+        first, _, _ = self.sources[value.relation].lane(value.column)
+        steps = [*path, *[-1] * (CHECK_STEPS - len(path))]
+        return [[*steps, first + lane, node] for lane in range(value.type.lanes)]
+
+    def _lane(self, column: ColumnRef) -> tuple[int, int, int]:
+        return self.sources[column.relation].lane(column.column)
+
+    def _origin(self, node: int) -> int:
+        """The node whose tuples' fate decides which rows change when `node` does: above the topmost edge on the way to
+        the root that only asks for existence, or the node itself."""
+        origin, at = node, node
+        while at >= 0:
+            edge = self.plan.nodes[at].edge
+            if edge is not None and edge.kind in ("semi", "anti"):
+                origin = self.plan.nodes[at].parent
+            at = self.plan.nodes[at].parent
+        return origin
+
+    def _watch(self) -> None:
+        for source in {id(n.source): n.source for n in self.nodes}.values():
+            source.tuples.lanes.watchers.append(self._mark_stale)
+            if source.weights is not None:
+                source.weights.watchers.append(self._mark_stale)
+        for edge in self.edges:
+            if edge is not None:
+                edge.dictionary.tuples.lanes.watchers.append(self._mark_stale)
+
+    def unwatch(self) -> None:
+        """Stops following the growth of tables, which outlive this view."""
+        for source in {id(n.source): n.source for n in self.nodes}.values():
+            for array in (source.tuples.lanes, source.weights):
+                if array is not None:
+                    array.watchers[:] = [w for w in array.watchers if w != self._mark_stale]
+
+    def _mark_stale(self) -> None:
+        self._stale = True
+
+    def _refresh(self) -> None:
+        """Sizes what is kept by slot and by key like its tables and dictionaries, and writes down the addresses."""
+        for i, node in enumerate(self.nodes):
+            row, room = self.tree[i], node.source.capacity
+            node.status.grow(room)
+            node.counter.grow(room)
+            row[STATUS], row[COUNTER] = node.status.data.ctypes.data, node.counter.data.ctypes.data
+            lanes, weights = node.source.tuples.lanes, node.source.weights
+            row[LANES], row[WIDTH] = lanes.data.ctypes.data, lanes.columns
+            row[WEIGHT] = 0 if weights is None or self.plan.distinct_tree else weights.data.ctypes.data
+            for c, links in node.parent_links.items():
+                links.grow(room)
+                self.tree[c, PARENT_LINKS] = links.data.ctypes.data
+            edge, keys = self.edges[i], self.edge_keys[i]
+            if edge is None or keys is None or node.child_links is None:
+                continue
+            node.child_links.grow(room)
+            keys.grow(edge.dictionary.capacity)
+            edge.child.ids.grow(room)
+            row[CHILD_LINKS], row[KEYS] = node.child_links.data.ctypes.data, keys.data.ctypes.data
+            row[CHILD_KEY] = edge.child.ids.data.ctypes.data
+            row[PARENT_KEY] = 0
+            if edge.parent is not None:
+                edge.parent.ids.grow(edge.parent.source.capacity)
+                row[PARENT_KEY] = edge.parent.ids.data.ctypes.data
+        self._stale = False
+
+    # Changes --------------------------------------------------------------------------------------------------
+
+    def insert(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
+        """Tuples that are now in a table. With `out`, result rows that appear or vanish are appended to it."""
+        roles = self.roles.get(id(source))
+        if not roles or not len(slots):
+            return
+        members = {i: self._members(i, slots) for i in roles}
+        for column in self.keys_of.get(id(source.tuples), ()):
+            users = [members[i] for i in column.users if i in members]
+            self._assign(column, users[0] if len(users) == 1 else slots if any(u is slots for u in users) else _union(users))
+        if self._stale:
+            self._refresh()
+        for i in roles:
+            if len(members[i]):
+                self._change(i, enter(self.tree, self.checks, i, members[i]), 1, out)
+
+    def remove(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
+        """Tuples about to leave a table, which still holds them."""
+        roles = self.roles.get(id(source))
+        if not roles or not len(slots):
+            return
+        if self._stale:
+            self._refresh()
+        for i in roles:
+            members = having_status(self.tree, i, slots, PRESENT)
+            if len(members):
+                self._change(i, having_status(self.tree, i, members, ALIVE), -1, out)
+                leave(self.tree, i, members)
+
+    def _members(self, node: int, slots: Slots) -> Slots:
+        """Those of a table's tuples that take part in this role."""
+        conditions = self.plan.nodes[node].filter
+        if not conditions:
+            return slots
+        source = self.nodes[node].source
+        return slots[evaluate_filter(conditions, source.reader(slots), len(slots))]
+
+    def _assign(self, column: KeyColumn, slots: Slots) -> None:
+        column.ids.grow(column.source.capacity)
+        fresh = column.assign(slots)
+        # A generalized node's tuples are keys themselves: new ones need keys towards its own parent.
+        if len(fresh):
+            for above in self.keys_of.get(id(column.dictionary.tuples), ()):
+                self._assign(above, fresh)
+
+    def _change(self, node: int, tuples: Slots, sign: int, out: list[Rows] | None) -> None:
+        origin, work = self.origins[node], self.work.data
+        while node != origin and len(tuples):
+            node, sign, tuples, _, _ = rise(self.tree, self.checks, node, tuples, sign, origin, work)
+            if node < 0:
+                return
+        if not len(tuples):
+            return
+        if sign < 0 and out is not None:
+            self._collect(self.orders[origin], tuples, sign, out)
+        _, _, _, left, keys = rise(self.tree, self.checks, node, tuples, sign, -1, work)
+        if out is None:
+            return
+        if sign > 0:
+            self._collect(self.orders[origin], tuples, sign, out)
+        if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
+            parents = live_parents(self.tree, left, keys)
+            if len(parents):
+                self._collect(self.missing[left], parents, -sign, out)
+
+    # Results --------------------------------------------------------------------------------------------------
+
+    def _collect(self, order: Order, tuples: Slots, sign: int, out: list[Rows]) -> None:
+        out.extend(self._results(order, tuples, sign, order.buffers))
+
+    def _results(self, order: Order, tuples: Slots, sign: int, buffers: Buffers) -> Iterator[Rows]:
+        weights, progress = self._source_weights(order.node, tuples, sign), np.zeros(3, np.int64)
+        while not progress[DONE]:
+            n = enumerate_rows(
+                self.tree, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
+                buffers.weights,
+            )  # fmt: skip
+            if n:
+                lanes = np.empty((n, self.width), np.int64)
+                gather(self.tree, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
+                yield Rows(lanes, buffers.weights[:n].copy())
+
+    def _source_weights(self, node: int, tuples: Slots, sign: int) -> Int64s:
+        weights = self.nodes[node].source.weights
+        if weights is None or self.plan.distinct_tree:
+            return np.full(len(tuples), sign, np.int64)
+        return weights.data[tuples] * sign
+
+    def answer(self, rows: int) -> Iterator[Rows]:
+        """All results, `rows` at a time, from the root's alive tuples."""
+        if self._stale:
+            self._refresh()
+        root, buffers = self.nodes[0], Buffers.make(rows, self.orders[0].width)
+        for start in range(0, root.source.tuples.used, 1 << 20):
+            part = root.status.data[start : min(start + (1 << 20), root.source.tuples.used)]
+            alive = (np.flatnonzero(part >= ALIVE) + start).astype(np.int32)
+            yield from self._results(self.orders[0], alive, 1, buffers)
+
+    def count(self) -> int:
+        """Number of results, by adding up from the leaves instead of enumerating. Exact: Python integers where 64 bits
+        could overflow."""
+        totals: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
+        for i in range(len(self.nodes) - 1, -1, -1):
+            plan, node = self.plan.nodes[i], self.nodes[i]
+            if not plan.output:
+                continue
+            slots = np.flatnonzero(node.status.data[: node.source.tuples.used] >= ALIVE).astype(np.int32)
+            counts = self._source_weights(i, slots, 1).astype(object)
+            for c, child in enumerate(self.plan.nodes):
+                if child.parent != i or not child.output:
+                    continue
+                edge = self.edges[c]
+                assert edge is not None and child.edge is not None
+                keys = slots if edge.parent is None else edge.parent.ids.data[slots]
+                found = np.where(keys >= 0, totals[c][np.maximum(keys, 0)], 0)
+                counts = counts * (np.maximum(found, 1) if child.edge.kind == "left" else found)
+            if i == 0:
+                return int(counts.sum()) if len(counts) else 0
+            edge = self.edges[i]
+            assert edge is not None
+            total = np.zeros(edge.dictionary.capacity, object)
+            keys = edge.child.ids.data[slots]
+            np.add.at(total, keys[keys >= 0], counts[keys >= 0])
+            totals[i] = total
+        return 0
+
+    # Upkeep ---------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Frees keys no tuple has any more, where enough have gathered."""
+        dictionaries = {id(e.dictionary): e.dictionary for e in self.edges if e is not None}
+        # Upper generalized nodes read lower dictionaries: sweep those that are read first.
+        for dictionary in dictionaries.values():
+            columns = [k for ks in self.keys_of.values() for k in ks if k.dictionary is dictionary]
+            if not dictionary.wants_sweep(sum(c.source.tuples.used for c in columns)):
+                continue
+            marked = np.zeros(dictionary.capacity, np.bool_)
+            for column in columns:
+                used = column.source.tuples.used
+                present = np.zeros(used, np.bool_)
+                for i in column.users:
+                    if self.plan.nodes[i].generalized:
+                        present |= column.source.tuples.occupancy.data[:used] != 0
+                    else:
+                        present |= self.nodes[i].status.data[:used] != 0
+                ids = column.ids.data[:used][present]
+                marked[ids[ids >= 0]] = True
+            dictionary.sweep(marked)
+
+    def statistics(self) -> list[tuple[int, int]]:
+        """Tuples and alive tuples of each node."""
+        out = []
+        for node in self.nodes:
+            status = node.status.data[: node.source.tuples.used]
+            out.append((int((status >= PRESENT).sum()), int((status >= ALIVE).sum())))
+        return out
+
+
+def _union(parts: list[Slots]) -> Slots:
+    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts)).astype(np.int32)

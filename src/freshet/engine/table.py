@@ -1,0 +1,126 @@
+"""A stored table: the tuples themselves, shared by every view and every role that reads them.
+
+Rows are packed lanes (engine/lanes): with a primary key its columns come first and identify a row; without one the table
+is a bag, a row is identified by all its lanes and has a weight. Views keep slots, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshet.column import Column, Int64s
+from freshet.engine.lanes import layout, unpack, width
+from freshet.engine.sources import read_column
+from freshet.sql.bound import Field
+from freshet.sql.expression import ColumnRef
+from freshet.state.arena import Scope
+from freshet.state.enumeration import consolidate
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots, Tuples
+
+
+@dataclass(slots=True)
+class RowChange:
+    """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple (or the
+    weight it had), and rows that appear, each with the weight it then has."""
+
+    removed: Slots
+    added: Int64s
+    weights: Int64s
+
+    @property
+    def empty(self) -> bool:
+        return not (len(self.removed) or len(self.added))
+
+
+class Missing(Exception):
+    """A change takes away more copies of a row than there are; `row` is its place in the batch."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+
+
+class Table:
+    """Columns are given in declaration order and stored with the primary key first (`order`)."""
+
+    def __init__(self, scope: Scope, fields: Sequence[Field], primary_key: Sequence[int], pool: StringPool) -> None:
+        self.fields, self.primary_key, self.pool = tuple(fields), tuple(primary_key), pool
+        self.order = (*self.primary_key, *(i for i in range(len(fields)) if i not in self.primary_key))
+        self.place = {column: i for i, column in enumerate(self.order)}
+        self.types = [fields[i].type for i in self.order]
+        self.width = width(self.types)
+        self.first_lanes = layout(self.types)
+        self.value_lanes = sum(t.lanes for t in self.types)
+        key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
+        self.tuples = Tuples(scope, self.width, key_lanes)
+        self.weights = None if self.primary_key else scope.array("weight", np.int64)
+        self.scope = scope
+
+    @property
+    def capacity(self) -> int:
+        return len(self.tuples.occupancy.data)
+
+    def lane(self, column: int) -> tuple[int, int, int]:
+        """First lane of a column, its null lane and its bit there."""
+        at = self.place[column]
+        return self.first_lanes[at], self.value_lanes + at // 63 if self.fields[column].nullable else -1, at % 63
+
+    def columns(self, slots: Slots) -> list[Column]:
+        """The rows in the given slots, columns in declaration order."""
+        stored = unpack(self.tuples.lanes.data[slots], self.types, self.pool)
+        return [stored[self.place[i]] for i in range(len(self.fields))]
+
+    def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]:
+        lanes = self.tuples.lanes.data
+        return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
+
+    def resolve(self, rows: Int64s, weights: Int64s) -> RowChange:
+        """What a bag of signed rows does to a table without a primary key. Raises `Missing`, having changed nothing."""
+        assert self.weights is not None
+        chosen = np.empty(len(rows), np.int64)
+        chosen = chosen[: consolidate(rows, weights, chosen)]
+        if len(chosen) != len(rows):
+            rows, weights = rows[chosen], weights[chosen]
+        slots = self.tuples.find(rows)
+        known = slots >= 0
+        have = np.where(known, self.weights.data[slots], 0)
+        after = have + weights
+        if after.min(initial=0) < 0:
+            raise Missing(int(chosen[int(np.argmax(after < 0))]))
+        stays = after > 0
+        return RowChange(slots[known], rows[stays], after[stays])
+
+    def remove(self, change: RowChange) -> None:
+        if len(change.removed):
+            self.tuples.remove(change.removed)
+            if self.weights is not None:
+                self.weights.data[change.removed] = 0
+
+    def add(self, change: RowChange) -> Slots:
+        if not len(change.added):
+            return np.empty(0, np.int32)
+        slots = self.tuples.add(change.added)
+        if self.weights is not None:
+            self.weights.grow(self.capacity)
+            self.weights.data[slots] = change.weights
+        return slots
+
+    def row_count(self) -> int:
+        if self.weights is None:
+            return self.tuples.live
+        return int(self.weights.data[: self.tuples.used].sum())
+
+    def reserve(self, rows: int) -> None:
+        self.tuples.reserve(rows)
+        if self.weights is not None:
+            self.weights.grow(self.capacity)
+
+    def string_marks(self, marked: np.ndarray) -> None:  # type: ignore[type-arg]
+        """Marks the text the table holds, so that the pool keeps it."""
+        slots = self.tuples.slots()
+        for type_, lane in zip(self.types, self.first_lanes, strict=True):
+            if type_.name == "STRING":
+                marked[self.tuples.lanes.data[slots, lane]] = True

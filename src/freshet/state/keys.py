@@ -1,0 +1,120 @@
+"""Keys of edges: a dictionary from key lanes to dense ids, and the id of each tuple, kept by slot.
+
+Both ends of an edge share the dictionary, and so do edges whose ends read the same columns of the same table: a tuple is
+hashed once for each distinct key it has, and everything after that follows integers. Ids nobody uses any more are
+swept when the dictionary has taken in as many new ones as there are tuples to look through: O(1) amortized.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from freshet.column import Bools, Int64s
+from freshet.state.arena import Growable, Scope
+from freshet.state.kernel import inlined, kernel
+from freshet.state.tuples import FREE, LIVE, USED, Slots, Tuples, hash_row, probe
+
+# Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
+PART_COLUMNS = 5
+
+
+@inlined
+def read_key(lanes: Any, s: Any, parts: Any, row: Any) -> Any:
+    """Copies the key of tuple s to row[0]; false when a NULL leaves it without one."""
+    at, nulls, null_safe = 0, np.int64(0), False
+    for i in range(parts.shape[0]):
+        null = parts[i, 2] >= 0 and ((lanes[s, parts[i, 2]] >> parts[i, 3]) & 1) == 1
+        if null and parts[i, 4] == 0:
+            return False
+        null_safe |= parts[i, 4] != 0
+        if null:
+            nulls |= np.int64(1) << i
+        for j in range(parts[i, 1]):
+            row[0, at] = lanes[s, parts[i, 0] + j]
+            at += 1
+    if null_safe:
+        row[0, at] = nulls
+    return True
+
+
+@kernel(
+    "i8(i8[:,::1], i4[::1], i8[:,::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8[:,::1], i4[::1], i4[::1])"
+)
+def assign_keys(
+    lanes: Any, slots: Any, parts: Any, table: Any, keys: Any, occupied: Any, free: Any, meta: Any, row: Any, ids: Any,
+    fresh: Any,
+) -> Any:  # fmt: skip
+    """Sets ids[s] for each tuple, -1 where it has no key; lists the ids that are new in `fresh`, returns how many."""
+    width, made = row.shape[1], 0
+    for j in range(slots.size):
+        s = np.int64(slots[j])
+        if not read_key(lanes, s, parts, row):
+            ids[s] = -1
+            continue
+        h = hash_row(row, 0, width)
+        at = probe(table, keys, row, 0, width, h)
+        entry = table[at]
+        if entry != -1:
+            ids[s] = np.int32(entry & 0xFFFFFFFF)
+            continue
+        if meta[FREE] > 0:
+            meta[FREE] -= 1
+            k = np.int64(free[meta[FREE]])
+        else:
+            k = meta[USED]
+            meta[USED] += 1
+        meta[LIVE] += 1
+        occupied[k] = 1
+        for i in range(width):
+            keys[k, i] = row[0, i]
+        table[at] = np.int64((h << np.uint64(32)) | np.uint64(k))
+        ids[s] = np.int32(k)
+        fresh[made] = k
+        made += 1
+    return made
+
+
+class Dictionary:
+    """Distinct keys of `width` lanes."""
+
+    def __init__(self, scope: Scope, width: int) -> None:
+        self.tuples, self.width = Tuples(scope, width), width
+        self.clock: Growable = scope.array("clock", np.int64)  # [keys alive after the last sweep]
+        self.row = np.zeros((1, width), np.int64)
+
+    @property
+    def capacity(self) -> int:
+        return len(self.tuples.occupancy.data)
+
+    def assign(self, lanes: Int64s, slots: Slots, parts: Int64s, ids: Slots) -> Slots:
+        """Ids of the keys that tuples have, written to ids[slot]; returns the ids made new."""
+        t = self.tuples
+        t.reserve(len(slots))
+        fresh = np.empty(len(slots), np.int32)
+        made = assign_keys(
+            lanes, slots, parts, t.table.data, t.lanes.data, t.occupancy.data, t.free.data, t.meta.data, self.row, ids,
+            fresh,
+        )  # fmt: skip
+        return fresh[:made]
+
+    def add(self, rows: Int64s, has_key: Bools, slots: Slots, ids: Slots) -> Slots:
+        """The same for keys computed by expressions."""
+        ids[slots[~has_key]] = -1
+        found, fresh = self.tuples.add_fresh(np.ascontiguousarray(rows[has_key]))
+        ids[slots[has_key]] = found
+        return found[fresh]
+
+    def wants_sweep(self, tuples: int) -> bool:
+        """True when a sweep over that many tuples is paid for by the keys added since the last one."""
+        live, after = self.tuples.live, int(self.clock.data[0])
+        return live > 1024 and live - after > max(after, tuples // 2)
+
+    def sweep(self, marked: Bools) -> Slots:
+        """Frees the keys that are not marked, and returns them."""
+        slots = self.tuples.slots()
+        gone = slots[~marked[slots]]
+        self.tuples.remove(gone)
+        self.clock.data[0] = self.tuples.live
+        return gone
