@@ -1,0 +1,23 @@
+"""Pure query theory, no data: the hypergraph of a query, its class, and the trees it can be kept on."""
+
+from __future__ import annotations
+
+from freshet.query.best_tree import best_tree
+from freshet.query.classify import Classification, classify
+from freshet.query.foreign_keys import Assertion, ForeignKeyTree, foreign_key_tree
+from freshet.query.hypergraph import Hypergraph
+from freshet.query.join_trees import join_trees
+from freshet.query.tree import JoinTree, TreeNode
+
+__all__ = [
+    "Assertion",
+    "Classification",
+    "ForeignKeyTree",
+    "Hypergraph",
+    "JoinTree",
+    "TreeNode",
+    "best_tree",
+    "classify",
+    "foreign_key_tree",
+    "join_trees",
+]

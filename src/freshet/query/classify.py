@@ -1,0 +1,115 @@
+"""The class of a query, which decides what its updates cost, and why it is in no stronger one.
+
+q-hierarchical: constant time for every update. Free-connex: constant delay, constant time for insert-only streams and,
+with a join tree of height 2, for sliding windows. Acyclic: as free-connex, but duplicates are projected away while
+enumerating. Foreign-key acyclic: a cyclic query that primary keys make a tree. Cyclic: bags of relations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
+from freshet.query.hypergraph import Hypergraph, minimal_cycle
+
+
+@dataclass(frozen=True)
+class Classification:
+    """`name` is the strongest of "q-hierarchical", "free-connex", "acyclic", "foreign-key acyclic" and "cyclic" that
+    holds; `why_not` has one sentence for each class that does not, with a witness."""
+
+    name: str
+    q_hierarchical: bool
+    hierarchical: bool
+    free_connex: bool
+    acyclic: bool
+    foreign_key_acyclic: bool
+    why_not: dict[str, str] = field(default_factory=dict)
+
+
+def classify(h: Hypergraph, primary_keys: PrimaryKeys | None = None) -> Classification:
+    by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
+    verdicts = {
+        "q-hierarchical": h.is_q_hierarchical,
+        "free-connex": h.is_free_connex,
+        "acyclic": h.is_acyclic,
+        "foreign-key acyclic": by_keys,
+    }
+    reasons: dict[str, Callable[[Hypergraph], str]] = {
+        "q-hierarchical": _not_q_hierarchical,
+        "free-connex": _not_free_connex,
+        "acyclic": _not_acyclic,
+        "foreign-key acyclic": lambda h: _not_foreign_key_acyclic(h, primary_keys),
+    }
+    return Classification(
+        name=next((name for name, holds in verdicts.items() if holds), "cyclic"),
+        q_hierarchical=h.is_q_hierarchical,
+        hierarchical=h.is_hierarchical,
+        free_connex=h.is_free_connex,
+        acyclic=h.is_acyclic,
+        foreign_key_acyclic=by_keys,
+        why_not={name: reasons[name](h) for name, holds in verdicts.items() if not holds},
+    )
+
+
+def _not_q_hierarchical(h: Hypergraph) -> str:
+    overlap = next(h.partial_overlaps(), None)
+    if overlap is not None:
+        x, z = overlap
+        shared = " and ".join(h.name(i) for i in sorted(h.having(x) & h.having(z)))
+        return f"{x} and {z} overlap in {shared} only partly: {_relations(h, x)} vs {_relations(h, z)}"
+    x, z = next(h.hidden_dominators())
+    return f"{x} is output and {z} is not, but {z} is in {_relations(h, z)}, more than the {_relations(h, x)} of {x}"
+
+
+def _not_free_connex(h: Hypergraph) -> str:
+    if not h.is_acyclic:
+        return _not_acyclic(h)
+    names = [*(h.name(i) for i in range(len(h.relations))), "the output"]
+    cycle = _cycle((*h.relations, h.output), names)
+    return f"the output {_set(h.output)} is not connex: adding it as a relation makes a cycle through {cycle}"
+
+
+def _not_acyclic(h: Hypergraph) -> str:
+    return f"there is a cycle through {_cycle(h.relations, [h.name(i) for i in range(len(h.relations))])}"
+
+
+def _not_foreign_key_acyclic(h: Hypergraph, primary_keys: PrimaryKeys | None) -> str:
+    if primary_keys is None:
+        return "no primary keys are known"
+    unreachable = [
+        i
+        for i, primary_key in enumerate(primary_keys)
+        if primary_key is None or not any(primary_key <= h.relations[j] for j in range(len(h.relations)) if j != i)
+    ]
+    if len(unreachable) > 1:
+        first, second = (h.name(i) for i in unreachable[:2])
+        return (
+            f"no other relation has the primary key of {first}, nor that of {second}; only the root may lack a parent"
+        )
+    return "primary keys do not lead from any one relation to all others"
+
+
+def _cycle(relations: Sequence[frozenset[str]], names: Sequence[str]) -> str:
+    attributes, core = minimal_cycle(relations)
+    if any(len(relation) > 2 for relation in core.values()):
+        inside = ", ".join(names[i] for i in core)
+        return f"{inside}: all but any one of {_set(attributes)} lie together in a relation, but never all"
+    start = next(iter(core))
+    steps, here = [names[start]], start
+    at = min(core[start])
+    while True:
+        here = next(i for i, relation in core.items() if i != here and at in relation)
+        steps += [f"-{at}-", names[here]]
+        if here == start:
+            return " ".join(steps)
+        at = next(iter(core[here] - {at}))
+
+
+def _relations(h: Hypergraph, attribute: str) -> str:
+    return "{" + ", ".join(h.name(i) for i in sorted(h.having(attribute))) + "}"
+
+
+def _set(attributes: frozenset[str]) -> str:
+    return "{" + ", ".join(sorted(attributes)) + "}"

@@ -1,0 +1,125 @@
+"""A query as a hypergraph: one set of attributes for each relation, and the output attributes.
+
+Acyclic means that the relations have a join tree. GYO decides it: drop attributes that only one relation has, drop
+relations that another one contains, until nothing changes; the hypergraph is acyclic when at most one relation is
+left. Free-connex means acyclic both without and with the output added as one more relation. With E(x) the relations
+that have attribute x: hierarchical means that any E(x), E(z) are nested or disjoint; q-hierarchical means that also no
+output attribute x has E(x) properly inside E(z) of an attribute z that is not output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+from freshet.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Hypergraph:
+    """`names` are only for messages; without them the relations are called R1, R2, ..."""
+
+    relations: tuple[frozenset[str], ...]
+    output: frozenset[str]
+    names: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.relations:
+            raise PlanError("the query has no relations; a join needs at least one")
+        unknown = self.output - self.attributes
+        if unknown:
+            raise PlanError(
+                f"no relation has the output attribute {', '.join(sorted(unknown))}; "
+                f"the relations have {', '.join(sorted(self.attributes)) or 'none'}"
+            )
+        if self.names and len(self.names) != len(self.relations):
+            raise PlanError(
+                f"{len(self.names)} names for {len(self.relations)} relations; give each relation one name, or none"
+            )
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        return frozenset().union(*self.relations)
+
+    def name(self, relation: int) -> str:
+        return self.names[relation] if self.names else f"R{relation + 1}"
+
+    def having(self, attribute: str) -> frozenset[int]:
+        """E(attribute): the relations that have it."""
+        return frozenset(i for i, relation in enumerate(self.relations) if attribute in relation)
+
+    @cached_property
+    def is_acyclic(self) -> bool:
+        return len(gyo_core(self.relations)) <= 1
+
+    @cached_property
+    def is_free_connex(self) -> bool:
+        return self.is_acyclic and len(gyo_core((*self.relations, self.output))) <= 1
+
+    @cached_property
+    def is_hierarchical(self) -> bool:
+        return next(self.partial_overlaps(), None) is None
+
+    @cached_property
+    def is_q_hierarchical(self) -> bool:
+        return self.is_hierarchical and next(self.hidden_dominators(), None) is None
+
+    def partial_overlaps(self) -> Iterator[tuple[str, str]]:
+        """Pairs of attributes whose relations overlap without one holding the other."""
+        for x, z in combinations(sorted(self.attributes), 2):
+            with_x, with_z = self.having(x), self.having(z)
+            if with_x & with_z and not with_x <= with_z and not with_z <= with_x:
+                yield x, z
+
+    def hidden_dominators(self) -> Iterator[tuple[str, str]]:
+        """Pairs (x, z): x is output, z is not, and E(x) is properly inside E(z)."""
+        for x in sorted(self.output):
+            for z in sorted(self.attributes - self.output):
+                if self.having(x) < self.having(z):
+                    yield x, z
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """Relations connected by shared attributes, each component and the list of them in the given order. A relation
+        without attributes is a component of its own."""
+        parts: list[tuple[set[int], set[str]]] = []
+        for i, relation in enumerate(self.relations):
+            touching = [part for part in parts if part[1] & relation]
+            parts = [part for part in parts if not part[1] & relation]
+            members = {i}.union(*(part[0] for part in touching))
+            parts.append((members, set(relation).union(*(part[1] for part in touching))))
+        return tuple(sorted(tuple(sorted(members)) for members, _ in parts))
+
+
+def gyo_core(relations: Sequence[frozenset[str]]) -> dict[int, frozenset[str]]:
+    """What GYO leaves: relation number to the attributes it still has. One entry or none when acyclic."""
+    left = dict(enumerate(relations))
+    changed = True
+    while changed:
+        changed = False
+        for i, relation in list(left.items()):
+            others = [other for j, other in left.items() if j != i]
+            shared = relation & frozenset().union(*others)
+            if shared != relation:
+                left[i] = shared
+                changed = True
+            if any(shared <= other for other in others):
+                del left[i]
+                changed = True
+    return left
+
+
+def minimal_cycle(relations: Sequence[frozenset[str]]) -> tuple[frozenset[str], dict[int, frozenset[str]]]:
+    """The witness that relations are cyclic: attributes none of which can be left out, and the relations that make the
+    cycle, cut down to them. What remains is either a plain cycle, in which each relation has two of the attributes and
+    each attribute lies in two relations, or all but one of the attributes lie together in a relation, for every one
+    left out, but never all of them."""
+    kept: frozenset[str] = frozenset().union(*relations)
+    for attribute in sorted(kept):
+        fewer = kept - {attribute}
+        # cutting attributes away never makes an acyclic hypergraph cyclic, so one pass reaches a minimum
+        if len(gyo_core([relation & fewer for relation in relations])) > 1:
+            kept = fewer
+    return kept, gyo_core([relation & kept for relation in relations])
