@@ -65,8 +65,6 @@ class OrderWindow:
     row: Integers  # of orders or lineitem, whichever moves
     weight: Integers
     is_line: npt.NDArray[np.bool_]
-    kept_orders: Integers  # rows in the window at the end
-    kept_lines: Integers
 
     def __len__(self) -> int:
         return len(self.row)
@@ -85,13 +83,17 @@ class OrderWindow:
                 if chosen.any()
             }
 
-    def surviving(self) -> Transaction:
-        """The rows of both tables that are left in the window at the end."""
-        return {"orders": self.orders.take(self.kept_orders), "lineitem": self.lineitem.take(self.kept_lines)}
+    def surviving(self, changes: int | None = None) -> Transaction:
+        """The rows of both tables that are in the window after so many changes (all, by default)."""
+        row, weight, is_line = (array[:changes] for array in (self.row, self.weight, self.is_line))
+        return {
+            name: table.take(np.flatnonzero(np.bincount(row[chosen], weight[chosen], table.num_rows)))
+            for name, table, chosen in (("orders", self.orders, ~is_line), ("lineitem", self.lineitem, is_line))
+        }
 
 
 def order_window(orders: pa.Table, lineitem: pa.Table, share: float) -> OrderWindow:
-    """A window that holds the given share of the orders; it is not drained, so that an answer is left to compare."""
+    """A window that holds the given share of the orders; the last ones stay in it."""
     orders = orders.sort_by([("o_orderdate", "ascending"), ("o_orderkey", "ascending")])
     rank = pc.index_in(lineitem["l_orderkey"], orders["o_orderkey"]).to_numpy().astype(np.int64)
     order_of_line = np.argsort(rank, kind="stable")
@@ -111,16 +113,7 @@ def order_window(orders: pa.Table, lineitem: pa.Table, share: float) -> OrderWin
     entering = weight[step] > 0
     is_line = np.where(entering, within > 0, within < length[step] - 1)
     line = first_line[moved[step]] + within - entering
-    kept = np.arange(count - window, count, dtype=np.int64)
-    return OrderWindow(
-        orders=orders,
-        lineitem=lineitem,
-        row=np.where(is_line, line, moved[step]),
-        weight=weight[step],
-        is_line=is_line,
-        kept_orders=kept,
-        kept_lines=np.arange(first_line[count - window], len(rank), dtype=np.int64),
-    )
+    return OrderWindow(orders, lineitem, np.where(is_line, line, moved[step]), weight[step], is_line)
 
 
 def _changes(table: pa.Table, rows: Integers, weights: Integers) -> pa.Table:

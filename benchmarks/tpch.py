@@ -7,6 +7,7 @@ is complete: it is written under another name and renamed, so two processes may 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,12 +55,44 @@ QUERIES = {
 }
 
 
-def ddl(tables: Iterable[str] = TABLES) -> list[str]:
-    """The CREATE TABLE statement of each of the tables, in an order that puts referenced tables first."""
+def ddl(tables: Iterable[str] = TABLES, columns: Iterable[str] | None = None) -> list[str]:
+    """CREATE TABLE statements for the tables, referenced ones first, with all columns or only the given ones and keys.
+
+    Foreign keys stay where both of their ends do.
+    """
     text = (ROOT / "benchmarks" / "tpch.sql").read_text()
-    statements = [part.strip() for part in text[text.index("CREATE TABLE") :].split(";") if part.strip()]
     wanted = set(tables)
-    return [statement for statement in statements if statement.split()[2] in wanted]
+    kept = None if columns is None else set(columns)
+    statements = []
+    for name, body in re.findall(r"CREATE TABLE (\w+) \(\n(.*?)\n\);", text, re.DOTALL):
+        if name not in wanted:
+            continue
+        lines = [line.strip().rstrip(",") for line in body.splitlines()]
+        own = {line.split()[0] for line in lines} - {"PRIMARY", "FOREIGN"}
+        keys = {word for line in lines if "PRIMARY KEY" in line for word in re.findall(r"\w+", line)} & own
+        stays = own if kept is None else own & (kept | keys)
+        lines = [line for line in lines if _stays(line, stays, wanted)]
+        statements.append(f"CREATE TABLE {name} (\n    " + ",\n    ".join(lines) + "\n)")
+    return statements
+
+
+def _stays(line: str, columns: set[str], tables: set[str]) -> bool:
+    if line.startswith("PRIMARY KEY"):
+        return True
+    foreign = re.match(r"FOREIGN KEY \((.*?)\) REFERENCES (\w+)", line)
+    if foreign is None:
+        return line.split()[0] in columns
+    return foreign[2] in tables and set(foreign[1].split(", ")) <= columns
+
+
+def tables_of(query: str) -> list[str]:
+    """The tables a query reads."""
+    return [name for name in TABLES if re.search(rf"\b{name}\b", query)]
+
+
+def columns_of(query: str) -> set[str]:
+    """The columns a query reads: TPC-H gives every table a prefix, so a name says where it belongs."""
+    return set(re.findall(r"\b(?:r|n|s|c|p|ps|o|l)_\w+", query))
 
 
 def generate(scale: float, tables: Iterable[str] = TABLES) -> dict[str, pa.Table]:

@@ -34,7 +34,7 @@ def test_skewed_edges_are_distinct_and_without_loops() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 97, 10_000])
-def test_order_window_ends_with_the_surviving_rows(tiny_tpch: dict[str, pa.Table], size: int) -> None:
+def test_order_window_holds_the_surviving_rows(tiny_tpch: dict[str, pa.Table], size: int) -> None:
     stream = streams.order_window(tiny_tpch["orders"], tiny_tpch["lineitem"], 0.2)
     inside: dict[str, set[tuple[object, ...]]] = {"orders": set(), "lineitem": set()}
     keys = {"orders": ["o_orderkey"], "lineitem": ["l_orderkey", "l_linenumber"]}
@@ -51,8 +51,9 @@ def test_order_window_ends_with_the_surviving_rows(tiny_tpch: dict[str, pa.Table
                 else:
                     inside[name].remove(tuple(key))
         largest = max(largest, len(inside["orders"]))
-    assert moved == len(stream)
+        if moved % 1013 == 0 or moved == len(stream):
+            for name, table in stream.surviving(moved).items():
+                assert inside[name] == set(zip(*(table[c].to_pylist() for c in keys[name]), strict=True))
     assert largest <= 300 + size
-    for name, table in stream.surviving().items():
-        assert inside[name] == set(zip(*(table[c].to_pylist() for c in keys[name]), strict=True))
+    assert moved == len(stream)
     assert len(inside["orders"]) == 300
