@@ -1,0 +1,103 @@
+"""Which function of ours each parsed operator or function call is, and where its arguments stand in the parsed node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.IntDiv: "div",
+    exp.Mod: "modulo",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "not_distinct",
+    exp.NullSafeNEQ: "distinct_from",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.Like: "like",
+    exp.DPipe: "concat",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A function's name here, and the parsed node's slots that hold its arguments in order; a list is spread out."""
+
+    name: str
+    slots: tuple[str, ...] = ("this",)
+
+    def arguments(self, node: exp.Expr) -> list[exp.Expr]:
+        arguments: list[exp.Expr] = []
+        for slot in self.slots:
+            value = node.args.get(slot)
+            if isinstance(value, list):
+                arguments += value
+            elif value is not None:
+                arguments.append(value)
+        return arguments
+
+
+CALLS: dict[type[exp.Expr], Shape] = {
+    exp.Abs: Shape("abs"),
+    exp.Round: Shape("round", ("this", "decimals")),
+    exp.Floor: Shape("floor", ("this", "decimals")),
+    exp.Ceil: Shape("ceil", ("this", "decimals")),
+    exp.Sqrt: Shape("sqrt"),
+    exp.Pow: Shape("power", ("this", "expression")),
+    exp.Sign: Shape("sign"),
+    exp.Coalesce: Shape("coalesce", ("this", "expressions")),
+    exp.Nullif: Shape("nullif", ("this", "expression")),
+    exp.Greatest: Shape("greatest", ("this", "expressions")),
+    exp.Least: Shape("least", ("this", "expressions")),
+    exp.Upper: Shape("upper"),
+    exp.Lower: Shape("lower"),
+    exp.Length: Shape("length"),
+    exp.Concat: Shape("concat", ("expressions",)),
+    exp.Substring: Shape("substring", ("this", "start", "length")),
+    exp.Left: Shape("left", ("this", "expression")),
+    exp.Right: Shape("right", ("this", "expression")),
+    exp.Replace: Shape("replace", ("this", "expression", "replacement")),
+    exp.StartsWith: Shape("startswith", ("this", "expression")),
+    exp.EndsWith: Shape("endswith", ("this", "expression")),
+    exp.Contains: Shape("contains", ("this", "expression")),
+    exp.Reverse: Shape("reverse"),
+    exp.Year: Shape("year"),
+    exp.Quarter: Shape("quarter"),
+    exp.Month: Shape("month"),
+    exp.Day: Shape("day"),
+    exp.DayOfMonth: Shape("day"),
+    exp.DayOfWeek: Shape("dayofweek"),
+    exp.DayOfYear: Shape("dayofyear"),
+    exp.LastDay: Shape("last_day"),
+    exp.Hour: Shape("hour"),
+    exp.Minute: Shape("minute"),
+    exp.Second: Shape("second"),
+    exp.TsOrDsAdd: Shape("date_add", ("this", "expression")),
+    exp.DateDiff: Shape("datediff", ("this", "expression")),
+    exp.AddMonths: Shape("add_months", ("this", "expression")),
+}
+
+#: Functions that are parsed by name only, and what they are here.
+ANONYMOUS = {
+    "dayofmonth": "day",
+    "isnull": "is_null",
+    "isnotnull": "is_not_null",
+    "date_diff": "datediff",
+    "startswith": "startswith",
+    "endswith": "endswith",
+}
+
+#: Functions whose value is not decided by their arguments; no view over them could be kept right.
+NEVER_THE_SAME = frozenset(
+    {"now", "random", "rand", "randn", "uuid", "current_timezone", "current_database", "monotonically_increasing_id"}
+    | {"localtimestamp", "curdate", "unix_timestamp", "spark_partition_id", "input_file_name", "shuffle"}
+)

@@ -1,0 +1,132 @@
+"""INSERT, UPDATE and DELETE: values cast to their columns; conditions and values read relation 0, the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from freshet.sql.bound import Block, Delete, Insert, Query, Relation, TableSchema, Update, key
+from freshet.sql.catalog import Catalog
+from freshet.sql.expression import Expression
+from freshet.sql.rewrite.push_not import push
+from freshet.sql.scalar import ScalarBinder
+from freshet.sql.scope import Entry, Scope
+from freshet.sql.select import SelectBinder
+from freshet.sql.source import Statement, closest_first
+
+
+def bind_insert(node: exp.Expr, statement: Statement, catalog: Catalog) -> Insert:
+    if node.args.get("overwrite"):
+        statement.refuse("INSERT OVERWRITE", "DELETE FROM the table, then INSERT INTO it", "OVERWRITE")
+    _only(node, statement, ("this", "expression", "with_"))
+    target = node.this
+    named = target.expressions if isinstance(target, exp.Schema) else []
+    schema = _table(target.this if isinstance(target, exp.Schema) else target, statement, catalog)
+    columns = tuple(_position(schema, c, statement) for c in named) or tuple(range(len(schema.fields)))
+    if len(set(columns)) != len(columns):
+        statement.fail("a column is named twice in INSERT; name each once", target)
+    for position, field in enumerate(schema.fields):
+        if position not in columns and not field.nullable:
+            statement.fail(f"column {field.name} of {schema.name} is NOT NULL; give it a value", target)
+    source = node.args.get("expression")
+    if isinstance(source, exp.Values):
+        return Insert(schema.name, columns, tuple(_row(r, schema, columns, statement) for r in source.expressions))
+    if source is None:
+        statement.fail("INSERT has no rows; write VALUES (...) or SELECT", target)
+    binder = SelectBinder(statement, catalog)
+    with binder.common_tables(node):
+        query = binder.query(source)
+    return Insert(schema.name, columns, None, _fitted(query, schema, columns, source, statement))
+
+
+def _row(row: exp.Expr, schema: TableSchema, columns: tuple[int, ...], statement: Statement) -> tuple[Expression, ...]:
+    values = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
+    _check_count(len(values), schema, columns, row, statement)
+    scalar = ScalarBinder(statement, lambda node: Scope().resolve(node, statement), "VALUES")
+    targets = (schema.fields[c].type for c in columns)
+    return tuple(scalar.cast(scalar.bind(v), t, v) for v, t in zip(values, targets, strict=True))
+
+
+def _fitted(query: Query, schema: TableSchema, columns: tuple[int, ...], node: exp.Expr, statement: Statement) -> Query:
+    """The query with its outputs cast to the columns. DISTINCT rows are told apart before the casts, not after."""
+    _check_count(len(query.outputs), schema, columns, node, statement)
+    targets = [schema.fields[c].type for c in columns]
+    if query.distinct and targets != [o.type for o in query.outputs]:
+        relation = Relation("", query, query.fields)
+        outputs: tuple[Expression, ...] = tuple(key(0, i, f) for i, f in enumerate(query.fields))
+        query = Query((relation,), Block((0,), ()), (), None, outputs, query.fields)
+    scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "SELECT")
+    pairs = list(zip(query.outputs, targets, strict=True))
+    cast = tuple(o if o.type == t else scalar.cast(o, t, node) for o, t in pairs)
+    fields = tuple(replace(f, type=t) for f, t in zip(query.fields, targets, strict=True))
+    return replace(query, outputs=cast, fields=fields)
+
+
+def _check_count(
+    count: int, schema: TableSchema, columns: tuple[int, ...], node: exp.Expr, statement: Statement
+) -> None:
+    if count != len(columns):
+        names = ", ".join(schema.fields[c].name for c in columns)
+        statement.fail(f"{count} values for {len(columns)} columns of {schema.name}; it takes {names}", node)
+
+
+def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Update:
+    _only(node, statement, ("this", "expressions", "where"))
+    schema = _table(node.this, statement, catalog)
+    scalar = _over_table(node.this, schema, statement, "SET")
+    columns, values = [], []
+    for assignment in node.expressions:
+        if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
+            statement.refuse(assignment.sql(dialect="spark"), "write SET column = value", assignment)
+        position = _position(schema, assignment.this.this, statement)
+        if position in columns:
+            statement.fail(f"column {assignment.this.name} is set twice; set it once", assignment)
+        columns.append(position)
+        value = scalar.bind(assignment.expression)
+        values.append(scalar.cast(value, schema.fields[position].type, assignment.expression))
+    return Update(schema.name, tuple(columns), tuple(values), _where(node, schema, statement))
+
+
+def bind_delete(node: exp.Expr, statement: Statement, catalog: Catalog) -> Delete:
+    _only(node, statement, ("this", "where"))
+    schema = _table(node.this, statement, catalog)
+    return Delete(schema.name, _where(node, schema, statement))
+
+
+def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Expression | None:
+    clause = node.args.get("where")
+    if clause is None:
+        return None
+    return push(_over_table(node.this, schema, statement, "WHERE").condition(clause.this), False)
+
+
+def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clause: str) -> ScalarBinder:
+    scope = Scope(entries=[Entry(table.alias or schema.name, 0, schema.fields)])
+    return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
+
+
+def _only(node: exp.Expr, statement: Statement, known: tuple[str, ...]) -> None:
+    for slot, value in node.args.items():
+        if value and slot not in known:
+            word = slot.strip("_").upper()
+            statement.refuse(f"{word} in {type(node).__name__.upper()}", "use the plain form of the statement", word)
+
+
+def _table(node: exp.Expr, statement: Statement, catalog: Catalog) -> TableSchema:
+    schema = catalog.table(node.name)
+    if schema is None:
+        if catalog.view(node.name):
+            statement.fail(f"{node.name} is a view; change the tables it reads", node)
+        names = [t.name for t in catalog.tables.values()]
+        listed = closest_first(node.name, names) if names else "none yet, so CREATE TABLE first"
+        statement.fail(f"no table {node.name}; known tables: {listed}", node)
+    return schema
+
+
+def _position(schema: TableSchema, column: exp.Expr, statement: Statement) -> int:
+    position = schema.position(column.name)
+    if position is None:
+        known = closest_first(column.name, (f.name for f in schema.fields))
+        statement.fail(f"no column {column.name}; {schema.name} has {known}", column)
+    return position

@@ -1,0 +1,71 @@
+"""Which clauses a SELECT may have here. What is not listed as known is refused by name, with what works instead."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from freshet.sql.source import Statement
+
+_KNOWN = {"with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias"}
+_TOP_K = "keep the whole answer as a view and take the first rows when reading it"
+
+#: Clause → its words, and what works instead.
+_REFUSED = {
+    "limit": ("LIMIT", _TOP_K),
+    "offset": ("OFFSET", _TOP_K),
+    "qualify": ("QUALIFY", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
+    "windows": ("WINDOW", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
+    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
+    "sort": ("SORT BY", "leave it out: a view is a bag of rows, without order"),
+    "cluster": ("CLUSTER BY", "leave it out: a view is a bag of rows, without order"),
+    "distribute": ("DISTRIBUTE BY", "leave it out: a view is a bag of rows, without order"),
+    "sample": ("TABLESAMPLE", "filter with WHERE on a column"),
+    "locks": ("FOR UPDATE", "leave it out: views are always consistent"),
+    "into": ("SELECT INTO", "use INSERT INTO ... SELECT"),
+}
+
+
+def check_clauses(statement: Statement, node: exp.Expr, limit_matters: bool = True) -> None:
+    """Refuses clauses that are not kept. Under EXISTS and IN a LIMIT of one row or more changes nothing."""
+    for slot, value in node.args.items():
+        if not value or slot in _KNOWN:
+            continue
+        if slot == "limit" and not limit_matters and _at_least_one(value) and not node.args.get("offset"):
+            continue
+        words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
+        if slot == "limit" and isinstance(value, exp.Fetch):
+            words = "FETCH"
+        statement.refuse(words, instead, words.split()[0])
+    distinct, group = node.args.get("distinct"), node.args.get("group")
+    if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
+        statement.refuse("DISTINCT ON", "use GROUP BY with MIN or MAX", "DISTINCT")
+    if group is not None:
+        _check_group(statement, group)
+
+
+def _check_group(statement: Statement, group: exp.Expr) -> None:
+    kinds = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING"}
+    for kind, word in kinds.items():
+        if group.find(kind):
+            words = "GROUPING SETS" if word == "GROUPING" else word
+            statement.refuse(words, "make one view for each set of GROUP BY columns", word)
+    if group.args.get("all"):
+        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
+
+
+def _at_least_one(limit: exp.Expr) -> bool:
+    count = limit.args.get("expression")
+    return isinstance(count, exp.Literal) and count.is_int and int(count.name) >= 1
+
+
+def is_grouped(node: exp.Select) -> bool:
+    """Whether a select groups: by GROUP BY, HAVING, or an aggregate of its own (not of a subquery's)."""
+    if node.args.get("group") or node.args.get("having"):
+        return True
+    return any(_aggregates(item) for item in node.expressions)
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    if isinstance(node, (exp.Query, exp.Window)):
+        return False
+    return isinstance(node, exp.AggFunc) or any(_aggregates(child) for child in node.iter_expressions())

@@ -1,0 +1,60 @@
+"""A type as written in SQL → the engine's type. Every spelling of a timestamp is one: microseconds, UTC."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.sql.source import Statement
+from freshet.types import Type
+
+_D = exp.DataType.Type
+_PLAIN = {
+    _D.BOOLEAN: types.BOOLEAN,
+    _D.TINYINT: types.TINYINT,
+    _D.SMALLINT: types.SMALLINT,
+    _D.INT: types.INT,
+    _D.BIGINT: types.BIGINT,
+    _D.FLOAT: types.FLOAT,
+    _D.DOUBLE: types.DOUBLE,
+    _D.TEXT: types.STRING,
+    _D.DATE: types.DATE,
+    _D.DATE32: types.DATE,
+    _D.TIMESTAMP: types.TIMESTAMP,
+    _D.TIMESTAMPTZ: types.TIMESTAMP,
+    _D.TIMESTAMPLTZ: types.TIMESTAMP,
+    _D.TIMESTAMPNTZ: types.TIMESTAMP,
+    _D.DATETIME: types.TIMESTAMP,
+}
+_DECIMALS = (_D.DECIMAL, _D.DECIMAL32, _D.DECIMAL64, _D.DECIMAL128)
+_TEXTS = {_D.VARCHAR: False, _D.NVARCHAR: False, _D.CHAR: True, _D.NCHAR: True, _D.BPCHAR: True}
+
+
+def bind_type(node: exp.Expr, statement: Statement) -> Type:
+    kind = node.this if isinstance(node, exp.DataType) else None
+    sizes = _sizes(node, statement)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _DECIMALS:
+        precision, scale = (*sizes, 10, 0)[:2] if not sizes else (*sizes, 0)[:2]
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            statement.fail(f"DECIMAL({precision},{scale}) has no such size; up to 38 digits, scale within them", node)
+        return types.decimal(precision, scale)
+    if kind in _TEXTS:
+        char = _TEXTS[kind]
+        if not sizes:
+            return Type("STRING", length=1, char=True) if char else types.STRING
+        if sizes[0] < 1:
+            statement.fail(f"a text of {sizes[0]} characters holds nothing; give a length of 1 or more", node)
+        return Type("STRING", length=sizes[0], char=char)
+    known = "BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, VARCHAR(n), CHAR(n), DATE, TIMESTAMP"
+    statement.refuse(f"type {node.sql(dialect='spark')}", f"these are: {known}", node)
+
+
+def _sizes(node: exp.Expr, statement: Statement) -> list[int]:
+    sizes = []
+    for parameter in node.expressions:
+        if not isinstance(parameter, exp.DataTypeParam) or not parameter.this.is_int:
+            statement.refuse(f"type {node.sql(dialect='spark')}", "use one of the plain types", node)
+        sizes.append(int(parameter.this.name))
+    return sizes

@@ -1,0 +1,147 @@
+"""FROM and WHERE: text → a draft block, in the rawest sound form.
+
+Law: inner joins, commas and parentheses around them all mean one bag of relations and one bag of conjuncts, so they
+land in one draft. A LEFT JOIN opens a draft of its own that becomes an arm. Conjuncts stay where they were written (ON
+of a LEFT JOIN in its arm, all else in the block); the rewrites move them to where they can be checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
+from freshet.sql.expression import Expression
+from freshet.sql.scope import Entry, Scope
+from freshet.sql.source import closest_first
+
+if TYPE_CHECKING:
+    from freshet.sql.select import SelectBinder
+
+
+@dataclass(slots=True)
+class Draft:
+    """A block being filled."""
+
+    relations: list[int] = field(default_factory=list)
+    predicates: list[Expression] = field(default_factory=list)
+    arms: list[Arm] = field(default_factory=list)
+
+    def block(self) -> Block:
+        return Block(tuple(self.relations), tuple(self.predicates), tuple(self.arms))
+
+
+def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
+    clause = select.args.get("from_")
+    if clause is not None:
+        _bind_item(binder, clause.this, scope, draft)
+    for join in select.args.get("joins") or []:
+        _bind_join(binder, join, scope, draft)
+
+
+def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> None:
+    statement = binder.statement
+    if isinstance(node, exp.Table):
+        _only(binder, node, ("this", "alias", "joins", "db", "catalog"))
+        if not isinstance(node.this, exp.Identifier):
+            statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
+        if node.args.get("db"):
+            written = node.sql(dialect="spark")
+            statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
+        name = node.name
+        source = binder.ctes.get(name.lower()) or binder.catalog.view(name) or binder.catalog.table(name)
+        if source is None:
+            known = [*binder.ctes, *binder.catalog.names()]
+            listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
+            statement.fail(f"no table {name}; known tables and views: {listed}", node)
+        _add(binder, source, name, node, scope, draft)
+    elif isinstance(node, exp.Subquery):
+        _only(binder, node, ("this", "alias", "joins", "with_"))
+        inner = node.this
+        if isinstance(inner, (exp.Table, exp.Subquery)) and not (inner.args.get("alias") and node.args.get("alias")):
+            if node.args.get("alias") and isinstance(inner, exp.Table):
+                statement.refuse("an alias on a parenthesized join", "write (SELECT * FROM ...) AS alias", node)
+            if isinstance(inner, exp.Subquery) and node.args.get("alias"):
+                inner.set("alias", node.args["alias"])
+            _bind_item(binder, inner, scope, draft)
+        else:
+            _add(binder, binder.nested(node), node.alias, node, scope, draft)
+    elif isinstance(node, exp.Values):
+        statement.refuse("VALUES in FROM", "CREATE TABLE and INSERT the rows", node)
+    elif isinstance(node, exp.Lateral):
+        statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", node)
+    else:
+        written = node.sql(dialect="spark")
+        statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
+    for join in node.args.get("joins") or []:
+        _bind_join(binder, join, scope, draft)
+
+
+def _only(binder: SelectBinder, node: exp.Expr, known: tuple[str, ...]) -> None:
+    """Refuses what a FROM item carries beyond the known parts: samples, pivots, time travel, hints."""
+    for slot, value in node.args.items():
+        if value and slot not in known:
+            what = slot.strip("_").upper()
+            binder.statement.refuse(f"{what} on a table", "name the table alone; filter and reshape in SELECT", node)
+
+
+def _add(
+    binder: SelectBinder, source: TableSchema | Query, name: str, node: exp.Expr, scope: Scope, draft: Draft
+) -> None:
+    alias = node.args.get("alias")
+    fields: tuple[Field, ...] = source.fields
+    if alias is not None and alias.columns:
+        if len(alias.columns) != len(fields):
+            message = f"{alias.name} names {len(alias.columns)} columns, but there are {len(fields)}; name each once"
+            binder.statement.fail(message, alias)
+        fields = tuple(replace(f, name=c.name) for f, c in zip(fields, alias.columns, strict=True))
+    shown = node.alias or name
+    number = binder.add_relation(Relation(shown, source, fields), node)
+    scope.add(Entry(shown, number, fields), binder.statement, node)
+    draft.relations.append(number)
+
+
+def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft) -> None:
+    side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
+    if side in ("RIGHT", "FULL"):
+        instead = "write it as a LEFT JOIN with the sides swapped" if side == "RIGHT" else "use a LEFT JOIN"
+        statement.refuse(f"{side} JOIN", instead, join)
+    if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
+        statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
+    arm = {"SEMI": "semi", "ANTI": "anti"}.get(kind) or ("left" if side == "LEFT" else None)
+    target = draft if arm is None else Draft()
+    before, shared_before = len(scope.entries), list(scope.shared)
+    _bind_item(binder, join.this, scope, target)
+    if join.args.get("on") is not None:
+        binder.conditions(join.args["on"], scope, target, "ON")
+    _share(binder, join, scope, before, target)
+    if arm is None:
+        return
+    draft.arms.append(Arm(arm, target.block()))
+    if arm == "left":
+        for entry in scope.entries[before:]:
+            entry.optional = True
+    else:
+        del scope.entries[before:]
+        scope.shared = shared_before
+
+
+def _share(binder: SelectBinder, join: exp.Join, scope: Scope, before: int, target: Draft) -> None:
+    """USING and NATURAL: equality on columns of the same name on both sides, which become one column."""
+    left, right = Scope(entries=scope.entries[:before]), Scope(entries=scope.entries[before:])
+    names: list[exp.Identifier] = list(join.args.get("using") or [])
+    if join.method.upper() == "NATURAL":
+        theirs = {f.name.lower() for e in left.entries for f in e.fields}
+        mine = [f.name for e in right.entries for i, f in enumerate(e.fields) if i not in e.merged]
+        names = [exp.to_identifier(n) for n in mine if n.lower() in theirs]
+    for name in names:
+        column = exp.column(name)
+        here, there = left.resolve(column, binder.statement), right.resolve(column, binder.statement)
+        target.predicates.append(binder.equal(here, there, join))
+        for entry in right.entries:
+            if entry.relation == there.relation:
+                entry.merged.add(there.column)
+        if name.name.lower() not in scope.shared:
+            scope.shared.append(name.name.lower())

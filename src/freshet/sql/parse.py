@@ -1,0 +1,111 @@
+"""Text → bound statements. A statement sees what the statements before it in the same text define or drop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from freshet.errors import FreshetError
+from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Query
+from freshet.sql.bound import Statement as Bound
+from freshet.sql.catalog import Catalog
+from freshet.sql.change import bind_delete, bind_insert, bind_update
+from freshet.sql.define import bind_create, bind_drop
+from freshet.sql.select import SelectBinder
+from freshet.sql.source import Source, Statement
+
+_READS = "SELECT, WITH, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
+_FIRST_WORDS = ("SELECT", "WITH", "(", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
+_REFUSED = {
+    "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
+    "ALTER": "create a table with the wanted columns and insert into it",
+    "BEGIN": "each statement, and each apply() over several tables, is one transaction",
+    "START": "each statement, and each apply() over several tables, is one transaction",
+    "COMMIT": "each statement, and each apply() over several tables, is one transaction",
+    "ROLLBACK": "each statement, and each apply() over several tables, is one transaction",
+    "TRUNCATE": "use DELETE FROM without WHERE",
+    "EXPLAIN": "call view.explain()",
+    "REPLACE": "use INSERT, UPDATE and DELETE",
+    "VALUES": "INSERT the rows into a table",
+    "TABLE": "write SELECT * FROM it",
+    "FROM": "write SELECT first",
+}
+
+
+def parse(text: str, catalog: Catalog) -> list[Bound]:
+    """The bound statements of the text, in order; the catalog itself is not changed."""
+    return _bind_all(text, catalog.copy())
+
+
+def bind_query(text: str, catalog: Catalog) -> Query:
+    """The one SELECT the text holds."""
+    statements = Source(text).statements()
+    if len(statements) != 1:
+        message = f"one SELECT is expected, and the text holds {len(statements)} statements"
+        (statements[1] if statements else Statement(Source("SELECT"), Source("SELECT").tokens)).fail(message, None)
+    bound = _bind(statements[0], catalog)
+    if not isinstance(bound, Query):
+        statements[0].fail("a SELECT is expected; run other statements with execute()", None)
+    return bound
+
+
+def define(text: str, catalog: Catalog) -> Catalog:
+    """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
+    _bind_all(text, catalog)
+    return catalog
+
+
+def _bind_all(text: str, catalog: Catalog) -> list[Bound]:
+    found = []
+    for statement in Source(text).statements():
+        bound = _bind(statement, catalog)
+        _record(bound, catalog)
+        found.append(bound)
+    return found
+
+
+def _bind(statement: Statement, catalog: Catalog) -> Bound:
+    first = statement.tokens[0]
+    word = first.text.upper()
+    if word in _REFUSED:
+        statement.refuse(word, _REFUSED[word], None)
+    if word not in _FIRST_WORDS:
+        statement.fail(f"no statement begins with {first.text}; begin with {_READS}", None)
+    node = statement.parse()
+    try:
+        for kind, bind in _BINDERS:
+            if isinstance(node, kind):
+                return bind(node, statement, catalog)
+    except FreshetError:
+        raise
+    except RecursionError:
+        statement.refuse("an expression this deep", "split it over FROM subqueries", None)
+    statement.refuse(f"{node.sql(dialect='spark')}", f"use {_READS}", None)
+
+
+def _bind_select(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
+    return SelectBinder(statement, catalog).query(node)
+
+
+_BINDERS: tuple[tuple[type[exp.Expr], Callable[[exp.Expr, Statement, Catalog], Bound]], ...] = (
+    (exp.Query, _bind_select),
+    (exp.Create, bind_create),
+    (exp.Drop, bind_drop),
+    (exp.Insert, bind_insert),
+    (exp.Update, bind_update),
+    (exp.Delete, bind_delete),
+)
+
+
+def _record(bound: Bound, catalog: Catalog) -> None:
+    """Later statements of the text see what this one defines."""
+    if isinstance(bound, CreateTable):
+        catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)
+    elif isinstance(bound, CreateView):
+        if bound.name.lower() not in catalog.views:
+            catalog.views[bound.name.lower()] = bind_query(bound.sql, catalog)
+    elif isinstance(bound, DropTable):
+        catalog.tables.pop(bound.name.lower(), None)
+    elif isinstance(bound, DropView):
+        catalog.views.pop(bound.name.lower(), None)

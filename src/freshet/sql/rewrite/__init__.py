@@ -1,0 +1,47 @@
+"""Rewrites of a bound query, each in a file of its own, in one order.
+
+Binding leaves every condition in the block it was written in, so that for each block B, with its LEFT JOIN arms done,
+the rows of B are those on which all its predicates are TRUE. Every pass keeps that; `place_predicates` then settles
+which of them wait until after the arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from freshet.sql.bound import Query
+from freshet.sql.rewrite.absorb_semi import absorb_semi
+from freshet.sql.rewrite.blocks import Origins
+from freshet.sql.rewrite.factor_or import factor_or
+from freshet.sql.rewrite.merge_selects import merge_selects
+from freshet.sql.rewrite.nest_arms import nest_arms
+from freshet.sql.rewrite.number_relations import number_relations
+from freshet.sql.rewrite.place_predicates import place_predicates
+from freshet.sql.rewrite.push_not import push_not
+from freshet.sql.rewrite.reject_nulls import reject_nulls
+from freshet.sql.rewrite.settle_nullability import settle_nullability
+from freshet.sql.rewrite.split_and import split_and
+from freshet.sql.source import Statement
+
+PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
+    push_not,
+    factor_or,
+    split_and,
+    merge_selects,
+    reject_nulls,
+    absorb_semi,
+    nest_arms,
+    place_predicates,
+    settle_nullability,
+    number_relations,
+)
+
+
+def rewrite(query: Query, statement: Statement, nodes: list[exp.Expr]) -> Query:
+    """All passes in order; `nodes` says where each relation was written."""
+    origins = Origins(statement, list(nodes))
+    for step in PASSES:
+        query = step(query, origins)
+    return query

@@ -1,0 +1,34 @@
+"""Conjuncts common to all sides of an OR come out of it: (a AND b) OR (a AND c) is a AND (b OR c).
+
+A join condition repeated in every branch (TPC-H Q19) becomes one that an edge can use.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from freshet import types
+from freshet.sql.bound import Query
+from freshet.sql.expression import Call, Expression
+from freshet.sql.rewrite.blocks import Origins, conjuncts, flat, map_predicates
+
+
+def factor_or(query: Query, origins: Origins) -> Query:
+    return map_predicates(query, lambda predicates: [factor(p) for p in predicates])
+
+
+def factor(expression: Expression) -> Expression:
+    if isinstance(expression, Call) and expression.name == "and":
+        return _join("and", [factor(a) for a in expression.args])
+    if not (isinstance(expression, Call) and expression.name == "or"):
+        return expression
+    branches = [list(dict.fromkeys(conjuncts(factor(b)))) for b in flat(expression, "or")]
+    common = [c for c in branches[0] if all(c in branch for branch in branches[1:])]
+    rests = [[c for c in branch if c not in common] for branch in branches]
+    if all(rests):
+        common.append(_join("or", [_join("and", rest) for rest in rests]))
+    return _join("and", common)  # a branch with nothing left is implied by what they share
+
+
+def _join(name: str, parts: list[Expression]) -> Expression:
+    return reduce(lambda left, right: Call(types.BOOLEAN, name, (left, right)), parts)

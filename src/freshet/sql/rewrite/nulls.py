@@ -1,0 +1,38 @@
+"""What a predicate says of rows whose columns of some relations are all NULL."""
+
+from __future__ import annotations
+
+from freshet.sql.expression import Call, ColumnRef, Expression, Literal
+from freshet.sql.functions.registry import STRICT
+
+_SEES_NULL = frozenset({"is_null", "is_not_null", "not_distinct", "distinct_from", "coalesce"})
+
+
+def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
+    """Whether the expression is NULL on every row where these relations' columns are."""
+    if isinstance(expression, ColumnRef):
+        return expression.relation in relations
+    if isinstance(expression, Literal):
+        return expression.value is None
+    assert isinstance(expression, Call)
+    if expression.name in ("and", "or", "coalesce"):
+        return all(surely_null(a, relations) for a in expression.args)
+    if expression.name in ("in", "nullif", "not", "cast", "try_cast"):
+        return surely_null(expression.args[0], relations)
+    if expression.name in STRICT and expression.name not in _SEES_NULL:
+        return any(surely_null(a, relations) for a in expression.args)
+    return False
+
+
+def rejects(predicate: Expression, relations: frozenset[int]) -> bool:
+    """Whether the predicate is never TRUE on a row where these relations' columns are all NULL."""
+    if isinstance(predicate, Literal):
+        return not predicate.value
+    if isinstance(predicate, Call):
+        if predicate.name == "and":
+            return any(rejects(a, relations) for a in predicate.args)
+        if predicate.name == "or":
+            return all(rejects(a, relations) for a in predicate.args)
+        if predicate.name == "is_not_null":
+            return surely_null(predicate.args[0], relations)
+    return surely_null(predicate, relations)

@@ -1,0 +1,31 @@
+"""A LEFT JOIN whose missing rows are refused anyway is an inner join.
+
+Where a block's predicate, or one of its semi arms, cannot be TRUE on a row that the LEFT JOIN filled with NULLs, only
+joined rows pass: the arm's relations, predicates and arms move into the block. That may decide another arm, so it is
+repeated until nothing moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from freshet.sql.bound import Block, Query
+from freshet.sql.rewrite.blocks import Origins, map_blocks, subtree
+from freshet.sql.rewrite.nulls import rejects
+
+
+def reject_nulls(query: Query, origins: Origins) -> Query:
+    return replace(query, block=map_blocks(query.block, _settle))
+
+
+def _settle(block: Block) -> Block:
+    for arm in block.arms:
+        if arm.kind != "left":
+            continue
+        evidence = [*block.predicates, *(p for a in block.arms if a.kind == "semi" for p in a.block.predicates)]
+        if any(rejects(p, subtree(arm.block)) for p in evidence):
+            inner = arm.block
+            others = tuple(a for a in block.arms if a is not arm)
+            joined = Block(block.relations + inner.relations, block.predicates + inner.predicates, others + inner.arms)
+            return _settle(joined)
+    return block

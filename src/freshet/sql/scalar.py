@@ -1,0 +1,248 @@
+"""A scalar expression: parsed node → bound, typed Expression.
+
+Names are resolved by the caller's `column`, aggregates by its `aggregate` (absent where none may stand). Everything a
+node can be is listed in the tables here or in sql/calls.py; what is in neither is refused by name, never guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.errors import EvaluationError, SqlError
+from freshet.sql import functions
+from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
+from freshet.sql.datatype import bind_type
+from freshet.sql.expression import Expression, Literal
+from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
+from freshet.sql.source import Statement
+from freshet.types import Type
+
+Columns = Callable[[exp.Column], Expression]
+Aggregates = Callable[[exp.Expr], Expression]
+
+
+class ScalarBinder:
+    """Binds expressions of one clause. `clause` names it in messages, as in "aggregate SUM in WHERE"."""
+
+    def __init__(self, statement: Statement, column: Columns, clause: str, aggregate: Aggregates | None = None) -> None:
+        self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
+
+    def bind(self, node: exp.Expr) -> Expression:
+        for kind, method in _FORMS:
+            if isinstance(node, kind):
+                return method(self, node)
+        binary = BINARY.get(type(node))
+        if binary:
+            return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
+        call = CALLS.get(type(node))
+        if call:
+            return self.build(call.name, [self.bind(a) for a in call.arguments(node)], node)
+        return self._unknown(node)
+
+    def condition(self, node: exp.Expr) -> Expression:
+        bound = self.bind(node)
+        if bound.type == types.VOID:
+            return self.cast(bound, types.BOOLEAN, node)
+        if bound.type != types.BOOLEAN:
+            self.statement.fail(
+                f"{self.clause} needs a condition, and this is {bound.type}; compare it to a value", node
+            )
+        return bound
+
+    def build(self, name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
+        try:
+            return functions.build(name, tuple(args))
+        except SqlError as error:
+            raise self.statement.placed(error, node) from None
+        except EvaluationError as error:
+            self.statement.fail(f"{node.sql(dialect='spark')} has no value: {error.reason}", node)
+
+    def cast(self, value: Expression, to: Type, node: exp.Expr) -> Expression:
+        try:
+            return functions.cast(value, to)
+        except SqlError as error:
+            raise self.statement.placed(error, node) from None
+        except EvaluationError as error:
+            self.statement.fail(f"{node.sql(dialect='spark')} has no value: {error.reason}", node)
+
+    # Forms whose arguments are not simply bound one by one --------------------------------------------------------
+
+    def _column(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Column)
+        if isinstance(node.this, exp.Star):
+            self.statement.fail("* stands for several columns; here one value is needed, so name the column", node)
+        if node.args.get("db"):
+            self.statement.refuse(f"{node.sql(dialect='spark')}", "qualify a column with its table or alias only", node)
+        return self.column(node)
+
+    def _literal(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Literal)
+        if node.is_string:
+            return Literal(types.STRING, node.this)
+        return bind_number(node.this, self.statement, node)
+
+    def _negative(self, node: exp.Expr) -> Expression:
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return bind_number("-" + node.this.this, self.statement, node)
+        operand = self.bind(node.this)
+        if isinstance(operand, Literal) and operand.type in (types.MONTHS, types.MICROS):
+            assert isinstance(operand.value, int)
+            return Literal(operand.type, -operand.value)
+        return self.build("negate", [operand], node)
+
+    def _add(self, node: exp.Expr) -> Expression:
+        left, right = self.bind(node.this), self.bind(node.expression)
+        if isinstance(left, Literal) and isinstance(right, Literal) and left.type == right.type:
+            if left.type in (types.MONTHS, types.MICROS):  # INTERVAL 1 YEAR 2 MONTHS is read as a sum of two
+                assert isinstance(left.value, int) and isinstance(right.value, int)
+                return Literal(left.type, left.value + right.value)
+        return self.build("add", [left, right], node)
+
+    def _not(self, node: exp.Expr) -> Expression:
+        return self.build("not", [self.bind(node.this)], node)
+
+    def _is(self, node: exp.Expr) -> Expression:
+        operand, test = self.bind(node.this), node.expression
+        if isinstance(test, exp.Null):
+            return self.build("is_null", [operand], node)
+        if isinstance(test, exp.Boolean):
+            return self.build("not_distinct", [operand, TRUE if test.this else FALSE], node)
+        return self._unknown(node)
+
+    def _between(self, node: exp.Expr) -> Expression:
+        if node.args.get("symmetric"):
+            self.statement.refuse("BETWEEN SYMMETRIC", "use least() and greatest() on the bounds", node)
+        operand = self.bind(node.this)
+        least = self.build("ge", [operand, self.bind(node.args["low"])], node)
+        greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
+        return self.build("and", [least, greatest], node)
+
+    def _in(self, node: exp.Expr) -> Expression:
+        if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+            return self._subquery(node)
+        return self.build("in", [self.bind(node.this), *(self.bind(e) for e in node.expressions)], node)
+
+    def _case(self, node: exp.Expr) -> Expression:
+        operand = None if node.this is None else self.bind(node.this)
+        args: list[Expression] = []
+        for branch in node.args["ifs"]:
+            test = branch.this
+            args.append(self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test))
+            args.append(self.bind(branch.args["true"]))
+        default = node.args.get("default")
+        args.append(NULL if default is None else self.bind(default))
+        return self.build("case", args, node)
+
+    def _if(self, node: exp.Expr) -> Expression:
+        other = node.args.get("false")
+        parts = [self.bind(node.this), self.bind(node.args["true"]), NULL if other is None else self.bind(other)]
+        return self.build("if", parts, node)
+
+    def _cast(self, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.TryCast):
+            self.statement.refuse("TRY_CAST", "use CAST, which fails on a value that does not fit", node)
+        if node.args.get("format"):
+            self.statement.refuse("CAST with FORMAT", "use a plain CAST", node)
+        return self.cast(self.bind(node.this), bind_type(node.args["to"], self.statement), node)
+
+    def _to_date(self, node: exp.Expr) -> Expression:
+        if node.args.get("format"):
+            self.statement.refuse("to_date with a format", "use CAST(text AS DATE) on text like 2024-01-31", node)
+        operand = self.bind(node.this)
+        return operand if operand.type == types.DATE else self.cast(operand, types.DATE, node)
+
+    def _escape(self, node: exp.Expr) -> Expression:
+        if not isinstance(node.this, exp.Like):
+            return self._unknown(node)
+        parts = [node.this.this, node.this.expression, node.expression]
+        return self.build("like", [self.bind(p) for p in parts], node)
+
+    def _trim(self, node: exp.Expr) -> Expression:
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "trim")
+        chars = node.args.get("expression")
+        return self.build(name, [self.bind(p) for p in (node.this, chars) if p is not None], node)
+
+    def _extract(self, node: exp.Expr) -> Expression:
+        part = node.name.upper()
+        name = _PARTS.get(part)
+        if name is None:
+            self.statement.refuse(f"EXTRACT({part})", "these work: " + ", ".join(sorted(set(_PARTS.values()))), node)
+        return self.build(name, [self.bind(node.expression)], node)
+
+    def _anonymous(self, node: exp.Expr) -> Expression:
+        name = node.name.lower()
+        if name in NEVER_THE_SAME:
+            self._nondeterministic(node)
+        target = ANONYMOUS.get(name)
+        if target is None:
+            self.statement.refuse(
+                f"function {name}", "it is not known here; compute it before the change arrives", node
+            )
+        return self.build(target, [self.bind(e) for e in node.expressions], node)
+
+    def _aggregate(self, node: exp.Expr) -> Expression:
+        if self.aggregate is None:
+            what = (node.this if isinstance(node, exp.Filter) else node).sql(dialect="spark")
+            remedy = "filter groups in HAVING" if self.clause in ("WHERE", "ON") else "aggregate in a FROM subquery"
+            self.statement.fail(f"aggregate {what} in {self.clause}; {remedy}", node)
+        return self.aggregate(node)
+
+    def _subquery(self, node: exp.Expr) -> Expression:
+        if isinstance(node, (exp.Exists, exp.In, exp.Any, exp.All)):
+            remedy = "put it alone or under AND in WHERE"
+            self.statement.refuse(f"a subquery inside an expression of {self.clause}", remedy, node)
+        remedy = "join with a FROM subquery that computes it"
+        self.statement.refuse("a scalar subquery", remedy, node)
+
+    def _window(self, node: exp.Expr) -> Expression:
+        self.statement.refuse(
+            "a window function", "aggregate with GROUP BY, or join with a grouped FROM subquery", node
+        )
+
+    def _nondeterministic(self, node: exp.Expr) -> Expression:
+        what = node.sql(dialect="spark")
+        remedy = "its value changes by itself, so store it in a column instead"
+        self.statement.refuse(f"{what} in a maintained query", remedy, node)
+
+    def _unknown(self, node: exp.Expr) -> Expression:
+        self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
+
+
+_PARTS = {
+    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "HOUR": "hour", "MINUTE": "minute",
+    "SECOND": "second", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek",
+}  # fmt: skip
+
+#: The first kind a node is an instance of decides; subclasses come before their bases.
+_FORMS: tuple[
+    tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[ScalarBinder, exp.Expr], Expression]], ...
+] = (
+    (exp.Paren, lambda self, node: self.bind(node.this)),
+    (exp.Column, ScalarBinder._column),
+    (exp.Literal, ScalarBinder._literal),
+    (exp.Null, lambda self, node: NULL),
+    (exp.Boolean, lambda self, node: TRUE if node.this else FALSE),
+    (exp.Interval, lambda self, node: bind_interval(node, self.statement)),  # type: ignore[arg-type]
+    (exp.Neg, ScalarBinder._negative),
+    (exp.Add, ScalarBinder._add),
+    (exp.Not, ScalarBinder._not),
+    (exp.Is, ScalarBinder._is),
+    (exp.Between, ScalarBinder._between),
+    (exp.In, ScalarBinder._in),
+    (exp.Case, ScalarBinder._case),
+    (exp.If, ScalarBinder._if),
+    (exp.Cast, ScalarBinder._cast),
+    (exp.TsOrDsToDate, ScalarBinder._to_date),
+    (exp.Escape, ScalarBinder._escape),
+    (exp.Trim, ScalarBinder._trim),
+    (exp.Extract, ScalarBinder._extract),
+    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), ScalarBinder._window),
+    ((exp.Rand, exp.Randn, exp.Uuid), ScalarBinder._nondeterministic),
+    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser), ScalarBinder._nondeterministic),
+    ((exp.Filter, exp.AggFunc), ScalarBinder._aggregate),
+    ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), ScalarBinder._subquery),
+    (exp.Anonymous, ScalarBinder._anonymous),
+)

@@ -1,0 +1,95 @@
+"""Which columns a name may mean, and the one it does.
+
+A scope lists the relations named so far in FROM. An unqualified name must be found in exactly one of them; if it is in
+none, the enclosing select's scope is asked (a correlated reference). Relations are numbered across the whole select, so
+the answer is a plain ColumnRef either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from freshet.sql.bound import Field
+from freshet.sql.expression import ColumnRef
+from freshet.sql.source import Statement, closest_first
+
+
+@dataclass(slots=True)
+class Entry:
+    """A relation visible under an alias. `optional`: a LEFT JOIN may have filled it with NULLs. `merged`: columns that
+    USING or NATURAL made one with a column to their left, so that only a qualified name still reads them."""
+
+    alias: str
+    relation: int
+    fields: tuple[Field, ...]
+    optional: bool = False
+    merged: set[int] = field(default_factory=set)
+
+    def column(self, position: int) -> ColumnRef:
+        found = self.fields[position]
+        return ColumnRef(found.type, self.relation, position, found.name, found.nullable or self.optional)
+
+    def positions(self, name: str) -> list[int]:
+        return [i for i, f in enumerate(self.fields) if f.name.lower() == name]
+
+
+@dataclass(slots=True)
+class Scope:
+    parent: Scope | None = None
+    entries: list[Entry] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)  # columns joined by USING, in order: `*` shows them first, once
+
+    def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> None:
+        if entry.alias and any(e.alias.lower() == entry.alias.lower() for e in self.entries):
+            statement.fail(f"two relations are called {entry.alias}; give one of them another alias", node)
+        self.entries.append(entry)
+
+    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in the nearest scope that has it."""
+        wanted, table = name.lower(), qualifier.lower() if qualifier else None
+        found = [
+            entry.column(position)
+            for entry in self.entries
+            if table is None or entry.alias.lower() == table
+            for position in entry.positions(wanted)
+            if table is not None or position not in entry.merged
+        ]
+        return found or (self.parent.find(name, qualifier) if self.parent else [])
+
+    def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef:
+        """The column a name means, or an error that lists what it could have meant."""
+        name, qualifier = node.name, node.text("table") or None
+        found = self.find(name, qualifier)
+        if len(found) == 1:
+            return found[0]
+        if len(found) > 1:
+            aliases = {e.relation: e.alias for e in self.visible()}
+            choices = [f"{aliases[c.relation]}.{c.name}" for c in found]
+            if len(set(choices)) == 1:
+                statement.fail(f"column {name} is ambiguous: {aliases[found[0].relation]} has two; alias one", node)
+            statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
+        self._unknown(name, qualifier, node, statement)
+        raise AssertionError
+
+    def visible(self) -> list[Entry]:
+        return self.entries + (self.parent.visible() if self.parent else [])
+
+    def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> None:
+        entries = self.visible()
+        if qualifier:
+            entry = next((e for e in entries if e.alias.lower() == qualifier.lower()), None)
+            if entry is None:
+                known = closest_first(qualifier, (e.alias for e in entries)) or "nothing"
+                statement.fail(f"no table or alias {qualifier} in FROM; it has {known}", node)
+            columns = closest_first(name, (f.name for f in entry.fields))
+            statement.fail(f"no column {name}; {entry.alias} has {columns}", node)
+        if not entries:
+            statement.fail(f"no column {name}; there is no FROM to take it from", node)
+        if len(entries) == 1:
+            columns = closest_first(name, (f.name for f in entries[0].fields))
+            statement.fail(f"no column {name}; {entries[0].alias} has {columns}", node)
+        columns = closest_first(name, (f.name for e in entries for f in e.fields))
+        tables = ", ".join(e.alias for e in entries)
+        statement.fail(f"no column {name}; {tables} have {columns}", node)
