@@ -1,4 +1,4 @@
-"""Paths of three edges over a sliding window of a skewed graph: a self-join with an answer far larger than its input."""
+"""Paths of three edges over a sliding window of a skewed graph: a self-join whose answer dwarfs its input."""
 
 from __future__ import annotations
 
