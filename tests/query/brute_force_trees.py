@@ -8,15 +8,26 @@ from itertools import combinations, combinations_with_replacement, permutations,
 
 import numpy as np
 
-from freshet.query import Hypergraph
+from freshet.query import Hypergraph, JoinTree
 
 ATTRIBUTES = "abcd"
-Shape = frozenset[tuple[object, object]]  # the edges (child, parent) of a rooted tree; a node is a number or a set
 
 
 def hypergraph(relations: tuple[str, ...] | list[str], output: str | None = None) -> Hypergraph:
     """One letter an attribute: hypergraph(["ab", "bc"], "a"); all attributes are output unless told."""
     return Hypergraph(tuple(map(frozenset, relations)), frozenset("".join(relations) if output is None else output))
+
+
+def drawn(tree: JoinTree, node: int = 0, names: str = "") -> str:
+    """A tree as text, R1(R2 R3): children in brackets behind their parent, [a](...) for a generalized node. Relations
+    are called by the given letters, or R1, R2, ..."""
+    here = tree.nodes[node]
+    if here.relation is None:
+        name = f"[{', '.join(sorted(here.attributes))}]"
+    else:
+        name = names[here.relation] if names else f"R{here.relation + 1}"
+    below = " ".join(drawn(tree, child, names) for child in tree.children(node))
+    return f"{name}({below})" if below else name
 
 
 def subsets(attributes: str) -> list[str]:
@@ -55,7 +66,8 @@ def labelled_trees(size: int) -> np.ndarray:
             degree[leaf] -= 1
             degree[node] -= 1
         if size > 1:
-            edges.append(tuple(node for node in range(size) if degree[node] == 1))
+            first, second = (node for node in range(size) if degree[node] == 1)
+            edges.append((first, second))
         trees.append(edges)
     return np.array(trees, dtype=np.int64).reshape(len(trees), size - 1, 2)
 
@@ -65,7 +77,8 @@ def connected_trees(nodes: list[frozenset[str]]) -> np.ndarray:
     shared = np.array([[len(a & b) for b in nodes] for a in nodes])
     trees = labelled_trees(len(nodes))
     wanted = sum(map(len, nodes)) - len(frozenset().union(*nodes))
-    return trees[shared[trees[:, :, 0], trees[:, :, 1]].sum(axis=1) == wanted]
+    hold: np.ndarray = trees[shared[trees[:, :, 0], trees[:, :, 1]].sum(axis=1) == wanted]
+    return hold
 
 
 @cache
@@ -103,17 +116,19 @@ def all_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int], 
     """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2, with up
     to n - 1 generalized nodes after the n relations. No edge between relations has an empty key."""
     n = len(h.relations)
-    output = h.output if is_free_connex(h) else h.attributes
-    everything = "".join(sorted(h.attributes))
+    free_connex = is_free_connex(h)
+    # guard: a generalized node is inside its child, in the end inside a relation
+    inside = {frozenset(chosen) for relation in h.relations for chosen in subsets("".join(sorted(relation)))}
     for count in range(n):
-        for generalized in combinations(map(frozenset, subsets(everything)), count):
+        for generalized in combinations(sorted(inside, key=sorted), count):
             nodes = [*h.relations, *generalized]
             for edges in connected_trees(nodes):
                 for root in range(len(nodes)):
                     parents = rooted(edges, root, len(nodes))
-                    marks = _output_nodes(nodes, parents, output)
-                    if marks is not None and _well_formed(nodes, parents, n):
-                        yield nodes, parents, marks if is_free_connex(h) else set(range(len(nodes)))
+                    if _well_formed(nodes, parents, n):
+                        marks = _output_nodes(nodes, parents, h.output) if free_connex else set(range(len(nodes)))
+                        if marks is not None:
+                            yield nodes, parents, marks
 
 
 def _well_formed(nodes: list[frozenset[str]], parents: list[int], n: int) -> bool:

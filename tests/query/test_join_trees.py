@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+import time
+from itertools import islice
 
 import pytest
 
 import query.brute_force_trees as brute
+from freshet.errors import PlanError
 from freshet.query import Hypergraph, JoinTree, best_tree, join_trees
+from query.brute_force_trees import drawn, hypergraph
 
+Updates = tuple[float, ...]
 Shape = tuple[frozenset[tuple[object, object]], frozenset[object]]
 
 
@@ -18,40 +23,29 @@ def shape(tree: JoinTree) -> Shape:
     return edges, frozenset(names[i] for i, node in enumerate(tree.nodes) if node.output)
 
 
-def brute_shapes(h: Hypergraph) -> set[Shape]:
-    """The trees of definition 3.2 without generalized nodes that have one child."""
-    n, found = len(h.relations), set()
-    for nodes, parents, marks in brute.all_trees(h):
-        if all(parents.count(node) > 1 for node in range(n, len(nodes))):
-            names = [node if node < n else nodes[node] for node in range(len(nodes))]
-            edges = frozenset((names[i], names[parent] if parent >= 0 else None) for i, parent in enumerate(parents))
-            found.add((edges, frozenset(names[i] for i in marks)))
-    return found
-
-
-def rank(tree: JoinTree, updates: tuple[float, ...]) -> tuple[int, float, int]:
+def rank(tree: JoinTree, updates: Updates) -> tuple[int, float, int]:
     cost = sum(tree.depth(i) * updates[node.relation] for i, node in enumerate(tree.nodes) if node.relation is not None)
     return tree.height, cost, tree.generalized
 
 
-def brute_rank(h: Hypergraph, updates: tuple[float, ...]) -> tuple[int, float, int]:
-    return min(brute.rank(parents, len(h.relations), updates) for _, parents, _ in brute.all_trees(h))
-
-
-def assert_like_brute_force(h: Hypergraph, updates: tuple[float, ...]) -> None:
+def assert_like_brute_force(h: Hypergraph, updates: Updates) -> None:
+    n, expected, least = len(h.relations), set(), []
+    for nodes, parents, marks in brute.all_trees(h):
+        least.append(brute.rank(parents, n, updates))
+        # a generalized node with one child changes nothing and is not offered
+        if all(parents.count(node) > 1 for node in range(n, len(nodes))):
+            names = [node if node < n else nodes[node] for node in range(len(nodes))]
+            edges = frozenset((names[i], names[parent] if parent >= 0 else None) for i, parent in enumerate(parents))
+            expected.add((edges, frozenset(names[i] for i in marks)))
     trees = list(join_trees(h))
     for tree in trees:
         tree.check(h)
     shapes = [shape(tree) for tree in trees]
     assert len(shapes) == len(set(shapes)), h
-    assert set(shapes) == brute_shapes(h), h
-    assert_best(h, updates)
-
-
-def assert_best(h: Hypergraph, updates: tuple[float, ...]) -> None:
+    assert set(shapes) == expected, h
     best = best_tree(h, updates)
     best.check(h)
-    assert rank(best, updates) == brute_rank(h, updates), (h, updates)
+    assert rank(best, updates) == min(least), (h, updates)
 
 
 def some(queries: tuple[Hypergraph, ...], count: int, seed: int) -> list[Hypergraph]:
@@ -59,14 +53,114 @@ def some(queries: tuple[Hypergraph, ...], count: int, seed: int) -> list[Hypergr
     return random.Random(seed).sample(acyclic, min(count, len(acyclic)))
 
 
-def test_all_trees_of_three_relations_over_three_attributes() -> None:
-    dice = random.Random(3)
-    for h in some(brute.small_queries(3, "abc"), 1000, 1):
-        assert_like_brute_force(h, tuple(dice.choices((0, 1, 3), k=len(h.relations))))
+def some_updates(dice: random.Random, h: Hypergraph) -> Updates:
+    return tuple(dice.choices((0, 1, 3), k=len(h.relations)))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_all_trees_of_three_relations_over_four_attributes(seed: int) -> None:
+@pytest.mark.parametrize(("relations", "attributes", "count"), [(3, "abc", 150), (3, "abcd", 60), (4, "abcd", 4)])
+def test_all_trees_of_small_queries(relations: int, attributes: str, count: int) -> None:
+    dice = random.Random(count)
+    for h in some(brute.small_queries(relations, attributes), count, relations):
+        assert_like_brute_force(h, some_updates(dice, h))
+
+
+def grown_query(dice: random.Random, relations: int) -> Hypergraph:
+    """An acyclic query: each relation takes some attributes of an earlier one and adds some of its own."""
+    fresh = iter("abcdefghijklmnopqrstuvwxyz")
+    grown: list[frozenset[str]] = []
+    for _ in range(relations):
+        near = sorted(dice.choice(grown)) if grown else []
+        kept = [attribute for attribute in near if dice.random() < 0.7]
+        grown.append(frozenset(kept + [next(fresh) for _ in range(dice.choice((0, 1, 1, 2)))]))
+    attributes = sorted(frozenset().union(*grown))
+    return Hypergraph(tuple(grown), frozenset(dice.sample(attributes, dice.randint(0, len(attributes)))))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_tree_is_the_best_of_all_trees(seed: int) -> None:
+    """On queries too large for labelled trees: nested generalized nodes, parts that lack some of their attributes."""
     dice = random.Random(seed)
-    for h in some(brute.small_queries(3), 40, seed):
-        assert_like_brute_force(h, tuple(dice.choices((0, 1, 3), k=len(h.relations))))
+    nested = 0
+    for _ in range(60):
+        h = grown_query(dice, dice.randint(4, 5))
+        updates = some_updates(dice, h)
+        best = best_tree(h, updates)
+        best.check(h)
+        nested += best.generalized > 1
+        assert rank(best, updates) == min(rank(tree, updates) for tree in join_trees(h)), (h, updates)
+    assert nested > 3
+
+
+def test_q_hierarchical_is_height_one() -> None:
+    """Lemma 6.8 and its converse, on every small query."""
+    queries = [h for h in brute.small_queries(4) if h.is_free_connex]
+    for h in queries:
+        assert (best_tree(h).height == 1) == h.is_q_hierarchical, h
+    assert sum(h.is_q_hierarchical for h in queries) > 500
+
+
+def test_a_part_that_shows_output_finds_a_host() -> None:
+    """Below [a, A], (A, w) lacks a and must hang on a relation that is an output node. So the two relations over b do
+    not meet at [a, A, b], which is not output."""
+    h = hypergraph(["aAb1", "aAb2", "aAc3", "aAc4", "az", "Aw"], "aAzw")
+    best = best_tree(h)
+    best.check(h)
+    assert rank(best, (1,) * 6) == min(rank(tree, (1,) * 6) for tree in join_trees(h)) == (2, 2, 3)
+
+
+def test_relations_with_more_updates_stand_higher() -> None:
+    chain = hypergraph(["ab", "bc", "cd"])
+    assert [best_tree(chain, updates).height for updates in ((1, 1, 1), (9, 1, 1))] == [2, 2]
+    assert drawn(best_tree(chain)) == "[b](R1 R2(R3))"
+    assert drawn(best_tree(chain, (1, 1, 9))) == "[c](R2(R1) R3)"
+    assert drawn(best_tree(chain, (1, 9, 1))) == "[b](R1 R2(R3))"
+
+
+def test_relations_keep_their_order_among_equal_trees() -> None:
+    assert drawn(best_tree(hypergraph(["ab", "ab"]))) == "[a, b](R1 R2)"
+    assert drawn(best_tree(hypergraph(["a", "ab", "b"]))) == "[a](R1 R2(R3))"
+    assert drawn(best_tree(hypergraph(["c", "b", "a"]))) == "[](R1 R2 R3)"
+
+
+def test_cross_products_meet_below_a_node_without_attributes() -> None:
+    for relations, picture in (
+        (["ab", "cd"], "[](R1 R2)"),
+        (["", "ab", "bc"], "[](R1 [b](R2 R3))"),
+        (["", ""], "[](R1 R2)"),
+        (["ab", "c", "bd", "de"], "[]([b](R1 R3(R4)) R2)"),
+    ):
+        h = hypergraph(relations)
+        best = best_tree(h)
+        assert drawn(best) == picture
+        for tree in join_trees(h):
+            tree.check(h)
+            assert tree.nodes[0].attributes == frozenset()
+
+
+def test_the_search_is_fast() -> None:
+    """Ten relations in a chain, a star and a snowflake; brute force would take ages, not twice as long."""
+    chain = ["abcdefghijk"[i : i + 2] for i in range(10)]
+    star = ["x" + letter for letter in "abcdefghij"]
+    snowflake = ["abc", "ad", "be", "cf", "dg", "eh", "fi", "dj", "ek", "fl"]
+    for relations, height in ((chain, 5), (star, 1), (snowflake, 3)):
+        started = time.perf_counter()
+        assert best_tree(hypergraph(relations)).height == height
+        assert time.perf_counter() - started < 0.3
+
+
+def test_trees_are_made_as_they_are_asked_for() -> None:
+    star = hypergraph(["x" + letter for letter in "abcdefghij"])
+    for tree in islice(join_trees(star), 100):
+        tree.check(star)
+
+
+def test_refusals_say_what_to_do() -> None:
+    triangle = hypergraph(["ab", "bc", "ca"])
+    with pytest.raises(PlanError, match="cyclic query has no join tree; group its relations into bags"):
+        join_trees(triangle)
+    with pytest.raises(PlanError, match="cyclic"):
+        best_tree(triangle)
+    with pytest.raises(PlanError, match=r"updates .* do not fit 2 relations"):
+        best_tree(hypergraph(["ab", "bc"]), (1,))
+    with pytest.raises(PlanError, match="not negative"):
+        best_tree(hypergraph(["ab", "bc"]), (1, float("nan")))

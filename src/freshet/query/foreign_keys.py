@@ -51,6 +51,16 @@ class ForeignKeyTree:
             primary_key = primary_keys[node.relation]
             if i > 0 and (primary_key is None or not primary_key <= frozenset(self.tree.key(i))):
                 raise PlanError(f"the parent of {h.name(node.relation)} lacks attributes of its primary key")
+        above = _paths(self.tree)
+        for each in self.assertions:
+            if not all(
+                each.node in above[end] and each.attribute in self.tree.nodes[end].attributes
+                for end in (each.left, each.right)
+            ):
+                raise PlanError(
+                    f"the assertion on {each.attribute} at node {each.node} compares nodes {each.left} and "
+                    f"{each.right}; both must be at or below it and have the attribute"
+                )
         for attribute in sorted(h.attributes):
             holders = {i for i, node in enumerate(self.tree.nodes) if attribute in node.attributes}
             links = [(i, self.tree.nodes[i].parent) for i in holders if self.tree.nodes[i].parent in holders]
@@ -175,9 +185,7 @@ def _tree(h: Hypergraph, parents: Sequence[int]) -> JoinTree:
 
 def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
     """One for each part after the first, with an earlier holder, as low in the tree and as near to it as possible."""
-    ancestors: list[list[int]] = []
-    for i, node in enumerate(tree.nodes):
-        ancestors.append([*(ancestors[node.parent] if i > 0 else []), i])
+    above = _paths(tree)
     for attribute in sorted(h.attributes):
         holders = [i for i, node in enumerate(tree.nodes) if attribute in node.attributes]
         for right in holders[1:]:
@@ -185,7 +193,15 @@ def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
                 continue
             meetings = []
             for left in holders[: holders.index(right)]:
-                lowest = [a for a, b in zip(ancestors[left], ancestors[right], strict=False) if a == b][-1]
+                lowest = [a for a, b in zip(above[left], above[right], strict=False) if a == b][-1]
                 meetings.append((-tree.depth(lowest), tree.depth(left), left, lowest))
             _, _, left, lowest = min(meetings)
             yield Assertion(lowest, attribute, left, right)
+
+
+def _paths(tree: JoinTree) -> list[list[int]]:
+    """For each node the path from the root to it, both included."""
+    paths: list[list[int]] = []
+    for i, node in enumerate(tree.nodes):
+        paths.append([*(paths[node.parent] if node.parent >= 0 else []), i])
+    return paths
