@@ -1,0 +1,348 @@
+"""GROUP BY, kept incrementally: rows with weights in, the change of the answer out.
+
+A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`) that
+is linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new
+answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
+within the transaction, or ended as it began, says nothing. A flush that fails changes nothing, and rows applied with
+the opposite weights take the transaction back exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from freshet.column import Bools, Column, Int64s
+from freshet.engine import lanes
+from freshet.engine import whole_sum as whole
+from freshet.engine.accumulators import Feed, mark_texts
+from freshet.errors import EvaluationError, StateError
+from freshet.sql.expression import AggregateCall
+from freshet.state.arena import Scope
+from freshet.state.exact_sum import Slots
+from freshet.state.kernel import kernel
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Tuples
+from freshet.types import Type
+
+_TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told
+_ROWS = 0  # lane of the state row that counts the group's rows
+_ANSWERS = 0  # place in meta: rows of the answer
+
+
+@kernel("i8(i4[::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8)")
+def _touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, known: Any) -> Any:
+    """Counts rows and lists the groups not yet listed; returns how many are."""
+    for i in range(len(groups)):
+        group = groups[i]
+        state[group, _ROWS] += weights[i]
+        if flags[group] & _TOUCHED == 0:
+            flags[group] |= _TOUCHED
+            touched[known] = group
+            known += 1
+    return known
+
+
+@kernel("void(i4[::1], f8[::1], i8[:,::1], i8, b1, i8[:,::1], i8, i8, i8)")
+def _finish_doubles(
+    groups: Any, sums: Any, state: Any, count_lane: Any, divide: Any, out: Any, lane: Any, null_lane: Any, bit: Any
+) -> None:
+    for i in range(len(groups)):
+        count = state[groups[i], count_lane]
+        if count <= 0:
+            out[i, lane] = 0
+            out[i, null_lane] |= bit
+        else:
+            out[i, lane] = lanes.double_bits(sums[i] / count if divide else sums[i])
+
+
+@kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], b1, i8[::1])")
+def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
+    """Counts the answers to take back and to tell; returns a group with fewer than no rows, or -1."""
+    for i in range(len(groups)):
+        group = groups[i]
+        rows = state[group, _ROWS]
+        if rows < 0:
+            return group
+        told = flags[group] & _TOLD != 0
+        exists = always or rows > 0
+        if told and exists:
+            same = True
+            for k in range(fresh.shape[1]):
+                same = same and answers[group, k] == fresh[i, k]
+            if same:
+                continue
+        found[0] += told
+        found[1] += exists
+    return -1
+
+
+@kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], i8[:,::1], b1, i8, i8[:,::1], i8[:,::1], i4[::1])")
+def _tell(
+    groups: Any,
+    state: Any,
+    flags: Any,
+    answers: Any,
+    fresh: Any,
+    keys: Any,
+    always: Any,
+    taken_back: Any,
+    out_keys: Any,
+    out: Any,
+    emptied: Any,
+) -> Any:
+    """Writes old answers, then new ones from row `taken_back` on, and makes the new ones those last told; lists the
+    groups that are no more, their state cleared."""
+    old, new, gone = 0, taken_back, 0
+    for i in range(len(groups)):
+        group = groups[i]
+        told = flags[group] & _TOLD != 0
+        exists = always or state[group, _ROWS] > 0
+        flags[group] = _TOLD if exists else 0
+        if not exists:
+            emptied[gone] = group
+            gone += 1
+            state[group, :] = 0
+        if told and exists:
+            same = True
+            for k in range(fresh.shape[1]):
+                same = same and answers[group, k] == fresh[i, k]
+            if same:
+                continue
+        if told:
+            for k in range(out_keys.shape[1]):
+                out_keys[old, k] = keys[group, k]
+            for k in range(out.shape[1]):
+                out[old, k] = answers[group, k]
+            old += 1
+        if exists:
+            for k in range(out_keys.shape[1]):
+                out_keys[new, k] = keys[group, k]
+            for k in range(out.shape[1]):
+                out[new, k] = fresh[i, k]
+                answers[group, k] = fresh[i, k]
+            new += 1
+    return gone
+
+
+class Aggregate:
+    """Aggregates by group. With `grand_total` there are no keys and there is always exactly one row."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        pool: StringPool,
+        key_types: Sequence[Type],
+        calls: Sequence[AggregateCall],
+        *,
+        grand_total: bool,
+    ) -> None:
+        assert not (grand_total and key_types)
+        self._scope, self._pool, self._grand_total = scope, pool, grand_total
+        self._key_types, self._calls = tuple(key_types), tuple(calls)
+        self._types = tuple(c.type for c in calls)
+        self._out = lanes.layout(self._types)
+        self._null_lane = lanes.value_lanes(self._types)
+        self._feeds, self._feed_of = self._plan()
+        self._program = self._finishing()
+        width = self._feeds[-1].count + self._feeds[-1].lanes if self._feeds else 1
+        self._groups = Tuples(scope.scope("groups"), lanes.width(key_types))
+        self._state = scope.array("state", np.int64, columns=width)
+        self._answers = scope.array("answers", np.int64, columns=max(lanes.width(self._types), 1))
+        self._flags = scope.array("flags", np.int8)
+        self._meta = scope.array("meta", np.int64)
+        self._room = 0
+        self._touched: Slots = np.empty(64, np.int32)
+        self._touched_count = 0
+        self._begin()
+
+    # What is kept ------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> tuple[list[Feed], list[Feed | None]]:
+        """The feeds and, for each call, its own; COUNT(*) reads the count of rows and needs none."""
+        shared: dict[Any, list[int]] = {}
+        for i, call in enumerate(self._calls):
+            if call.args or call.filter is not None:
+                distinct = call.distinct and call.function not in ("min", "max")
+                shared.setdefault((call.args, call.filter, distinct), []).append(i)
+        feeds: list[Feed] = []
+        feed_of: list[Feed | None] = [None] * len(self._calls)
+        lane = _ROWS + 1
+        for number, members in enumerate(shared.values()):
+            feed = Feed(self._scope.scope(f"feed{number}"), self._pool, members[0], self._calls[members[0]], lane)
+            for i in members:
+                feed_of[i] = feed
+                if self._calls[i].function in ("sum", "avg"):
+                    feed.sum()
+                elif self._calls[i].function in ("min", "max"):
+                    feed.order()
+            lane += feed.lanes
+            feeds.append(feed)
+        return feeds, feed_of
+
+    def _finishing(self) -> Int64s:
+        """The program that makes COUNT, SUM and AVG of state lanes; sums of doubles and MIN, MAX stand elsewhere."""
+        steps = []
+        self._step_calls: list[int] = []
+        for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
+            if call.function in ("min", "max") or (call.function != "count" and feed is not None and feed.exact):
+                continue
+            step = [0] * whole.STEP_WIDTH
+            step[whole.STATE] = _ROWS if feed is None else feed.count
+            step[whole.OUT], step[whole.OUT_LANES] = self._out[i], call.type.lanes
+            step[whole.NULL_LANE], step[whole.NULL_BIT] = self._null_place(i)
+            if call.function != "count":
+                assert feed is not None
+                step[whole.OP] = whole.SUM
+                step[whole.WIDE] = int(feed.wide)
+                limit = 10**call.type.precision - 1 if call.type.name == "DECIMAL" else 2**63 - 1
+                step[whole.LIMIT_LOW], step[whole.LIMIT_HIGH] = _signed(limit), limit >> 64
+                if call.function == "avg":
+                    decimal = call.type.name == "DECIMAL"
+                    step[whole.OP] = whole.AVERAGE_DECIMAL if decimal else whole.AVERAGE_DOUBLE
+                    step[whole.POWER] = 10 ** (call.type.scale - call.args[0].type.scale) if decimal else 1
+            steps.append(step)
+            self._step_calls.append(i)
+        return np.array(steps, np.int64).reshape(-1, whole.STEP_WIDTH)
+
+    def _null_place(self, call: int) -> tuple[int, int]:
+        return self._null_lane + call // lanes.NULLS, 1 << call % lanes.NULLS
+
+    def _begin(self) -> None:
+        """The one row of a grand total exists before any row came: it is told by the first flush."""
+        if self._grand_total:
+            self._reserve(1)
+            if not self._flags.data[0] & _TOLD:
+                self._flags.data[0] |= _TOUCHED
+                self._touched[0], self._touched_count = 0, 1
+
+    def _reserve(self, groups: int) -> None:
+        if groups <= self._room:
+            return
+        for array in (self._state, self._answers, self._flags):
+            array.grow(groups)
+        self._room = min(a.capacity for a in (self._state, self._answers, self._flags))
+        for feed in self._feeds:
+            feed.reserve(self._room)
+
+    # Changes -----------------------------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        keys: Sequence[Column],
+        args: Sequence[Sequence[Column]],
+        filters: Sequence[Bools | None],
+        weights: Int64s,
+    ) -> None:
+        """Rows that come (weight above zero) or go (below); `args[i]` and `filters[i]` belong to call i."""
+        rows = len(weights)
+        if rows == 0:
+            return
+        if self._grand_total:
+            groups = np.zeros(rows, np.int32)
+        else:
+            groups = self._groups.add(lanes.pack(keys, self._pool, rows))
+            self._reserve(self._groups.used)
+        most = self._touched_count + rows
+        if most > len(self._touched):
+            bigger = np.empty(2 * most, np.int32)
+            bigger[: self._touched_count] = self._touched[: self._touched_count]
+            self._touched = bigger
+        state = self._state.data
+        self._touched_count = _touch(groups, weights, state, self._flags.data, self._touched, self._touched_count)
+        for feed in self._feeds:
+            feed.apply(groups, args[feed.call], filters[feed.call], weights, state)
+
+    def flush(self) -> tuple[list[Column], Int64s]:
+        """The change of the answer since the last flush: old rows with weight -1, then new ones with +1."""
+        touched = self._touched[: self._touched_count]
+        keys, state, flags, answers = self._groups.lanes.data, self._state.data, self._flags.data, self._answers.data
+        fresh = self._read(touched)
+        found = np.zeros(2, np.int64)
+        if _compare(touched, state, flags, answers, fresh, self._grand_total, found) >= 0:
+            raise StateError("a group lost more rows than it had; the view and its tables disagree: rebuild the view")
+        old, new = int(found[0]), int(found[1])
+        out_keys = np.empty((old + new, 0 if self._grand_total else keys.shape[1]), np.int64)
+        out = np.empty((old + new, fresh.shape[1]), np.int64)
+        emptied = np.empty(len(touched), np.int32)
+        gone = _tell(touched, state, flags, answers, fresh, keys, self._grand_total, old, out_keys, out, emptied)
+        if gone:
+            self._groups.remove(emptied[:gone])
+            for feed in self._feeds:
+                feed.clear(emptied[:gone])
+        self._touched_count = 0
+        self._meta.data[_ANSWERS] += new - old
+        weights = np.ones(old + new, np.int64)
+        weights[:old] = -1
+        return self._columns(out_keys, out), weights
+
+    def _read(self, groups: Slots) -> Int64s:
+        """The answers of groups as their state has them now, as rows of lanes."""
+        state = self._state.data
+        out = np.empty((len(groups), self._answers.columns), np.int64)
+        out[:, self._null_lane :] = 0
+        wrong = whole.finish(groups, state, self._program, out)
+        if wrong >= 0:
+            call = self._calls[self._step_calls[wrong]]
+            raise EvaluationError(
+                f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"
+            )
+        for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
+            if feed is None or call.function == "count":
+                continue
+            null_lane, bit = self._null_place(i)
+            lane = self._out[i]
+            if feed.ordered is not None and call.function in ("min", "max"):
+                ends, there = feed.ordered.ends(groups, call.function == "max")
+                for k in range(call.type.lanes):
+                    lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
+            elif feed.exact is not None:
+                sums = feed.exact.sums(groups)
+                _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)
+        return out
+
+    def _columns(self, keys: Int64s, answers: Int64s) -> list[Column]:
+        return lanes.unpack(keys, self._key_types, self._pool) + lanes.unpack(answers, self._types, self._pool)
+
+    # The answer --------------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Rows of the answer as of the last flush."""
+        return int(self._meta.data[_ANSWERS])
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        """The answer as of the last flush, at most `rows` rows at a time."""
+        slots = 1 if self._grand_total else self._groups.used
+        for start in range(0, slots, rows):
+            told = np.flatnonzero(self._flags.data[start : min(start + rows, slots)] & _TOLD) + start
+            if len(told):
+                yield self._columns(self._groups.lanes.data[told], self._answers.data[told])
+
+    def string_marks(self, marked: Bools) -> None:
+        """Marks every pool id that this state holds."""
+        if not self._grand_total:
+            mark_texts(self._groups.lanes.data, self._groups.slots(), self._key_types, 0, marked)
+        told = np.flatnonzero(self._flags.data & _TOLD).astype(np.int32)
+        mark_texts(self._answers.data, told, self._types, 0, marked)
+        for feed in self._feeds:
+            feed.mark(marked)
+
+    def reset(self) -> None:
+        """Back to no rows at all."""
+        self._groups.reset()
+        for array in (self._state, self._answers, self._flags, self._meta):
+            array.reset()
+        for feed in self._feeds:
+            feed.reset()
+        self._room = self._touched_count = 0
+        self._begin()
+
+    def nbytes(self) -> int:
+        return self._scope.nbytes()
+
+
+def _signed(value: int) -> int:
+    """The low 64 bits as an int64 has them."""
+    return (value & (2**64 - 1)) - (2**64 if value & 2**63 else 0)
