@@ -1,0 +1,35 @@
+"""Scalar functions: `build` types a call by Spark's ANSI rules, the families beside this file compute it.
+
+One file a family; each registers its names in `registry`. To add a function, write its resolver and its step there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from freshet.sql.expression import Expression
+from freshet.sql.functions import (  # noqa: F401  (importing a family registers its functions)
+    arithmetic,
+    comparison,
+    conditional,
+    datetime,
+    logic,
+    rounding,
+    strings,
+)
+from freshet.sql.functions.casting import cast
+from freshet.sql.functions.coercion import aggregate_type, common_type
+from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.nullability import nullable
+from freshet.sql.functions.registry import names, resolve
+from freshet.types import Type
+
+__all__ = ["aggregate_type", "build", "cast", "common_type", "names", "nullable"]
+
+
+def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:
+    """The typed call of function or operator `name`; a literal when all arguments are. `type` is for casts alone."""
+    if name == "cast":
+        assert type is not None and len(args) == 1, "cast takes one argument and a type"
+        return cast(args[0], type)
+    return fold(resolve(name, args))

@@ -1,0 +1,80 @@
+"""Expressions compiled to nodes: a closure a function of columns, made once for an expression and kept.
+
+The memory is by identity, not by value: hashing a deep expression would cost more than computing it for one row.
+"""
+
+from __future__ import annotations
+
+from freshet.column import Column
+from freshet.errors import EvaluationError, SqlError
+from freshet.sql.expression import Call, ColumnRef, Expression, Literal
+from freshet.sql.functions.registry import LAZY, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.sql.functions.rows import constant, scalar
+
+_kept: dict[int, tuple[Expression, Node]] = {}
+_MOST = 8192
+
+
+def compiled(expression: Expression) -> Node:
+    """The node of an expression, made at the first call. The expression is kept alive, so its identity stays its own."""
+    found = _kept.get(id(expression))
+    if found is None:
+        if len(_kept) >= _MOST:
+            _kept.clear()
+        found = _kept[id(expression)] = (expression, _compile(expression))
+    return found[1]
+
+
+def _compile(expression: Expression) -> Node:
+    if isinstance(expression, ColumnRef):
+        reference = expression
+        return lambda columns, rows: columns(reference)
+    if isinstance(expression, Literal):
+        value = constant(expression)
+        return lambda columns, rows: value
+    assert isinstance(expression, Call), expression
+    nodes = tuple(compiled(a) for a in expression.args)
+    lazy = LAZY.get(expression.name)
+    if lazy is not None:
+        return lazy(expression, nodes)
+    return _strict(STRICT[expression.name](expression), nodes)
+
+
+def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
+    if len(nodes) == 1:
+        (only,) = nodes
+        return lambda columns, rows: step(only(columns, rows))
+    if len(nodes) == 2:
+        a, b = nodes
+        return lambda columns, rows: step(a(columns, rows), b(columns, rows))
+
+    def node(columns: Columns, rows: int) -> Column:
+        return step(*[n(columns, rows) for n in nodes])
+
+    return node
+
+
+def is_total(expression: Expression) -> bool:
+    """Whether evaluation cannot fail on any row."""
+    if isinstance(expression, Call):
+        depends = TOTAL_WHEN.get(expression.name)
+        certain = expression.name in TOTAL if depends is None else depends(expression)
+        return certain and all(is_total(a) for a in expression.args)
+    return True
+
+
+def _no_columns(reference: ColumnRef) -> Column:
+    raise AssertionError(f"a constant expression reads column {reference.name}")
+
+
+def fold(expression: Expression) -> Expression:
+    """The literal an expression of literals stands for; what ANSI gives no value is an error at once."""
+    if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
+        return expression
+    if expression.type.name == "VOID":
+        return Literal(expression.type, None)
+    try:
+        column = _compile(expression)(_no_columns, 1)
+    except EvaluationError as e:
+        raise SqlError(e.reason) from None
+    return Literal(expression.type, scalar(column))

@@ -1,0 +1,160 @@
+"""CASE, IF, COALESCE, NULLIF, GREATEST and LEAST.
+
+A branch is computed only for the rows that reach it, so a condition guards what stands behind it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freshet.column import Column, Int64s
+from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.casting import cast
+from freshet.sql.functions.coercion import common_type
+from freshet.sql.functions.comparison import aligned, comparer
+from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolve, resolves, strict
+from freshet.sql.functions.rows import gather, longest, on_rows, spread, truth
+from freshet.types import BOOLEAN, VOID, Type
+
+
+@resolves("case", takes="conditions and values in turn, then the value for all other rows")
+def _resolve_case(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) % 2 == 0:
+        args = (*args, Literal(VOID, None))
+    if len(args) < 3 or any(a.type.name not in ("BOOLEAN", "VOID", "STRING") for a in args[:-1:2]):
+        raise refuse(name, args)
+    values = _same(name, (*args[1::2], args[-1]))
+    type, made = values[0].type, list(args)
+    made[1::2], made[-1] = values[:-1], values[-1]
+    made[:-1:2] = [cast(a, BOOLEAN) for a in args[:-1:2]]
+    return Call(type, name, tuple(made))
+
+
+@resolves("if", takes="a condition and two values of one type")
+def _resolve_if(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 3:
+        raise refuse(name, args)
+    return _resolve_case("case", args)
+
+
+@resolves("coalesce", takes="one or more values of one type")
+def _resolve_coalesce(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not args:
+        raise refuse(name, args)
+    values = _same(name, args)
+    return values[0] if len(values) == 1 else Call(values[0].type, name, values)
+
+
+@resolves("greatest", "least", takes="two or more values of one type")
+def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) < 2:
+        raise refuse(name, args)
+    values = _same(name, args)
+    return Call(values[0].type, name, values)
+
+
+@resolves("nullif", takes="two comparable values")
+def _resolve_nullif(name: str, args: tuple[Expression, ...]) -> Expression:
+    """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END, and has the type of a."""
+    if len(args) != 2:
+        raise refuse(name, args)
+    return Call(args[0].type, "case", (Call(BOOLEAN, "eq", aligned("eq", args)), Literal(args[0].type, None), args[0]))
+
+
+@resolves("ifnull", "nvl", takes="two values of one type")
+def _resolve_ifnull(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return resolve("coalesce", args)
+
+
+def _same(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    type = common_type([a.type for a in args])
+    if type is None:
+        raise refuse(name, args)
+    return tuple(cast(a, type) for a in args)
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+@lazy("case", total=True)
+def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
+    branches, otherwise, type = list(zip(nodes[:-1:2], nodes[1::2], strict=True)), nodes[-1], call.type
+
+    def node(columns: Columns, rows: int) -> Column:
+        left: Int64s = np.arange(rows)
+        pieces: list[tuple[Int64s, Column]] = []
+        for condition, value in branches:
+            if not len(left) and rows:
+                break
+            met = on_rows(condition, columns, left, rows)
+            holds = truth(met) if met.valid is None else truth(met) & met.valid
+            if len(holds) != len(left):
+                holds = np.broadcast_to(holds, len(left))
+            chosen = left[holds]
+            if len(chosen):
+                pieces.append((chosen, on_rows(value, columns, chosen, rows)))
+                left = left[~holds]
+        if len(left):
+            if not pieces and len(left) == rows:
+                return _typed(otherwise(columns, rows), type)
+            pieces.append((left, on_rows(otherwise, columns, left, rows)))
+        return gather(type, pieces, rows)
+
+    return node
+
+
+@lazy("coalesce", total=True)
+def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
+    type = call.type
+
+    def node(columns: Columns, rows: int) -> Column:
+        left: Int64s = np.arange(rows)
+        pieces: list[tuple[Int64s, Column]] = []
+        for candidate in nodes:
+            if not len(left) and rows:
+                break
+            found = on_rows(candidate, columns, left, rows)
+            if found.valid is None:
+                if not pieces:
+                    return _typed(found, type)
+                pieces.append((left, found))
+                left = left[:0]
+                break
+            valid = np.broadcast_to(found.valid, len(left))
+            pieces.append((left[valid], spread(found, len(left)).take(valid)))
+            left = left[~valid]
+        return gather(type, pieces, rows)
+
+    return node
+
+
+def _typed(column: Column, type: Type) -> Column:
+    return column if column.type == type else Column(type, column.data, column.valid, column.hi, column.pool)
+
+
+@strict("greatest", "least", total=True)
+def _extreme(call: Call) -> Step:
+    """NULLs are skipped; the result is NULL when all are."""
+    beats = comparer("gt" if call.name == "greatest" else "lt", call.args)
+    type = call.type
+
+    def better(best: Column, other: Column) -> Column:
+        wins = beats(other, best)
+        if best.valid is not None:
+            wins = wins | ~best.valid
+        if other.valid is not None:
+            wins = wins & other.valid
+        rows = longest(best, other)
+        wins = np.broadcast_to(wins, rows)
+        winners, losers = np.flatnonzero(wins), np.flatnonzero(~wins)
+        return gather(type, [(winners, spread(other, rows).take(winners)), (losers, spread(best, rows).take(losers))], rows)
+
+    def step(*args: Column) -> Column:
+        best = args[0]
+        for other in args[1:]:
+            best = better(best, other)
+        return best
+
+    return step

@@ -1,0 +1,189 @@
+"""Dates and timestamps: parts, sums and differences. Days and microseconds since 1970-01-01 in UTC, Gregorian always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from freshet.column import Column, Int64s
+from freshet.errors import EvaluationError
+from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.casting import cast
+from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.sql.functions.rows import both, first_bad
+from freshet.types import DATE, INT, TIMESTAMP, Type
+
+_DAY = 86_400_000_000
+#: Days of 0001-01-01 and 9999-12-31, the dates SQL text can write.
+_LEAST_DAY, _GREATEST_DAY = -719_162, 2_932_896
+
+
+def _months(days: Int64s) -> Int64s:
+    return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
+
+
+def _first_day(months: Int64s) -> Int64s:
+    return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
+
+
+def _day_of_month(days: Int64s) -> Int64s:
+    return days - _first_day(_months(days)) + 1
+
+
+def _day_of_year(days: Int64s) -> Int64s:
+    return days - _first_day(_months(days) // 12 * 12) + 1
+
+
+_DATE_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
+    "year": lambda d: _months(d) // 12 + 1970,
+    "quarter": lambda d: _months(d) % 12 // 3 + 1,
+    "month": lambda d: _months(d) % 12 + 1,
+    "day": _day_of_month,
+    "dayofmonth": _day_of_month,
+    "dayofyear": _day_of_year,
+    "dayofweek": lambda d: (d + 4) % 7 + 1,  # 1970-01-01 was a Thursday; Sunday is 1
+    "weekday": lambda d: (d + 3) % 7,  # Monday is 0
+}
+_TIME_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
+    "hour": lambda t: t // 3_600_000_000 % 24,
+    "minute": lambda t: t // 60_000_000 % 60,
+    "second": lambda t: t // 1_000_000 % 60,
+}
+_WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
+
+
+@resolves(*_DATE_PARTS, takes="a DATE or TIMESTAMP")
+def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return Call(INT, name, (cast(args[0], DATE),))
+
+
+@resolves(*_TIME_PARTS, takes="a TIMESTAMP")
+def _resolve_time_part(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return Call(INT, name, (cast(args[0], TIMESTAMP),))
+
+
+@resolves("to_date", "date", takes="a DATE, TIMESTAMP or text of one; no format")
+def _resolve_date(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return cast(args[0], DATE)
+
+
+@resolves("to_timestamp", "timestamp", takes="a DATE, TIMESTAMP or text of one; no format")
+def _resolve_timestamp(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return cast(args[0], TIMESTAMP)
+
+
+@resolves("date_add", "date_sub", "dateadd", takes="a DATE and a number of days (INT)")
+def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in _WHEN or not _is_int(args[1]):
+        raise refuse(name, args)
+    days = cast(args[1], INT)
+    return Call(DATE, "date_add", (cast(args[0], DATE), days if name != "date_sub" else _negative(days)))
+
+
+def _negative(days: Expression) -> Expression:
+    if isinstance(days, Literal) and isinstance(days.value, int):
+        return Literal(days.type, -days.value)
+    return resolve("negate", (days,))
+
+
+def _is_int(argument: Expression) -> bool:
+    return argument.type.name in ("TINYINT", "SMALLINT", "INT", "STRING", "VOID")
+
+
+@resolves("datediff", "date_diff", takes="two DATEs: end and start")
+def _resolve_datediff(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or any(a.type.name not in _WHEN for a in args):
+        raise refuse(name, args)
+    return Call(INT, "datediff", (cast(args[0], DATE), cast(args[1], DATE)))
+
+
+@resolves("add_months", takes="a DATE and a number of months (INT)")
+def _resolve_add_months(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in _WHEN or not _is_int(args[1]):
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE), cast(args[1], INT)))
+
+
+@resolves("last_day", takes="a DATE")
+def _resolve_last_day(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE),))
+
+
+@resolves("plus_interval", takes="a DATE or TIMESTAMP and an INTERVAL")
+def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
+    """A DATE stays one when whole months or whole days are added, and becomes a TIMESTAMP otherwise."""
+    when, interval = args
+    whole_days = isinstance(interval, Literal) and isinstance(interval.value, int) and interval.value % _DAY == 0
+    if when.type.name == "DATE" and (interval.type.name == "MONTHS" or whole_days):
+        if interval.type.name == "MONTHS":
+            return Call(DATE, "add_months", (when, interval))
+        assert isinstance(interval, Literal) and isinstance(interval.value, int)
+        return Call(DATE, "date_add", (when, Literal(INT, interval.value // _DAY)))
+    return Call(TIMESTAMP, name, (cast(when, TIMESTAMP), interval))
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+@strict(*_DATE_PARTS, *_TIME_PARTS, total=True)
+def _part(call: Call) -> Step:
+    part = _DATE_PARTS.get(call.name) or _TIME_PARTS[call.name]
+    return lambda a: Column(INT, part(a.data), a.valid)
+
+
+def _checked(data: Int64s, valid: np.ndarray | None, type: Type) -> Column:  # type: ignore[type-arg]
+    days = data if type.name == "DATE" else data // _DAY
+    bad = first_bad((days < _LEAST_DAY) | (days > _GREATEST_DAY), valid)
+    if bad >= 0:
+        raise EvaluationError(f"a {type} outside the years 1 to 9999; correct the interval added to it", bad)
+    return Column(type, data, valid)
+
+
+@strict("date_add")
+def _date_add(call: Call) -> Step:
+    return lambda a, b: _checked(a.data + b.data, both(a.valid, b.valid), DATE)
+
+
+@strict("datediff", total=True)
+def _datediff(call: Call) -> Step:
+    return lambda a, b: Column(INT, a.data - b.data, both(a.valid, b.valid))
+
+
+def _moved(days: Int64s, months: Int64s) -> Int64s:
+    """The same day of another month, or that month's last day when it is shorter."""
+    moved = _months(days) + months
+    first = _first_day(moved)
+    return first + np.minimum(_day_of_month(days) - 1, _first_day(moved + 1) - first - 1)
+
+
+@strict("add_months")
+def _add_months(call: Call) -> Step:
+    return lambda a, b: _checked(_moved(a.data, b.data), both(a.valid, b.valid), DATE)
+
+
+@strict("last_day", total=True)
+def _last_day(call: Call) -> Step:
+    return lambda a: Column(DATE, _first_day(_months(a.data) + 1) - 1, a.valid)
+
+
+@strict("plus_interval")
+def _plus_interval(call: Call) -> Step:
+    if call.args[1].type.name == "MICROS":
+        return lambda a, b: _checked(a.data + b.data, both(a.valid, b.valid), TIMESTAMP)
+
+    def step(a: Column, b: Column) -> Column:
+        moved = _moved(a.data // _DAY, b.data) * _DAY + a.data % _DAY
+        return _checked(moved, both(a.valid, b.valid), TIMESTAMP)
+
+    return step

@@ -1,0 +1,108 @@
+"""AND, OR, NOT and IS [NOT] NULL in three-valued logic.
+
+The right side of AND and OR is computed only for the rows the left side has not decided, so that a guard on the left
+keeps a failing division on the right from running. Where the right side cannot fail, it runs on all rows: that is faster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freshet.column import Bools, Column
+from freshet.sql.expression import Call, Expression
+from freshet.sql.functions.casting import cast
+from freshet.sql.functions.compiled import is_total
+from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
+from freshet.sql.functions.rows import on_rows, spread, truth
+from freshet.types import BOOLEAN
+
+
+@resolves("and", "or", takes="two or more BOOLEAN conditions")
+def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) < 2:
+        raise refuse(name, args)
+    conditions = tuple(_condition(name, a, args) for a in args)
+    joined = conditions[0]
+    for condition in conditions[1:]:
+        joined = Call(BOOLEAN, name, (joined, condition))
+    return joined
+
+
+@resolves("not", takes="a BOOLEAN condition")
+def _resolve_not(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return Call(BOOLEAN, name, (_condition(name, args[0], args),))
+
+
+def _condition(name: str, argument: Expression, args: tuple[Expression, ...]) -> Expression:
+    if argument.type.name not in ("BOOLEAN", "VOID", "STRING"):
+        raise refuse(name, args)
+    return cast(argument, BOOLEAN)
+
+
+@resolves("is_null", "is_not_null", takes="one value")
+def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return Call(BOOLEAN, name, args)
+
+
+@lazy("and", "or", total=True)
+def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
+    left, right = nodes
+    decides = call.name == "or"  # the truth value that decides the result alone
+    eager = is_total(call.args[1])
+
+    def node(columns: Columns, rows: int) -> Column:
+        a = left(columns, rows)
+        x = truth(a)
+        if not eager:
+            decided = x == decides if a.valid is None else (x == decides) & a.valid
+            open_rows = np.flatnonzero(~np.broadcast_to(decided, rows))
+            if len(open_rows) < rows:
+                return _patched(a, on_rows(right, columns, open_rows, rows), open_rows, rows)
+        return _joined(a, x, right(columns, rows))
+
+    def _patched(a: Column, b: Column, open_rows: np.ndarray, rows: int) -> Column:  # type: ignore[type-arg]
+        """The left side's decisions, with the rest filled from what both sides say of the open rows."""
+        part = _joined(spread(a, rows).take(open_rows), truth(spread(a, rows))[open_rows], b)
+        data = np.full(rows, decides)
+        data[open_rows] = part.data
+        if part.valid is None:
+            return Column(BOOLEAN, data)
+        valid = np.ones(rows, np.bool_)
+        valid[open_rows] = part.valid
+        return Column(BOOLEAN, data, valid)
+
+    def _joined(a: Column, x: Bools, b: Column) -> Column:
+        y = truth(b)
+        data = x | y if decides else x & y
+        if a.valid is None and b.valid is None:
+            return Column(BOOLEAN, data)
+        known_a = np.True_ if a.valid is None else a.valid
+        known_b = np.True_ if b.valid is None else b.valid
+        sure_a, sure_b = known_a & (x == decides), known_b & (y == decides)
+        valid = (known_a & known_b) | sure_a | sure_b
+        if decides:
+            data = sure_a | sure_b
+        return Column(BOOLEAN, data, valid)
+
+    return node
+
+
+@strict("not", total=True)
+def _not(call: Call) -> Step:
+    return lambda a: Column(BOOLEAN, ~truth(a), a.valid)
+
+
+@strict("is_null", "is_not_null", total=True)
+def _is_null(call: Call) -> Step:
+    wants_null = call.name == "is_null"
+
+    def step(a: Column) -> Column:
+        if a.valid is None:
+            return Column(BOOLEAN, np.full(len(a), not wants_null))
+        return Column(BOOLEAN, ~a.valid if wants_null else a.valid)
+
+    return step

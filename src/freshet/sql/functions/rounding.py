@@ -1,0 +1,169 @@
+"""ROUND (HALF_UP), CEIL, FLOOR, SQRT and POWER."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from freshet.column import Column
+from freshet.errors import EvaluationError, SqlError
+from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.casting import cast, rescaled
+from freshet.sql.functions.coercion import MOST_DIGITS
+from freshet.sql.functions.registry import Step, refuse, resolves, strict
+from freshet.sql.functions.rows import both, first_bad
+from freshet.sql.functions.text_casts import CONTEXT
+from freshet.state import wide
+from freshet.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decimal
+
+_SAFE = 1e12
+
+
+def _digits(name: str, args: tuple[Expression, ...]) -> int:
+    if len(args) == 1:
+        return 0
+    places = cast(args[1], INT)
+    if not isinstance(places, Literal) or not isinstance(places.value, int):
+        raise SqlError(f"the number of digits of {name.upper()} must be a literal")
+    return places.value
+
+
+@resolves("round", takes="a number, and optionally a literal number of digits")
+def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not 1 <= len(args) <= 2 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+        raise refuse(name, args)
+    places = _digits(name, args)
+    a = args[0] if args[0].type.is_numeric else cast(args[0], DOUBLE)
+    t = a.type
+    if t.name == "DECIMAL":
+        whole = t.precision - t.scale + 1
+        scale = max(min(t.scale, places), 0)
+        t = decimal(min(max(whole, 1 - places) + scale, MOST_DIGITS), scale)
+    return Call(t, name, (a, Literal(INT, places)))
+
+
+@resolves("ceil", "ceiling", "floor", takes="a number")
+def _resolve_whole(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+        raise refuse(name, args)
+    a, name = args[0], "ceil" if name == "ceiling" else name
+    if a.type.name == "DECIMAL":
+        return Call(decimal(min(a.type.precision - a.type.scale + 1, MOST_DIGITS), 0), name, (a,))
+    return Call(BIGINT, name, (cast(a, BIGINT if a.type.is_integer else DOUBLE),))
+
+
+@resolves("sqrt", takes="a number")
+def _resolve_sqrt(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name == "BOOLEAN":
+        raise refuse(name, args)
+    return Call(DOUBLE, name, (cast(args[0], DOUBLE),))
+
+
+@resolves("power", "pow", takes="two numbers")
+def _resolve_power(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or "BOOLEAN" in (args[0].type.name, args[1].type.name):
+        raise refuse(name, args)
+    return Call(DOUBLE, "power", (cast(args[0], DOUBLE), cast(args[1], DOUBLE)))
+
+
+@strict("sqrt", total=True)
+def _sqrt(call: Call) -> Step:
+    def step(a: Column) -> Column:
+        with np.errstate(invalid="ignore"):
+            return Column(DOUBLE, np.sqrt(a.data), a.valid)
+
+    return step
+
+
+@strict("power", total=True)
+def _power(call: Call) -> Step:
+    def step(a: Column, b: Column) -> Column:
+        with np.errstate(all="ignore"):
+            return Column(DOUBLE, np.power(a.data, b.data), both(a.valid, b.valid))
+
+    return step
+
+
+@strict("ceil", "floor")
+def _whole(call: Call) -> Step:
+    source, target, up = call.args[0].type, call.type, call.name == "ceil"
+    if source.is_integer:
+        return lambda a: a
+    if source.name == "DECIMAL":
+        return lambda a: rescaled(a, source.scale, target, wide.CEILING if up else wide.FLOOR, source.precision)
+
+    def step(a: Column) -> Column:
+        # Spark converts as Java does: NaN is 0, and what lies beyond BIGINT is its nearest end.
+        rounded = np.ceil(a.data) if up else np.floor(a.data)
+        least, greatest = INTEGER_RANGE["BIGINT"]
+        inside = np.abs(rounded) < 2.0**63
+        data = np.where(inside, rounded, 0).astype(np.int64)
+        data = np.where(rounded >= 2.0**63, greatest, np.where(rounded <= -(2.0**63), least, data))
+        return Column(target, data, a.valid)
+
+    return step
+
+
+@strict("round")
+def _round(call: Call) -> Step:
+    source, target, digits = call.args[0].type, call.type, call.args[1]
+    assert isinstance(digits, Literal) and isinstance(digits.value, int)
+    places = digits.value
+    if source.name == "DECIMAL":
+        return _round_decimal(source, target, places)
+    if source.is_fraction:
+        return lambda a, _: Column(target, round_doubles(a.data, places, target), a.valid)
+    return _round_integer(target, places)
+
+
+def _round_decimal(source: Type, target: Type, places: int) -> Step:
+    if places >= 0:
+        return lambda a, _: rescaled(a, source.scale, target, digits=source.precision)
+    # To tens or hundreds: drop the digits, then put zeros back.
+    tens = decimal(MOST_DIGITS, places)
+    return lambda a, _: rescaled(rescaled(a, source.scale, tens), places, target)
+
+
+def _round_integer(target: Type, places: int) -> Step:
+    if places >= 0:
+        return lambda a, _: a
+    tens, exact = decimal(MOST_DIGITS, places), decimal(MOST_DIGITS, 0)
+    least, greatest = INTEGER_RANGE[target.name]
+
+    def step(a: Column, _: Column) -> Column:
+        made = rescaled(rescaled(a, 0, tens), places, exact)
+        bad = first_bad((made.data < least) | (made.data > greatest), a.valid)
+        if made.hi is not None:
+            bad = first_bad(made.hi != made.data >> 63, a.valid)
+        if bad >= 0:
+            raise EvaluationError(f"ROUND({a.data[bad]}, {places}) does not fit {target}; use a wider type", bad)
+        return Column(target, made.data, a.valid)
+
+    return step
+
+
+def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt.NDArray[np.float64]:
+    """HALF_UP on the shortest decimal text of each number. Scaling decides, except near a half or for large numbers,
+    where its own rounding could tip the balance: those few are rounded by their text."""
+    with np.errstate(all="ignore"):
+        scaled = np.abs(data) * 10.0**places
+        base = np.floor(scaled)
+        fraction = scaled - base
+        out = np.where(fraction >= 0.5, base + 1, base)
+        out = np.copysign(out / 10.0**places if places >= 0 else out * 10.0**-places, data)
+        out = np.where(out == 0, 0.0, out)
+    doubtful = (np.abs(fraction - 0.5) <= 1e-3) | ~(scaled < _SAFE) | (abs(places) > 22)
+    for row in np.flatnonzero(doubtful).tolist():
+        value = data[row]
+        if not np.isfinite(value):
+            out[row] = value
+            continue
+        text = str(np.float32(value)) if type.name == "FLOAT" else repr(float(value))
+        unit = Decimal(1).scaleb(-places)
+        exact = Decimal(text)
+        if exact.as_tuple().exponent < -places:  # type: ignore[operator]
+            exact = exact.quantize(unit, ROUND_HALF_UP, CONTEXT)
+        out[row] = float(exact) + 0.0
+    return out.astype(np.float32).astype(np.float64) if type.name == "FLOAT" else out

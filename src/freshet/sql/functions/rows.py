@@ -1,0 +1,203 @@
+"""What the steps of all families share: NULLs of several columns, text of a column, constants, and subsets of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.column import Bools, Column, Int64s
+from freshet.errors import EvaluationError
+from freshet.sql.expression import ColumnRef, Literal
+from freshet.sql.functions.registry import Columns, Node
+from freshet.state.wide import split
+from freshet.types import Type
+
+#: The validity of rows none of which is NULL, as kernels take it: one value stands for all rows.
+ALL = np.ones(1, np.bool_)
+
+
+def lane(data: Any) -> Int64s:
+    """As kernels take it: contiguous and writable (a read-only array is another type to numba)."""
+    return data if data.flags.carray else np.array(data)
+
+
+def both(a: Bools | None, b: Bools | None) -> Bools | None:
+    if a is None:
+        return b
+    return a if b is None else a & b
+
+
+def every(columns: Sequence[Column]) -> Bools | None:
+    valid = None
+    for c in columns:
+        valid = both(valid, c.valid)
+    return valid
+
+
+def first_bad(bad: Bools, valid: Bools | None) -> int:
+    """The first valid row among the bad ones, or -1."""
+    if valid is not None:
+        bad = bad & valid
+    at = int(bad.argmax()) if bad.size else 0
+    return at if bad.size and bad[at] else -1
+
+
+def truth(column: Column) -> Bools:
+    """A BOOLEAN's data as a bool array."""
+    data = column.data
+    return data if data.dtype == np.bool_ else data != 0
+
+
+def text_of(column: Column) -> pa.StringArray:
+    """The characters of a text column; NULL rows are null in it where the column knows them by ids."""
+    if column.pool is None:
+        return column.data
+    return column.pool.text(column.data, column.valid)
+
+
+def flags(array: pa.Array) -> Bools:
+    """An Arrow boolean array as numpy; what is null there is meaningless here."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if array.null_count:
+        array = pc.fill_null(array, False)
+    found: Bools = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def strings(array: Any) -> pa.StringArray:
+    """One plain string array, whatever shape a compute function returned."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return array if array.type == pa.string() else array.cast(pa.string())
+
+
+def constant(literal: Literal) -> Column:
+    """A literal as a column of one value, which stands for all rows."""
+    value, t = literal.value, literal.type
+    valid = np.zeros(1, np.bool_) if value is None else None
+    if t.name == "STRING":
+        return Column(t, pa.array([value], pa.string()), valid)
+    if t.is_fraction:
+        return Column(t, np.array([value if value is not None else 0.0], np.float64), valid)
+    hi, lo = split(int(value or 0))
+    return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
+
+
+def scalar(column: Column) -> int | float | str | None:
+    """The lane form of the only value of a column."""
+    if column.valid is not None and not column.valid[0]:
+        return None
+    if column.type.name == "STRING":
+        return str(text_of(column)[0].as_py())
+    if column.type.is_fraction:
+        return float(column.data[0])
+    if column.hi is not None:
+        return (int(column.hi[0]) << 64) + (int(column.data[0]) & 0xFFFFFFFFFFFFFFFF)
+    return int(column.data[0])
+
+
+def spread(column: Column, rows: int) -> Column:
+    """One value for each row, where a single one stood for all."""
+    if len(column) == rows and (column.valid is None or len(column.valid) == rows):
+        return column
+    valid = column.valid
+    if valid is not None and len(valid) != rows:
+        valid = np.repeat(valid, rows)
+    if len(column) == rows:
+        return Column(column.type, column.data, valid, column.hi, column.pool)
+    if isinstance(column.data, np.ndarray):
+        data: Any = np.repeat(column.data, rows)
+    else:
+        data = column.data.take(np.zeros(rows, np.int64))
+    return Column(column.type, data, valid, None if column.hi is None else np.repeat(column.hi, rows), column.pool)
+
+
+def restricted(columns: Columns, rows: npt.NDArray[np.int64], total: int) -> Columns:
+    """The same columns, of the given rows alone."""
+    taken: dict[int, Column] = {}
+
+    def restrict(reference: ColumnRef) -> Column:
+        found = taken.get(id(reference))
+        if found is None:
+            column = columns(reference)
+            found = taken[id(reference)] = column if len(column) != total else column.take(rows)
+        return found
+
+    return restrict
+
+
+def on_rows(node: Node, columns: Columns, rows: npt.NDArray[np.int64], total: int) -> Column:
+    """A node computed for some rows only; an error names the row of the whole batch."""
+    if len(rows) == total:
+        return node(columns, total)
+    try:
+        return node(restricted(columns, rows, total), len(rows))
+    except EvaluationError as e:
+        raise EvaluationError(e.reason, None if e.row is None else int(rows[e.row])) from None
+
+
+def gather(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int) -> Column:
+    """One column of `rows` values from pieces, each with the rows it is for; rows in no piece are NULL."""
+    valid = np.zeros(rows, np.bool_)
+    for where, piece in pieces:
+        valid[where] = True if piece.valid is None else piece.valid
+    known = None if valid.all() else valid
+    if type.name == "STRING":
+        return _gather_text(type, pieces, rows, known)
+    data = np.zeros(rows, np.float64 if type.is_fraction else np.int64)
+    hi = np.zeros(rows, np.int64) if any(p.hi is not None for _, p in pieces) else None
+    for where, piece in pieces:
+        data[where] = piece.data
+        if hi is not None:
+            hi[where] = piece.hi if piece.hi is not None else piece.data >> 63
+    return Column(type, data, known, hi)
+
+
+def _gather_text(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int, valid: Bools | None) -> Column:
+    if not pieces:
+        return Column(type, pa.nulls(rows, pa.string()), valid)
+    pools = {id(p.pool) for _, p in pieces}
+    if len(pools) == 1 and pieces[0][1].pool is not None:
+        ids = np.zeros(rows, np.int64)
+        for where, piece in pieces:
+            ids[where] = piece.data
+        return Column(type, ids, valid, pool=pieces[0][1].pool)
+    source, base = np.zeros(rows, np.int64), 0
+    for where, piece in pieces:
+        source[where] = base if len(piece) == 1 else base + np.arange(len(piece))
+        base += len(piece)
+    joined = pa.concat_arrays([strings(text_of(p)) for _, p in pieces])
+    return Column(type, joined.take(source), valid)
+
+
+def each(function: Callable[..., Any], columns: Sequence[Column], rows: int, valid: Bools | None) -> list[Any]:
+    """A function of Python values applied row by row to text and numbers; None where a value is NULL. For the rare
+    arguments no vectorized function takes. An error names its row."""
+    values = [
+        (text_of(c).to_pylist() if c.type.name == "STRING" else c.data.tolist()) * (rows if len(c) == 1 != rows else 1)
+        for c in columns
+    ]
+    known = [True] * rows if valid is None else np.broadcast_to(valid, rows).tolist()
+    out: list[Any] = []
+    for row, (ok, *args) in enumerate(zip(known, *values, strict=True)):
+        try:
+            out.append(function(*args) if ok else None)
+        except EvaluationError as e:
+            raise EvaluationError(e.reason, row) from None
+    return out
+
+
+def longest(*columns: Column) -> int:
+    """How many values a strict step returns: those of the arguments that have one a row, else one."""
+    for c in columns:
+        if len(c) != 1:
+            return len(c)
+        if c.valid is not None and len(c.valid) != 1:
+            return len(c.valid)
+    return 1

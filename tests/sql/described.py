@@ -1,0 +1,61 @@
+"""Bound queries as short text, so that a test reads as SQL in, meaning out.
+
+    a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | select ...
+"""
+
+from __future__ import annotations
+
+from freshet.sql.bound import GROUP, Block, Query
+from freshet.sql.expression import ColumnRef, Expression, describe
+from freshet.sql.group import describe_aggregate
+
+
+def described(query: Query) -> str:
+    def name(column: ColumnRef) -> str:
+        if column.relation == GROUP:
+            return f"#{column.column}"
+        assert column.outer == 0
+        relation = query.relations[column.relation]
+        assert relation.fields[column.column].type == column.type
+        return f"{relation.alias}.{relation.fields[column.column].name}"
+
+    def text(expression: Expression) -> str:
+        shown = describe(expression, name)
+        return shown[1:-1] if shown.startswith("(") and shown.endswith(")") and _balanced(shown[1:-1]) else shown
+
+    def block(b: Block) -> str:
+        names = []
+        for number in b.relations:
+            relation = query.relations[number]
+            nested = isinstance(relation.source, Query)
+            names.append(f"{relation.alias}:({described(relation.source)})" if nested else relation.alias)
+        parts = [", ".join(names)]
+        if b.predicates:
+            parts.append(" & ".join(text(p) for p in b.predicates))
+        parts += [f"{arm.kind}[{block(arm.block)}]" for arm in b.arms]
+        return " | ".join(parts)
+
+    parts = [block(query.block)]
+    if query.where:
+        parts.append("where " + " & ".join(text(w) for w in query.where))
+    if query.grouping is not None:
+        aggregates = [describe_aggregate(a) + _filter(a.filter, text) for a in query.grouping.aggregates]
+        parts.append("group " + ", ".join([*(text(k) for k in query.grouping.keys), *aggregates]))
+        if query.grouping.having is not None:
+            parts.append("having " + text(query.grouping.having))
+    word = "distinct" if query.distinct else "select"
+    parts.append(f"{word} " + ", ".join(text(o) for o in query.outputs))
+    return " | ".join(parts)
+
+
+def _filter(condition: Expression | None, text) -> str:  # type: ignore[no-untyped-def]
+    return "" if condition is None else f" if {text(condition)}"
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth < 0:
+            return False
+    return depth == 0

@@ -1,0 +1,211 @@
+"""Writes functions_spark.json: what Spark (ANSI mode, UTC) says of each function over typed arguments.
+
+Run by hand where PySpark is installed, `python tests/sql/spark_cases.py`; the tests read only the file it writes.
+An argument is [type, text] for a column of that type, or [type, text, "literal"] for a literal; text null is NULL.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "div": "div",
+    "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "not_distinct": "<=>",
+    "and": "AND", "or": "OR", "like": "LIKE", "concat": "||",
+}  # fmt: skip
+
+Argument = list[str | None]
+
+
+def columns(*pairs: tuple[str, str | None]) -> list[Argument]:
+    return [list(p) for p in pairs]
+
+
+def literal(type_name: str, text: str) -> Argument:
+    return [type_name, text, "literal"]
+
+
+NUMBERS = columns(
+    ("TINYINT", "100"), ("SMALLINT", "-7"), ("INT", "2147483647"), ("INT", "3"), ("BIGINT", "9223372036854775807"),
+    ("BIGINT", "-4"), ("FLOAT", "1.1"), ("DOUBLE", "-2.5"), ("DOUBLE", "0"), ("DECIMAL(5,2)", "-12.35"),
+    ("DECIMAL(15,2)", "1234567890123.45"), ("DECIMAL(38,10)", "1234567890123456789.0123456789"),
+    ("DECIMAL(38,0)", "99999999999999999999999999999999999999"), ("INT", None), ("DECIMAL(20,18)", "0.000000000000000003"),
+)  # fmt: skip
+ODD = columns(("STRING", "12"), ("DATE", "2024-02-29"), ("TIMESTAMP", "2024-02-29 13:14:15.5"), ("BOOLEAN", "true"))
+LITERALS = [literal("INT", "7"), literal("DECIMAL(2,2)", "0.05"), literal("INT", "0")]
+
+
+def cases() -> list[tuple[str, list[Argument], str | None]]:
+    made: list[tuple[str, list[Argument], str | None]] = []
+
+    def case(name: str, *args: Argument, to: str | None = None) -> None:
+        made.append((name, list(args), to))
+
+    for op in ("add", "subtract", "multiply", "divide", "modulo", "div"):
+        for a, b in itertools.product(NUMBERS, [*NUMBERS, *LITERALS]):
+            case(op, a, b)
+        for a in ODD:
+            case(op, a, NUMBERS[3])
+            case(op, a, NUMBERS[9])
+            case(op, NUMBERS[3], a)
+            case(op, a, a)
+    for op in ("eq", "lt", "ge", "not_distinct"):
+        for a, b in itertools.combinations([*NUMBERS, *ODD, literal("STRING", "7"), literal("STRING", "2024-02-29")], 2):
+            case(op, a, b)
+    for x in NUMBERS:
+        for name in ("negate", "abs", "ceil", "floor", "round", "sqrt"):
+            case(name, x)
+        for digits in ("1", "-1", "3"):
+            case("round", x, literal("INT", digits))
+    for value in ("2.5", "-2.5", "2.675", "1.005", "0.15", "1e300", "NaN", "-0.0", "0.285"):
+        case("round", ["DOUBLE", value])
+        case("round", ["DOUBLE", value], literal("INT", "2"))
+        case("cast", ["DOUBLE", value], to="STRING")
+        case("cast", ["DOUBLE", value], to="INT")
+        case("cast", ["DOUBLE", value], to="DECIMAL(10,2)")
+    for a, b in itertools.product(("NaN", "-0.0", "0.0", "Infinity"), repeat=2):
+        for op in ("eq", "lt", "gt"):
+            case(op, ["DOUBLE", a], ["DOUBLE", b])
+    targets = ("BOOLEAN", "TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "DECIMAL(10,2)",
+               "DECIMAL(38,4)")  # fmt: skip
+    for x, to in itertools.product([*NUMBERS, *ODD], targets):
+        case("cast", x, to=to)
+    for text in (" 12 ", "+5", "-3", "1.5", "1e3", "", "abc", "0x1F", "99999999999", "1.005", "NaN", "inf", "-Infinity",
+                 "1d", "yes", "F", "TRUE", "no", ".5", "5.", "1_000", "99999999.999", "-0.004"):  # fmt: skip
+        for to in ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "DECIMAL(10,2)"):
+            case("cast", ["STRING", text], to=to)
+    for text in ("2024", "2024-2", "2024-2-3", " 2024-02-03 ", "2024-02-30", "2024-02-03 04:05", "2024-02-03T04:05:06Z",
+                 "2024-02-03 04:05:06.123456789", "2024-02-03 04:05:06+02:00", "24-01-01", "x", "2024-02-03 4:5:6.7",
+                 "1582-10-10", "0001-01-01", "2024-02-03 25:00:00", "2024-02-03 04"):  # fmt: skip
+        case("cast", ["STRING", text], to="DATE")
+        case("cast", ["STRING", text], to="TIMESTAMP")
+    for value in ("1.0", "100000.0", "12345678.9", "1e7", "0.001", "0.0001", "1.5e-10", "123456789012345680", "-1e21"):
+        case("cast", ["DOUBLE", value], to="STRING")
+        case("cast", ["FLOAT", value], to="STRING")
+        case("cast", ["DOUBLE", value], to="DECIMAL(38,10)")
+    for value in ("0.00000001", "-0.00000012", "0", "-1.5"):
+        case("cast", ["DECIMAL(20,8)", value], to="STRING")
+        case("cast", ["DECIMAL(20,8)", value], to="DECIMAL(4,1)")
+        case("cast", ["DECIMAL(20,8)", value], to="DOUBLE")
+    samples = [*NUMBERS, *ODD]
+    for a, b in itertools.combinations(samples, 2):
+        case("coalesce", ["INT", None], a, b)
+        case("greatest", a, b)
+    for a, b in itertools.combinations(samples[:14:2], 2):
+        case("least", a, b)
+        case("nullif", a, b)
+        case("if", ["BOOLEAN", "false"], a, b)
+        case("in", a, b, NUMBERS[3])
+    for a, b in itertools.product(("true", "false", None), repeat=2):
+        case("and", ["BOOLEAN", a], ["BOOLEAN", b])
+        case("or", ["BOOLEAN", a], ["BOOLEAN", b])
+    for a in ("true", None):
+        case("not", ["BOOLEAN", a])
+        case("is_null", ["BOOLEAN", a])
+    texts = ["hello wörld", "", "  pad ", None, "a%b_c\\d", "ab\ncd"]
+    for text in texts:
+        s: Argument = ["STRING", text]
+        for name in ("upper", "lower", "trim", "ltrim", "rtrim", "length", "char_length"):
+            case(name, s)
+        for pos, size in itertools.product(("0", "1", "3", "-3", "-20", "50"), (None, "0", "2", "-1", "40")):
+            extra = [] if size is None else [literal("INT", size)]
+            case("substring", s, literal("INT", pos), *extra)
+            case("substring", s, ["INT", pos], *extra)
+        for pattern in ("%", "h%", "%ld", "%lo%", "h_llo%", "", "a\\%b%", "a\\%b\\_c\\\\d", "%\n%", "ab_cd", "%w%r%"):
+            case("like", s, literal("STRING", pattern))
+            case("like", s, ["STRING", pattern])
+        case("replace", s, literal("STRING", "l"), literal("STRING", "LL"))
+        case("replace", s, literal("STRING", ""), literal("STRING", "x"))
+        case("concat", s, ["STRING", "x"])
+        case("concat", s, ["INT", "5"], ["DATE", "2024-01-02"])
+        for name in ("startswith", "endswith", "contains"):
+            case(name, s, literal("STRING", "h"))
+            case(name, s, ["STRING", "d"])
+        for n in ("2", "0", "-1"):
+            case("left", s, literal("INT", n))
+            case("right", s, literal("INT", n))
+    for when in ("2024-02-29", "1969-12-31", "2000-01-01", "1900-03-01", None):
+        for kind in ("DATE", "TIMESTAMP"):
+            for name in ("year", "month", "day", "quarter", "dayofweek", "hour", "minute", "second", "to_date", "dayofyear"):
+                case(name, [kind, when])
+            for n in ("1", "-13", "0", "24"):
+                case("add_months", [kind, when], ["INT", n])
+                case("date_add", [kind, when], ["INT", n])
+                case("date_sub", [kind, when], ["INT", n])
+            for interval in ("INTERVAL '1' MONTH", "INTERVAL '2' YEAR", "INTERVAL '90' DAY", "INTERVAL '36' HOUR",
+                             "INTERVAL '1' SECOND", "INTERVAL '48' HOUR"):  # fmt: skip
+                case("add", [kind, when], literal("INTERVAL", interval))
+                case("subtract", [kind, when], literal("INTERVAL", interval))
+        case("datediff", ["DATE", when], ["DATE", "2023-12-31"])
+        case("datediff", ["TIMESTAMP", when], ["STRING", "2023-12-31"])
+    for when in ("2024-02-29 23:59:59.999999", "1969-12-31 23:59:59.5"):
+        for name in ("year", "hour", "minute", "second", "day"):
+            case(name, ["TIMESTAMP", when])
+        case("cast", ["TIMESTAMP", when], to="DATE")
+        case("cast", ["TIMESTAMP", when], to="BIGINT")
+        case("cast", ["TIMESTAMP", when], to="STRING")
+        case("cast", ["TIMESTAMP", when], to="DOUBLE")
+    for a, b in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
+        case("power", ["INT", a], ["DOUBLE", b])
+    return made
+
+
+def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
+    """The expression, and the columns it reads as a select list."""
+    written, fields = [], []
+    for i, (kind, text, *is_literal) in enumerate(args):
+        quoted = "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+        if not is_literal:
+            fields.append(f"CAST({quoted} AS {kind}) AS c{i}")
+            written.append(f"c{i}")
+        else:
+            written.append(f"({text})" if kind in ("INT", "INTERVAL") else text if kind.startswith("DECIMAL") else quoted)
+    if to is not None:
+        expression = f"CAST({written[0]} AS {to})"
+    elif name in INFIX and len(args) == 2:
+        expression = f"{written[0]} {INFIX[name]} {written[1]}"
+    elif name == "in":
+        expression = f"{written[0]} IN ({', '.join(written[1:])})"
+    elif name == "not":
+        expression = f"NOT {written[0]}"
+    elif name == "is_null":
+        expression = f"{written[0]} IS NULL"
+    else:
+        expression = f"{ {'negate': 'negative'}.get(name, name)}({', '.join(written)})"
+    return expression, ", ".join(fields)
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    written = []
+    for name, args, to in cases():
+        expression, fields = sql(name, args, to)
+        record: dict[str, object] = {"name": name, "args": args}
+        if to is not None:
+            record["to"] = to
+        try:
+            relation = spark.sql(f"SELECT {fields}")
+            row = relation.selectExpr(f"typeof({expression}) AS t", f"CAST({expression} AS STRING) AS v").collect()[0]
+            record |= {"type": row.t.upper(), "value": row.v}
+        except Exception as e:
+            condition = getattr(e, "getCondition", getattr(e, "getErrorClass", lambda: None))()
+            record["error"] = condition or type(e).__name__
+        written.append(record)
+    lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in written)
+    Path(__file__).with_name("functions_spark.json").write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    main()
