@@ -91,6 +91,22 @@ def test_the_best_tree_is_the_best_of_all_trees(seed: int) -> None:
     assert nested > 3
 
 
+def test_the_best_tree_of_long_queries() -> None:
+    """Relations of two attributes that hang on each other in long paths, so that trees are high and sums go deep."""
+    dice = random.Random(11)
+    high = 0
+    for _ in range(60):
+        relations = ["ab"]
+        for letter in "cdefgh"[: dice.randint(4, 6)]:
+            relations.append(dice.choice(relations[-2:])[1] + letter)
+        h = hypergraph(dice.sample(relations, len(relations)))
+        updates = tuple(dice.choices((1, 2, 5, 9), k=len(relations)))
+        best = best_tree(h, updates)
+        high += best.height > 2
+        assert rank(best, updates) == min(rank(tree, updates) for tree in join_trees(h)), (h, updates)
+    assert high > 20
+
+
 def test_q_hierarchical_is_height_one() -> None:
     """Lemma 6.8 and its converse, on every small query."""
     queries = [h for h in brute.small_queries(4) if h.is_free_connex]
