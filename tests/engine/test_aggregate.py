@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshet.column import Column
+from engine.plain import column, normal, plain
 from freshet.engine.aggregate import Aggregate
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression
@@ -61,42 +60,6 @@ CALLS = [
     AggregateCall("sum", ref(NAR), decimal(19, 2), distinct=True),
     AggregateCall("avg", ref(DBL), DOUBLE, distinct=True, filter=BOO),
 ]
-
-
-def column(type: Type, values: Sequence[Any]) -> Column:
-    nulls = np.array([v is not None for v in values])
-    valid = None if nulls.all() else nulls
-    if type.name == "STRING":
-        return Column(type, pa.array(values, pa.string()), valid)
-    if type.is_fraction:
-        return Column(type, np.array([math.nan if v is None else v for v in values], float), valid)
-    whole = [77 if v is None else v for v in values]
-    low = np.array([(v & (2**64 - 1)) - (2**64 if v & 2**63 else 0) for v in whole], np.int64)
-    high = np.array([v >> 64 for v in whole], np.int64)
-    return Column(type, low, valid, high if (high != low >> 63).any() else None)
-
-
-def plain(columns: list[Column]) -> list[Row]:
-    """Columns to Python values; doubles by their text, so that NaN is itself and 0.0 is not -0.0."""
-    out = []
-    for c in columns:
-        if c.type.name == "STRING":
-            assert c.pool is not None
-            values = c.pool.text(c.data).to_pylist()
-        elif c.type.is_fraction:
-            values = [repr(float(v)) for v in c.data]
-        elif c.hi is not None:
-            values = [(int(h) << 64) + (int(v) & (2**64 - 1)) for h, v in zip(c.hi, c.data, strict=True)]
-        else:
-            values = [int(v) for v in c.data]
-        out.append(values if c.valid is None else [v if ok else None for v, ok in zip(values, c.valid, strict=True)])
-    return list(zip(*out, strict=True))
-
-
-def normal(type: Type, value: Any) -> Any:
-    if value is not None and type.is_fraction:
-        return repr(float(value) + 0.0)
-    return value
 
 
 def double_sum(values: list[float]) -> float:
@@ -224,7 +187,11 @@ def give(aggregate: Aggregate, type: Type, rows: list[tuple[Any, Any, int]]) -> 
 
 @pytest.mark.parametrize(
     ("type", "result", "edge"),
-    [(BIGINT, BIGINT, 2**63 - 1), (decimal(8, 2), decimal(18, 2), 10**18 - 1), (decimal(28, 0), decimal(38, 0), 10**38 - 1)],
+    [
+        (BIGINT, BIGINT, 2**63 - 1),
+        (decimal(8, 2), decimal(18, 2), 10**18 - 1),
+        (decimal(28, 0), decimal(38, 0), 10**38 - 1),
+    ],
 )
 def test_sum_overflow_is_an_error_that_can_be_taken_back(type: Type, result: Type, edge: int) -> None:
     aggregate = simple(AggregateCall("sum", (ColumnRef(type, 0, 1, "x"),), result))
@@ -277,7 +244,8 @@ CONTINUE = """
 import sys
 from collections import Counter
 sys.path.insert(0, sys.argv[2])
-from test_aggregate import *
+from engine.test_aggregate import *
+from engine.test_aggregate import FIRST, SECOND
 arena = Arena(sys.argv[1])
 aggregate = Aggregate(arena.scope("a"), StringPool(arena.scope("pool")), [STRING], CALLS, grand_total=False)
 told = Counter(r for b in aggregate.batches(3) for r in plain(b))
@@ -301,6 +269,6 @@ def test_another_process_attaches_and_goes_on(tmp_path: Path) -> None:
     tell(aggregate, told)
     assert told == answer([0], sum((Counter({r: w}) for r, w in FIRST), Counter()))
     arena.flush()
-    command = [sys.executable, "-c", CONTINUE, str(tmp_path), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", CONTINUE, str(tmp_path), str(Path(__file__).parents[1])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Exact sums against fractions: whatever is added and taken away in whatever order, reading rounds the true sum once."""
+"""Exact sums against fractions: whatever comes and goes in whatever order, reading rounds the true sum once."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from freshet.state.arena import Arena
 from freshet.state.ordered import Ordered
 from freshet.state.strings import StringPool
 
-VALUES = {
+VALUES: dict[int, list[Any]] = {
     ordered.INTEGER: [-(2**63), -5, 0, 1, 2, 3, 9, 2**63 - 1],
     ordered.FRACTION: [-math.inf, -2.5, -5e-324, 0.0, 0.1, 3.0, math.inf, math.nan],
     ordered.TEXT: ["", "a", "ab", "abc", "b", "z", "é", "🙂"],
@@ -34,7 +34,9 @@ def lanes(kind: int, values: list[Any], pool: StringPool) -> np.ndarray[Any, Any
         return np.array(values, float).view(np.int64).reshape(-1, 1)
     if kind == ordered.TEXT:
         return pool.intern(pa.array(values, pa.string())).reshape(-1, 1)
-    return np.array([[(v & (2**64 - 1)) - (2**64 if v & 2**63 else 0), v >> 64] for v in values], np.int64).reshape(-1, 2)
+    return np.array([[(v & (2**64 - 1)) - (2**64 if v & 2**63 else 0), v >> 64] for v in values], np.int64).reshape(
+        -1, 2
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -70,13 +72,17 @@ def test_agrees_with_sorted_lists(kind: int, batches: list[list[tuple[int, int, 
         for at in range(len(domain)):
             bound = encoded[[at] * 3]
             assert tree.count_before(groups, bound).tolist() == [sum(m < at for m in members[g]) for g in range(3)]
-            assert tree.count_before(groups, bound, True).tolist() == [sum(m <= at for m in members[g]) for g in range(3)]
+            assert tree.count_before(groups, bound, True).tolist() == [
+                sum(m <= at for m in members[g]) for g in range(3)
+            ]
             values, counts = tree.walk(0, encoded[[at]], 100, inclusive=False)
             expected = [m for m in sorted(set(members[0])) if m > at]
             assert values.tolist() == encoded[expected].tolist()
             assert counts.tolist() == [twin[0][m] for m in expected]
             values, _ = tree.walk(0, encoded[[at]], 2, descending=True)
-            assert values.tolist() == encoded[[m for m in sorted(set(members[0]), reverse=True) if m <= at][:2]].tolist()
+            assert (
+                values.tolist() == encoded[[m for m in sorted(set(members[0]), reverse=True) if m <= at][:2]].tolist()
+            )
         assert tree.walk(0, None, 100)[0].tolist() == encoded[sorted(set(members[0]))].tolist()
 
 

@@ -17,7 +17,7 @@ from freshet.column import Bools, Column, Int64s
 from freshet.engine import lanes
 from freshet.engine.whole_sum import add_whole, add_wide
 from freshet.sql.expression import AggregateCall
-from freshet.state import ordered
+from freshet.state import ordered, wide
 from freshet.state.arena import Scope
 from freshet.state.exact_sum import ExactSum, Slots
 from freshet.state.kernel import kernel
@@ -156,7 +156,7 @@ class Feed:
         if self.whole:
             low = np.ascontiguousarray(args[0].data, np.int64)
             if self.wide:
-                add_wide(groups, low, lanes.high_lane(args[0], low), weights, state, self.count)
+                add_wide(groups, low, np.ascontiguousarray(wide.high(low, args[0].hi)), weights, state, self.count)
             else:
                 add_whole(groups, low, weights, state, self.count)
         else:

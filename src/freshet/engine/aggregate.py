@@ -1,8 +1,7 @@
 """GROUP BY, kept incrementally: rows with weights in, the change of the answer out.
 
-A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`) that
-is linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new
-answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
+A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`),
+linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
 within the transaction, or ended as it began, says nothing. A flush that fails changes nothing, and rows applied with
 the opposite weights take the transaction back exactly.
 """
@@ -20,6 +19,7 @@ from freshet.engine import whole_sum as whole
 from freshet.engine.accumulators import Feed, mark_texts
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
+from freshet.state import wide
 from freshet.state.arena import Scope
 from freshet.state.exact_sum import Slots
 from freshet.state.kernel import kernel
@@ -198,7 +198,7 @@ class Aggregate:
                 step[whole.OP] = whole.SUM
                 step[whole.WIDE] = int(feed.wide)
                 limit = 10**call.type.precision - 1 if call.type.name == "DECIMAL" else 2**63 - 1
-                step[whole.LIMIT_LOW], step[whole.LIMIT_HIGH] = _signed(limit), limit >> 64
+                step[whole.LIMIT_HIGH], step[whole.LIMIT_LOW] = wide.split(limit)
                 if call.function == "avg":
                     decimal = call.type.name == "DECIMAL"
                     step[whole.OP] = whole.AVERAGE_DECIMAL if decimal else whole.AVERAGE_DOUBLE
@@ -341,8 +341,3 @@ class Aggregate:
 
     def nbytes(self) -> int:
         return self._scope.nbytes()
-
-
-def _signed(value: int) -> int:
-    """The low 64 bits as an int64 has them."""
-    return (value & (2**64 - 1)) - (2**64 if value & 2**63 else 0)

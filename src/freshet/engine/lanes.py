@@ -1,7 +1,7 @@
 """Columns to rows of 64-bit lanes and back: the one form in which keys are hashed, compared and kept.
 
-A row holds each column's lanes in turn (two for a wide decimal: low, high), then one null lane for every 63 columns, with
-bit j set where column j is NULL. Two rows are the same key exactly when their lanes are: under a NULL the value lanes
+A row holds each column's lanes in turn (two for a wide decimal: low, high), then one null lane for every 63 columns,
+with bit j set where column j is NULL. Two rows are the same key exactly when their lanes are: under a NULL the value lanes
 are 0, -0.0 is 0.0, there is one NaN, and texts are ids of the pool.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from freshet.column import Bools, Column, Int64s
+from freshet.state import wide
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
 from freshet.types import Type
@@ -81,10 +82,6 @@ def integers(column: Column, pool: StringPool) -> Int64s:
     return np.ascontiguousarray(data) if column.pool is pool else pool.intern(column.pool.text(data))
 
 
-def high_lane(column: Column, low: Int64s) -> Int64s:
-    return low >> 63 if column.hi is None else np.ascontiguousarray(column.hi)
-
-
 def pack(columns: Sequence[Column], pool: StringPool, rows: int, lead: int = 0) -> Int64s:
     """Rows of lanes, after `lead` lanes that are left for the caller to set."""
     values = lead
@@ -106,7 +103,7 @@ def pack(columns: Sequence[Column], pool: StringPool, rows: int, lead: int = 0) 
             put_nullable(out, lane, data, _contiguous(valid), null_lane, bit)
         lane += 1
         if column.type.lanes == 2:
-            high = high_lane(column, data)
+            high = wide.high(data, column.hi)
             if valid is None:
                 out[:, lane] = high
             else:
@@ -126,7 +123,7 @@ def values(column: Column, pool: StringPool) -> Int64s:
         put_doubles(out, 0, np.ascontiguousarray(column.data), _ALL_VALID, 0, 0)
         return out
     low = integers(column, pool)
-    return low.reshape(-1, 1) if column.type.lanes == 1 else np.stack((low, high_lane(column, low)), axis=1)
+    return low.reshape(-1, 1) if column.type.lanes == 1 else np.stack((low, wide.high(low, column.hi)), axis=1)
 
 
 def unpack(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[Column]:
@@ -152,7 +149,7 @@ def unpack(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[Column
             columns.append(Column(type, data, valid, None, pool))
         elif type.lanes == 2:
             high = np.ascontiguousarray(rows[:, lane + 1])
-            columns.append(Column(type, data, valid, high if np.count_nonzero(high != data >> 63) else None))
+            columns.append(Column(type, data, valid, wide.narrow(data, high)))
         else:
             columns.append(Column(type, data, valid))
         lane += type.lanes

@@ -22,7 +22,7 @@ OP, STATE, WIDE, OUT, OUT_LANES, NULL_LANE, NULL_BIT, POWER, LIMIT_LOW, LIMIT_HI
 STEP_WIDTH = 10
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic  # type: ignore[untyped-decorator]
 def multiply_high(typing_context: Any, a: Any, b: Any) -> Any:
     """The upper 64 bits of the 128-bit product of two int64."""
 

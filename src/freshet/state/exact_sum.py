@@ -172,7 +172,7 @@ def _round(number: Any, width: Any, low: Any) -> Any:
     rest = np.int64(bits & np.uint64(0x7FF))
     if rest > 0x400 or (rest == 0x400 and (beyond != 0 or mantissa & 1 == 1)):
         mantissa += 1
-    return sign * math.ldexp(float(mantissa), np.int32(32 * (low + top - 1) - 1088 - zeros + 11))
+    return sign * math.ldexp(float(mantissa), int(32 * (low + top - 1) - 1088 - zeros + 11))
 
 
 @kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], f8[::1])")

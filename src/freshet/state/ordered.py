@@ -200,7 +200,7 @@ def add_values(
 
 @kernel("i8(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
 def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, found: Any) -> Any:
-    """Least or greatest value of each group; returns how many of them have a negative count, which only a fault makes."""
+    """Least or greatest value of each group; returns how many of these have a negative count: the mark of a fault."""
     links = nodes.view(np.int32)
     side = 1 if greatest else 0
     faults = 0

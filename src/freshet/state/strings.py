@@ -286,7 +286,7 @@ class StringPool:
     def _intern_dictionary(self, texts: pa.DictionaryArray) -> Int64s:
         by_index = self.intern(texts.dictionary)
         if texts.null_count == 0:
-            return by_index[texts.indices.to_numpy(zero_copy_only=False)]
+            return np.asarray(by_index[texts.indices.to_numpy(zero_copy_only=False)])
         indices = texts.indices.fill_null(0).to_numpy(zero_copy_only=False)
         valid = texts.is_valid().to_numpy(zero_copy_only=False)
         return np.where(valid, by_index[indices], 0) if len(by_index) else np.zeros(len(texts), np.int64)
