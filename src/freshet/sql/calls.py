@@ -53,7 +53,6 @@ CALLS: dict[type[exp.Expr], Shape] = {
     exp.Ceil: Shape("ceil", ("this", "decimals")),
     exp.Sqrt: Shape("sqrt"),
     exp.Pow: Shape("power", ("this", "expression")),
-    exp.Sign: Shape("sign"),
     exp.Coalesce: Shape("coalesce", ("this", "expressions")),
     exp.Nullif: Shape("nullif", ("this", "expression")),
     exp.Greatest: Shape("greatest", ("this", "expressions")),
@@ -69,7 +68,6 @@ CALLS: dict[type[exp.Expr], Shape] = {
     exp.StartsWith: Shape("startswith", ("this", "expression")),
     exp.EndsWith: Shape("endswith", ("this", "expression")),
     exp.Contains: Shape("contains", ("this", "expression")),
-    exp.Reverse: Shape("reverse"),
     exp.Year: Shape("year"),
     exp.Quarter: Shape("quarter"),
     exp.Month: Shape("month"),
@@ -81,20 +79,12 @@ CALLS: dict[type[exp.Expr], Shape] = {
     exp.Hour: Shape("hour"),
     exp.Minute: Shape("minute"),
     exp.Second: Shape("second"),
-    exp.TsOrDsAdd: Shape("date_add", ("this", "expression")),
     exp.DateDiff: Shape("datediff", ("this", "expression")),
     exp.AddMonths: Shape("add_months", ("this", "expression")),
 }
 
-#: Functions that are parsed by name only, and what they are here.
-ANONYMOUS = {
-    "dayofmonth": "day",
-    "isnull": "is_null",
-    "isnotnull": "is_not_null",
-    "date_diff": "datediff",
-    "startswith": "startswith",
-    "endswith": "endswith",
-}
+#: Functions that are parsed by name only and called otherwise here.
+ANONYMOUS = {"isnull": "is_null", "isnotnull": "is_not_null"}
 
 #: Functions whose value is not decided by their arguments; no view over them could be kept right.
 NEVER_THE_SAME = frozenset(

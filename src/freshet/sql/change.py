@@ -19,7 +19,7 @@ from freshet.sql.source import Statement, closest_first
 def bind_insert(node: exp.Expr, statement: Statement, catalog: Catalog) -> Insert:
     if node.args.get("overwrite"):
         statement.refuse("INSERT OVERWRITE", "DELETE FROM the table, then INSERT INTO it", "OVERWRITE")
-    _only(node, statement, ("this", "expression", "with_"))
+    statement.only(node, ("this", "expression", "with_"))
     target = node.this
     named = target.expressions if isinstance(target, exp.Schema) else []
     schema = _table(target.this if isinstance(target, exp.Schema) else target, statement, catalog)
@@ -53,7 +53,7 @@ def _fitted(query: Query, schema: TableSchema, columns: tuple[int, ...], node: e
     _check_count(len(query.outputs), schema, columns, node, statement)
     targets = [schema.fields[c].type for c in columns]
     if query.distinct and targets != [o.type for o in query.outputs]:
-        relation = Relation("", query, query.fields)
+        relation = Relation("subquery", query, query.fields)
         outputs: tuple[Expression, ...] = tuple(key(0, i, f) for i, f in enumerate(query.fields))
         query = Query((relation,), Block((0,), ()), (), None, outputs, query.fields)
     scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "SELECT")
@@ -72,9 +72,9 @@ def _check_count(
 
 
 def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Update:
-    _only(node, statement, ("this", "expressions", "where"))
+    statement.only(node, ("this", "expressions", "where"))
     schema = _table(node.this, statement, catalog)
-    scalar = _over_table(node.this, schema, statement, "SET")
+    scalar = _over_table(node.this, schema, statement, "UPDATE")
     columns, values = [], []
     for assignment in node.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
@@ -89,7 +89,7 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Updat
 
 
 def bind_delete(node: exp.Expr, statement: Statement, catalog: Catalog) -> Delete:
-    _only(node, statement, ("this", "where"))
+    statement.only(node, ("this", "where"))
     schema = _table(node.this, statement, catalog)
     return Delete(schema.name, _where(node, schema, statement))
 
@@ -98,19 +98,13 @@ def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Express
     clause = node.args.get("where")
     if clause is None:
         return None
-    return push(_over_table(node.this, schema, statement, "WHERE").condition(clause.this), False)
+    name = type(node).__name__.upper()
+    return push(_over_table(node.this, schema, statement, name).condition(clause.this), False)
 
 
 def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clause: str) -> ScalarBinder:
     scope = Scope(entries=[Entry(table.alias or schema.name, 0, schema.fields)])
     return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
-
-
-def _only(node: exp.Expr, statement: Statement, known: tuple[str, ...]) -> None:
-    for slot, value in node.args.items():
-        if value and slot not in known:
-            word = slot.strip("_").upper()
-            statement.refuse(f"{word} in {type(node).__name__.upper()}", "use the plain form of the statement", word)
 
 
 def _table(node: exp.Expr, statement: Statement, catalog: Catalog) -> TableSchema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Field, ForeignKey, TableSchema
 from freshet.sql.catalog import Catalog
@@ -16,6 +16,7 @@ _RESERVED = ("_weight", "_change_type")
 
 def bind_create(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateTable | CreateView:
     kind = str(node.args["kind"]).upper()
+    statement.only(node, ("this", "kind", "expression", "exists", "properties", "replace"))
     if node.args.get("replace"):
         statement.refuse("CREATE OR REPLACE", "DROP it first, then CREATE", "REPLACE")
     if kind == "VIEW":
@@ -116,6 +117,7 @@ class _TableReader:
 
     def _column(self, part: exp.ColumnDef) -> None:
         name, nullable = part.name, True
+        self.statement.only(part, ("this", "kind", "constraints"))
         if any(f.name.lower() == name.lower() for f in self.fields):
             self.statement.fail(f"table {self.name} has two columns {name}; name them apart", part)
         if name.lower() in _RESERVED:
@@ -169,6 +171,7 @@ class _TableReader:
 
 def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTable | DropView:
     kind, exists = str(node.args["kind"]).upper(), bool(node.args.get("exists"))
+    statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade"))
     tables = node.args.get("tables") or [node.this]
     if kind not in ("TABLE", "VIEW"):
         statement.refuse(f"DROP {kind}", "DROP TABLE and DROP VIEW are", kind)

@@ -44,7 +44,7 @@ def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Dra
 def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> None:
     statement = binder.statement
     if isinstance(node, exp.Table):
-        _only(binder, node, ("this", "alias", "joins", "db", "catalog"))
+        statement.only(node, ("this", "alias", "joins", "db", "catalog"))
         if not isinstance(node.this, exp.Identifier):
             statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
         if node.args.get("db"):
@@ -58,7 +58,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
             statement.fail(f"no table {name}; known tables and views: {listed}", node)
         _add(binder, source, name, node, scope, draft)
     elif isinstance(node, exp.Subquery):
-        _only(binder, node, ("this", "alias", "joins", "with_"))
+        statement.only(node, ("this", "alias", "joins", "with_"))
         inner = node.this
         if isinstance(inner, (exp.Table, exp.Subquery)) and not (inner.args.get("alias") and node.args.get("alias")):
             if node.args.get("alias") and isinstance(inner, exp.Table):
@@ -69,22 +69,14 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         else:
             _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Values):
-        statement.refuse("VALUES in FROM", "CREATE TABLE and INSERT the rows", node)
+        statement.refuse("VALUES in FROM", "CREATE TABLE and INSERT the rows", "VALUES")
     elif isinstance(node, exp.Lateral):
-        statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", node)
+        statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", "LATERAL")
     else:
         written = node.sql(dialect="spark")
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
         _bind_join(binder, join, scope, draft)
-
-
-def _only(binder: SelectBinder, node: exp.Expr, known: tuple[str, ...]) -> None:
-    """Refuses what a FROM item carries beyond the known parts: samples, pivots, time travel, hints."""
-    for slot, value in node.args.items():
-        if value and slot not in known:
-            what = slot.strip("_").upper()
-            binder.statement.refuse(f"{what} on a table", "name the table alone; filter and reshape in SELECT", node)
 
 
 def _add(
@@ -107,9 +99,10 @@ def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft)
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
     if side in ("RIGHT", "FULL"):
         instead = "write it as a LEFT JOIN with the sides swapped" if side == "RIGHT" else "use a LEFT JOIN"
-        statement.refuse(f"{side} JOIN", instead, join)
+        statement.refuse(f"{side} JOIN", instead, side)
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
+    statement.only(join, ("this", "on", "using", "side", "kind", "method"))
     arm = {"SEMI": "semi", "ANTI": "anti"}.get(kind) or ("left" if side == "LEFT" else None)
     target = draft if arm is None else Draft()
     before, shared_before = len(scope.entries), list(scope.shared)

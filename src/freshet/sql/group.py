@@ -37,6 +37,7 @@ class Groups:
         statement = self.binder.statement
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
         function = _AGGREGATES.get(type(call))
+        statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if function is None:
             written = call.sql(dialect="spark")
             statement.refuse(f"aggregate {written}", "these work: COUNT, SUM, AVG, MIN, MAX", node)

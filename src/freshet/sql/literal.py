@@ -44,7 +44,7 @@ def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
     return Literal(types.decimal(precision, -exponent), -unscaled if sign else unscaled)
 
 
-def bind_interval(node: exp.Interval, statement: Statement) -> Literal:
+def bind_interval(node: exp.Expr, statement: Statement) -> Literal:
     """INTERVAL 'n' unit: whole months, or microseconds; fractions only of the latter."""
     unit = node.args.get("unit")
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
@@ -65,7 +65,5 @@ def bind_interval(node: exp.Interval, statement: Statement) -> Literal:
     kind, size = (types.MONTHS, _MONTHS[name]) if name in _MONTHS else (types.MICROS, _MICROS[name])
     scaled = number * size
     if scaled != int(scaled):
-        statement.fail(
-            f"INTERVAL '{text}' {name} is no whole number of {kind.name.lower()}; use a smaller unit", node
-        )
+        statement.fail(f"INTERVAL '{text}' {name} is no whole number of {kind.name.lower()}; use a smaller unit", node)
     return Literal(kind, int(scaled))

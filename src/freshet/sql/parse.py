@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from freshet.errors import FreshetError
+from freshet.errors import SqlError
 from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Query
 from freshet.sql.bound import Statement as Bound
 from freshet.sql.catalog import Catalog
@@ -41,9 +41,10 @@ def parse(text: str, catalog: Catalog) -> list[Bound]:
 def bind_query(text: str, catalog: Catalog) -> Query:
     """The one SELECT the text holds."""
     statements = Source(text).statements()
-    if len(statements) != 1:
-        message = f"one SELECT is expected, and the text holds {len(statements)} statements"
-        (statements[1] if statements else Statement(Source("SELECT"), Source("SELECT").tokens)).fail(message, None)
+    if not statements:
+        raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
+    if len(statements) > 1:
+        statements[1].fail("one SELECT is expected, and here begins another statement; remove it", None)
     bound = _bind(statements[0], catalog)
     if not isinstance(bound, Query):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
@@ -72,16 +73,18 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
         statement.refuse(word, _REFUSED[word], None)
     if word not in _FIRST_WORDS:
         statement.fail(f"no statement begins with {first.text}; begin with {_READS}", None)
-    node = statement.parse()
     try:
+        node = statement.parse()
         for kind, bind in _BINDERS:
             if isinstance(node, kind):
                 return bind(node, statement, catalog)
-    except FreshetError:
-        raise
     except RecursionError:
         statement.refuse("an expression this deep", "split it over FROM subqueries", None)
-    statement.refuse(f"{node.sql(dialect='spark')}", f"use {_READS}", None)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as odd:
+        # The parser accepts more than the binder knows the shape of; the cause stays attached.
+        written = statement.between(0, len(statement.tokens) - 1)
+        raise statement.unknown(written) from odd
+    statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
 
 
 def _bind_select(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:

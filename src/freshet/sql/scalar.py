@@ -31,14 +31,22 @@ class ScalarBinder:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
 
     def bind(self, node: exp.Expr) -> Expression:
-        for kind, method in _FORMS:
+        bound = self._bind(node)
+        return self.build("not", [bound], node) if node.args.get("negate") else bound  # NOT LIKE is one node
+
+    def _bind(self, node: exp.Expr) -> Expression:
+        for kind, slots, method in _FORMS:
             if isinstance(node, kind):
+                if slots is not None:
+                    self.statement.only(node, slots)
                 return method(self, node)
         binary = BINARY.get(type(node))
         if binary:
+            self.statement.only(node, ("this", "expression", "negate"))
             return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
         call = CALLS.get(type(node))
         if call:
+            self.statement.only(node, call.slots)
             return self.build(call.name, [self.bind(a) for a in call.arguments(node)], node)
         return self._unknown(node)
 
@@ -47,9 +55,7 @@ class ScalarBinder:
         if bound.type == types.VOID:
             return self.cast(bound, types.BOOLEAN, node)
         if bound.type != types.BOOLEAN:
-            self.statement.fail(
-                f"{self.clause} needs a condition, and this is {bound.type}; compare it to a value", node
-            )
+            self.statement.fail(f"{self.clause} needs a condition, not {bound.type}; compare it to a value", node)
         return bound
 
     def build(self, name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
@@ -113,8 +119,6 @@ class ScalarBinder:
         return self._unknown(node)
 
     def _between(self, node: exp.Expr) -> Expression:
-        if node.args.get("symmetric"):
-            self.statement.refuse("BETWEEN SYMMETRIC", "use least() and greatest() on the bounds", node)
         operand = self.bind(node.this)
         least = self.build("ge", [operand, self.bind(node.args["low"])], node)
         greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
@@ -142,15 +146,12 @@ class ScalarBinder:
         return self.build("if", parts, node)
 
     def _cast(self, node: exp.Expr) -> Expression:
+        value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
         if isinstance(node, exp.TryCast):
             self.statement.refuse("TRY_CAST", "use CAST, which fails on a value that does not fit", node)
-        if node.args.get("format"):
-            self.statement.refuse("CAST with FORMAT", "use a plain CAST", node)
-        return self.cast(self.bind(node.this), bind_type(node.args["to"], self.statement), node)
+        return self.cast(value, to, node)
 
     def _to_date(self, node: exp.Expr) -> Expression:
-        if node.args.get("format"):
-            self.statement.refuse("to_date with a format", "use CAST(text AS DATE) on text like 2024-01-31", node)
         operand = self.bind(node.this)
         return operand if operand.type == types.DATE else self.cast(operand, types.DATE, node)
 
@@ -158,7 +159,13 @@ class ScalarBinder:
         if not isinstance(node.this, exp.Like):
             return self._unknown(node)
         parts = [node.this.this, node.this.expression, node.expression]
-        return self.build("like", [self.bind(p) for p in parts], node)
+        bound = self.build("like", [self.bind(p) for p in parts], node)
+        return self.build("not", [bound], node) if node.this.args.get("negate") else bound
+
+    def _add_days(self, node: exp.Expr) -> Expression:
+        if node.text("unit").upper() not in ("", "DAY"):
+            return self._unknown(node)
+        return self.build("date_add", [self.bind(node.this), self.bind(node.expression)], node)
 
     def _trim(self, node: exp.Expr) -> Expression:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "trim")
@@ -176,11 +183,9 @@ class ScalarBinder:
         name = node.name.lower()
         if name in NEVER_THE_SAME:
             self._nondeterministic(node)
-        target = ANONYMOUS.get(name)
-        if target is None:
-            self.statement.refuse(
-                f"function {name}", "it is not known here; compute it before the change arrives", node
-            )
+        target = ANONYMOUS.get(name, name)
+        if target not in functions.names() or target in _OPERATORS:
+            self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         return self.build(target, [self.bind(e) for e in node.expressions], node)
 
     def _aggregate(self, node: exp.Expr) -> Expression:
@@ -192,15 +197,13 @@ class ScalarBinder:
 
     def _subquery(self, node: exp.Expr) -> Expression:
         if isinstance(node, (exp.Exists, exp.In, exp.Any, exp.All)):
-            remedy = "put it alone or under AND in WHERE"
+            remedy = _SUBQUERY_REMEDY.get(self.clause, "join with a FROM subquery instead")
             self.statement.refuse(f"a subquery inside an expression of {self.clause}", remedy, node)
         remedy = "join with a FROM subquery that computes it"
         self.statement.refuse("a scalar subquery", remedy, node)
 
     def _window(self, node: exp.Expr) -> Expression:
-        self.statement.refuse(
-            "a window function", "aggregate with GROUP BY, or join with a grouped FROM subquery", node
-        )
+        self.statement.refuse("a window function", "use GROUP BY, or join with a grouped FROM subquery", node)
 
     def _nondeterministic(self, node: exp.Expr) -> Expression:
         what = node.sql(dialect="spark")
@@ -211,38 +214,52 @@ class ScalarBinder:
         self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
 
 
+_SUBQUERY_REMEDY = {
+    "WHERE": "put it alone or under AND in WHERE",
+    "ON": "put it alone or under AND in WHERE",
+    "DELETE": "read the keys with a SELECT first, then name them",
+    "UPDATE": "read the keys with a SELECT first, then name them",
+}
+
+#: Names of operators, which are not callable as functions.
+_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {"not", "negate", "case", "in", "cast", "try_cast"}
+
 _PARTS = {
     "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "HOUR": "hour", "MINUTE": "minute",
     "SECOND": "second", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek",
 }  # fmt: skip
 
-#: The first kind a node is an instance of decides; subclasses come before their bases.
-_FORMS: tuple[
-    tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[ScalarBinder, exp.Expr], Expression]], ...
-] = (
-    (exp.Paren, lambda self, node: self.bind(node.this)),
-    (exp.Column, ScalarBinder._column),
-    (exp.Literal, ScalarBinder._literal),
-    (exp.Null, lambda self, node: NULL),
-    (exp.Boolean, lambda self, node: TRUE if node.this else FALSE),
-    (exp.Interval, lambda self, node: bind_interval(node, self.statement)),  # type: ignore[arg-type]
-    (exp.Neg, ScalarBinder._negative),
-    (exp.Add, ScalarBinder._add),
-    (exp.Not, ScalarBinder._not),
-    (exp.Is, ScalarBinder._is),
-    (exp.Between, ScalarBinder._between),
-    (exp.In, ScalarBinder._in),
-    (exp.Case, ScalarBinder._case),
-    (exp.If, ScalarBinder._if),
-    (exp.Cast, ScalarBinder._cast),
-    (exp.TsOrDsToDate, ScalarBinder._to_date),
-    (exp.Escape, ScalarBinder._escape),
-    (exp.Trim, ScalarBinder._trim),
-    (exp.Extract, ScalarBinder._extract),
-    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), ScalarBinder._window),
-    ((exp.Rand, exp.Randn, exp.Uuid), ScalarBinder._nondeterministic),
-    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser), ScalarBinder._nondeterministic),
-    ((exp.Filter, exp.AggFunc), ScalarBinder._aggregate),
-    ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), ScalarBinder._subquery),
-    (exp.Anonymous, ScalarBinder._anonymous),
+_Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
+_Method = Callable[[ScalarBinder, exp.Expr], Expression]
+_BOTH = ("this", "expression", "negate")
+
+#: The first kind a node is an instance of decides, so subclasses come before their bases. With each, the parts it
+#: reads; a node that has others is refused (None: the method looks at them itself, or refuses all).
+_FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
+    (exp.Paren, ("this",), lambda self, node: self.bind(node.this)),
+    (exp.Column, ("this", "table", "db"), ScalarBinder._column),
+    (exp.Literal, ("this", "is_string"), ScalarBinder._literal),
+    (exp.Null, (), lambda self, node: NULL),
+    (exp.Boolean, ("this",), lambda self, node: TRUE if node.this else FALSE),
+    (exp.Interval, ("this", "unit"), lambda self, node: bind_interval(node, self.statement)),
+    (exp.Neg, ("this",), ScalarBinder._negative),
+    (exp.Add, _BOTH, ScalarBinder._add),
+    (exp.Not, ("this",), ScalarBinder._not),
+    (exp.Is, _BOTH, ScalarBinder._is),
+    (exp.Between, ("this", "low", "high"), ScalarBinder._between),
+    (exp.In, ("this", "expressions", "query", "unnest", "field"), ScalarBinder._in),
+    (exp.Case, ("this", "ifs", "default"), ScalarBinder._case),
+    (exp.If, ("this", "true", "false"), ScalarBinder._if),
+    (exp.Cast, ("this", "to"), ScalarBinder._cast),
+    (exp.TsOrDsToDate, ("this",), ScalarBinder._to_date),
+    (exp.TsOrDsAdd, ("this", "expression", "unit"), ScalarBinder._add_days),
+    (exp.Escape, ("this", "expression"), ScalarBinder._escape),
+    (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
+    (exp.Extract, ("this", "expression"), ScalarBinder._extract),
+    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
+    ((exp.Rand, exp.Randn, exp.Uuid), None, ScalarBinder._nondeterministic),
+    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser), None, ScalarBinder._nondeterministic),
+    ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
+    ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
+    (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),
 )

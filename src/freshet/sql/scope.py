@@ -8,6 +8,7 @@ the answer is a plain ColumnRef either way.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -71,12 +72,11 @@ class Scope:
                 statement.fail(f"column {name} is ambiguous: {aliases[found[0].relation]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
-        raise AssertionError
 
     def visible(self) -> list[Entry]:
         return self.entries + (self.parent.visible() if self.parent else [])
 
-    def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> None:
+    def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> NoReturn:
         entries = self.visible()
         if qualifier:
             entry = next((e for e in entries if e.alias.lower() == qualifier.lower()), None)

@@ -70,7 +70,9 @@ class SelectBinder:
         if clause is not None:
             if clause.args.get("recursive"):
                 self.statement.refuse("WITH RECURSIVE", "write the steps out as joins, up to a fixed depth", clause)
+            self.statement.only(clause, ("expressions",))
             for cte in clause.expressions:
+                self.statement.only(cte, ("this", "alias"))
                 self.ctes[cte.alias.lower()] = self._named(cte)
         yield
         self.ctes = before

@@ -7,21 +7,26 @@ always be placed: at the node's own token, else at the earliest token below it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
 from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
+
+#: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
+_NO_MEANING = frozenset({"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted"})
 
 
 class Reader(Spark):
     """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
 
-    class Parser(Spark.Parser):
+    class Parser(SparkParser):
         STRICT_CAST = True
 
 
@@ -31,7 +36,9 @@ class Source:
         try:
             self.tokens: list[Token] = Reader().tokenize(text)
         except TokenError as error:
-            raise SqlError(f"the text cannot be split into words: {error}; is a quote left open?", text, 1, 1) from None
+            place = self.place(_open_quote(text))
+            message = "the text cannot be split into words; close the quote or comment that begins here"
+            raise SqlError(message, text, *place) from error
 
     def statements(self) -> list[Statement]:
         """The statements between semicolons, each with its own tokens; empty ones are skipped."""
@@ -61,9 +68,10 @@ class Statement:
             first = error.errors[0] if error.errors else {}
             highlight, line = first.get("highlight") or "", first.get("line") or 1
             column = max(1, (first.get("col") or 1) - max(len(highlight), 1) + 1)
-            reason = str(first.get("description") or error).rstrip(".")
-            near = f" near {highlight!r}" if highlight else ""
-            message = f"not readable as SQL{near} ({reason}); check the words before it"
+            if str(first.get("description")).startswith("Required keyword"):
+                message = f"something is missing after {highlight}; complete it"
+            else:
+                message = f"{highlight or 'this'} does not fit here; check it and the words before it"
             raise SqlError(message, self.source.text, line, column) from None
         if len(parsed) != 1 or parsed[0] is None:
             self.refuse("an empty statement", "write one", None)
@@ -80,6 +88,17 @@ class Statement:
     def refuse(self, what: str, instead: str, node: exp.Expr | str | None) -> NoReturn:
         raise UnsupportedError(f"{what} is not supported; {instead}", self.source.text, *self._spot(node))
 
+    def unknown(self, written: str) -> UnsupportedError:
+        reason = f"{written} is not supported in some part; rewrite it in plainer SQL"
+        return UnsupportedError(reason, self.source.text, *self._spot(None))
+
+    def only(self, node: exp.Expr, known: Container[str]) -> None:
+        """Refuses a node that says more than the parts the binder reads: nothing written may be silently ignored."""
+        for slot, value in node.args.items():
+            if value and slot not in known and slot not in _NO_MEANING:
+                part = slot.strip("_").upper()
+                self.refuse(f"{part} in {node.sql(dialect='spark')}", "use the plain form without it", node)
+
     def placed(self, error: SqlError, node: exp.Expr | None) -> SqlError:
         """The same error with a place, if it had none."""
         if error.line is not None:
@@ -89,10 +108,18 @@ class Statement:
     def _spot(self, node: exp.Expr | str | None) -> tuple[int, int]:
         if isinstance(node, str):
             word = node.upper()
-            found = next((t for t in self.tokens if t.text.upper() == word), self.tokens[0])
+            found = next((t for t in self.tokens if t.text.upper().split()[:1] == [word]), self.tokens[0])
             return self.source.place(found.start)
-        offset = None if node is None else offset_of(node)
-        return self.source.place(self.tokens[0].start if offset is None else offset)
+        if node is None:
+            return self.source.place(self.tokens[0].start)
+        offset = offset_of(node)
+        if offset is None:
+            return self._spot(re.findall(r"\w+|$", node.sql(dialect="spark"))[0])
+        opening = "EXISTS" if isinstance(node, exp.Exists) else "SELECT" if isinstance(node, exp.Query) else None
+        if opening:  # its first word carries no place, but stands right before what does
+            before = (t.start for t in reversed(self.tokens) if t.start < offset and t.text.upper() == opening)
+            offset = next(before, offset)
+        return self.source.place(offset)
 
 
 def offset_of(node: exp.Expr) -> int | None:
@@ -107,3 +134,15 @@ def closest_first(wanted: str, names: Iterable[str], most: int = 12) -> str:
     close = difflib.get_close_matches(wanted.lower(), [n.lower() for n in names], n=3, cutoff=0.6)
     ranked = sorted(names, key=lambda n: close.index(n.lower()) if n.lower() in close else len(close))
     return ", ".join(ranked[:most]) + (", ..." if len(ranked) > most else "")
+
+
+def _open_quote(text: str) -> int:
+    """Where the quote or comment begins that never ends."""
+    closed = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[^'\"`/-]+|[/-]", re.S)
+    at = 0
+    while at < len(text):
+        match = closed.match(text, at)
+        if match is None or (match.group() == "/" and text.startswith("/*", at)):
+            return at
+        at = match.end()
+    return 0

@@ -33,8 +33,8 @@ def bind_conditions(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: D
         elif isinstance(getattr(part, "expression", None), (exp.Any, exp.All)) and type(part) in BINARY:
             comparison = BINARY[type(part)]
             if isinstance(part.expression, exp.All) or negated or not _is_query(part.expression.this):
-                instead = "use NOT EXISTS with the opposite comparison inside"
-                binder.statement.refuse("ALL, and NOT before ANY,", instead, part)
+                what = "a comparison with ALL, or NOT before ANY,"
+                binder.statement.refuse(what, "use NOT EXISTS with the opposite comparison inside", part)
             _hang(binder, "semi", part.expression.this, scope, draft, part, comparison)
         else:
             scalar = binder.scalar(scope, clause)
@@ -78,7 +78,7 @@ def _hang(
             found = [output.expression for output in binder.project(select, inner)]
     else:
         query = binder.nested(node)
-        number = binder.add_relation(Relation("", query, query.fields), node)
+        number = binder.add_relation(Relation("subquery", query, query.fields), node)
         arm.relations.append(number)
         found = [key(number, i, f) for i, f in enumerate(query.fields)]
     if test is not None:

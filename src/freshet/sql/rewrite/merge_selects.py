@@ -117,6 +117,12 @@ def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
             block.arms + inner.arms,
         )
 
-    changed = map_expressions(replace(query, relations=query.relations + source.relations), replaced)
+    added = tuple(replace(r, alias=_alias(query.relations[number].alias, r.alias, source)) for r in source.relations)
+    changed = map_expressions(replace(query, relations=query.relations + added), replaced)
     block = map_blocks(map_block_expressions(changed.block, replaced), joined)
     return replace(changed, block=map_blocks(block, lambda b: replace(b, predicates=tuple(split(b.predicates)))))
+
+
+def _alias(outer: str, inner: str, source: Query) -> str:
+    """Names stay telling and apart: the alias itself for a lone relation, else alias.inner."""
+    return outer if len(source.relations) == 1 else f"{outer}.{inner}" if outer else inner

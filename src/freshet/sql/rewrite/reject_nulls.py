@@ -25,7 +25,8 @@ def _settle(block: Block) -> Block:
         evidence = [*block.predicates, *(p for a in block.arms if a.kind == "semi" for p in a.block.predicates)]
         if any(rejects(p, subtree(arm.block)) for p in evidence):
             inner = arm.block
-            others = tuple(a for a in block.arms if a is not arm)
-            joined = Block(block.relations + inner.relations, block.predicates + inner.predicates, others + inner.arms)
+            at = block.arms.index(arm)
+            arms = block.arms[:at] + inner.arms + block.arms[at + 1 :]  # in place: a later arm may read these
+            joined = Block(block.relations + inner.relations, block.predicates + inner.predicates, arms)
             return _settle(joined)
     return block
