@@ -52,7 +52,9 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
             case(op, NUMBERS[3], a)
             case(op, a, a)
     for op in ("eq", "lt", "ge", "not_distinct"):
-        for a, b in itertools.combinations([*NUMBERS, *ODD, literal("STRING", "7"), literal("STRING", "2024-02-29")], 2):
+        for a, b in itertools.combinations(
+            [*NUMBERS, *ODD, literal("STRING", "7"), literal("STRING", "2024-02-29")], 2
+        ):
             case(op, a, b)
     for x in NUMBERS:
         for name in ("negate", "abs", "ceil", "floor", "round", "sqrt"):
@@ -128,7 +130,18 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
             case("right", s, literal("INT", n))
     for when in ("2024-02-29", "1969-12-31", "2000-01-01", "1900-03-01", None):
         for kind in ("DATE", "TIMESTAMP"):
-            for name in ("year", "month", "day", "quarter", "dayofweek", "hour", "minute", "second", "to_date", "dayofyear"):
+            for name in (
+                "year",
+                "month",
+                "day",
+                "quarter",
+                "dayofweek",
+                "hour",
+                "minute",
+                "second",
+                "to_date",
+                "dayofyear",
+            ):
                 case(name, [kind, when])
             for n in ("1", "-13", "0", "24"):
                 case("add_months", [kind, when], ["INT", n])
@@ -156,12 +169,16 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
     """The expression, and the columns it reads as a select list."""
     written, fields = [], []
     for i, (kind, text, *is_literal) in enumerate(args):
-        quoted = "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+        quoted = (
+            "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+        )
         if not is_literal:
             fields.append(f"CAST({quoted} AS {kind}) AS c{i}")
             written.append(f"c{i}")
         else:
-            written.append(f"({text})" if kind in ("INT", "INTERVAL") else text if kind.startswith("DECIMAL") else quoted)
+            written.append(
+                f"({text})" if kind in ("INT", "INTERVAL") else text if kind.startswith("DECIMAL") else quoted
+            )
     if to is not None:
         expression = f"CAST({written[0]} AS {to})"
     elif name in INFIX and len(args) == 2:
@@ -173,7 +190,7 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
     elif name == "is_null":
         expression = f"{written[0]} IS NULL"
     else:
-        expression = f"{ {'negate': 'negative'}.get(name, name)}({', '.join(written)})"
+        expression = f"{ {'negate': 'negative'}.get(name, name) }({', '.join(written)})"
     return expression, ", ".join(fields)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,14 @@ def is_exempt(case: dict[str, Any]) -> bool:
         return True  # Spark wraps around silently
     if case["name"] == "negate" and kinds[0] == "DECIMAL(38,0)":
         return True  # Spark refuses a value that fits
+    if case.get("to") == "DECIMAL(10,2)" and texts[0] == "NaN":
+        return True  # Spark gives NULL, ANSI or not
+    if case["name"] in ("eq", "lt", "ge") and texts == [None, "2024-02-29"]:
+        return True  # a literal that is no number is refused when the query is read, NULL column or not
+    if case["name"] == "div" and "value" in case and case["value"] is not None and "DECIMAL" in str(kinds):
+        quotient = Decimal(str(texts[0])) / Decimal(str(texts[1]))
+        if abs(quotient) >= 2**63:
+            return True  # Spark wraps around silently
     return case.get("to") == "STRING" and texts[0] == "123456789012345680"  # Java 17 does not always write the shortest
 
 

@@ -3,7 +3,7 @@
 Each kernel fills `out` for the valid rows and returns the first valid row whose result does not fit, or -1. Operands of
 length one are repeated for every row.
 
-Sums and products are taken unsigned: signed overflow is undefined to the compiler, which then drops the very test for it.
+Sums and products are taken unsigned: signed overflow is undefined to the compiler, which drops the very test for it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def multiply(a: Int64s, b: Int64s, valid: Bools, least: int, greatest: int, out:
         x, y = a[i * sa], b[i * sb]
         r = np.int64(np.uint64(x) * np.uint64(y))
         out[i] = r
-        fits = least <= r <= greatest
+        fits = bool(least <= r <= greatest)
         if fits and not (-_SMALL < x < _SMALL and -_SMALL < y < _SMALL) and x != 0:
             # Only a large factor can wrap around, and dividing back tells. -1 * least wraps and divides back to itself.
             fits = not (x == -1 and y == _LEAST) and not (y == -1 and x == _LEAST) and r // x == y and r % x == 0

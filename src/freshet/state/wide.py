@@ -215,7 +215,7 @@ def ratio(
     out_hi: Int64s,
     out_lo: Int64s,
 ) -> int:
-    """round(a * b * 10**up / (10**down * d)) in `digits` digits; with REMAINDER, a * b * 10**up % d, sign of a."""
+    """round(a * b * 10**up / (10**down * d)) in `digits` digits; with REMAINDER, what is left, sign of a * b."""
     sa, sb = min(a_lo.size - 1, 1), min(b_lo.size - 1, 1)
     sd, sv = min(d_lo.size - 1, 1), min(valid.size - 1, 1)
     a, b, u = np.empty(LIMBS, np.uint64), np.empty(LIMBS, np.uint64), np.empty(LIMBS, np.uint64)
@@ -232,6 +232,7 @@ def ratio(
         _multiply(a, b, u)
         _scale_up(u, up)
         if mode == REMAINDER:
+            _scale_up(v, down)
             _divide(u, v, q)
             if not _store(u, negative, digits, out_hi, out_lo, row):
                 return row

@@ -85,11 +85,15 @@ def _resolve_temporal(name: str, a: Expression, b: Expression) -> Expression:
     if name not in ("add", "subtract"):
         raise refuse(name, (a, b))
     if name == "subtract" and a.type.name in ("DATE", "TIMESTAMP") and b.type.name in ("DATE", "TIMESTAMP", "STRING"):
-        raise UnsupportedError(f"{a.type} - {b.type} is an INTERVAL, which a view cannot hold; use DATEDIFF(end, start)")
+        raise UnsupportedError(
+            f"{a.type} - {b.type} is an INTERVAL, which a view cannot hold; use DATEDIFF(end, start)"
+        )
     if a.type.name in ("MONTHS", "MICROS") and name == "add" and b.type.name in ("DATE", "TIMESTAMP"):
         a, b = b, a
     if a.type.name == b.type.name and a.type.name in ("MONTHS", "MICROS"):
         return Call(a.type, name, (a, b))
+    if name == "add" and b.type.name == "DATE" and a.type.is_integer:
+        a, b = b, a
     if a.type.name == "DATE" and (b.type.is_integer and b.type.name != "BIGINT" or b.type.name == "VOID"):
         return resolve("date_add" if name == "add" else "date_sub", (a, b))
     if a.type.name in ("DATE", "TIMESTAMP") and b.type.name in ("MONTHS", "MICROS"):
@@ -256,20 +260,14 @@ def _quotient_step(call: Call, shift: int) -> Step:
 def _remainder_step(call: Call) -> Step:
     """a % b at the larger scale, with the sign of a."""
     a, b = call.args
-    scale = max(a.type.scale, b.type.scale)
-    up_a, up_b, digits = scale - a.type.scale, scale - b.type.scale, call.type.precision
-    down = scale - call.type.scale
+    scale, digits = max(a.type.scale, b.type.scale), call.type.precision
+    up_a, up_b = scale - a.type.scale, scale - b.type.scale
 
     def step(x: Column, y: Column) -> Column:
         valid = both(x.valid, y.valid)
         known = ALL if valid is None else valid
-        d_hi, d_lo = _lanes(y)
-        if up_b:
-            raised_lo, raised_hi = np.empty_like(d_lo), np.empty_like(d_lo)
-            wide.ratio(d_hi, d_lo, _ZERO, _ONE, _ZERO, _ONE, ALL, up_b, 0, wide.HALF_UP, 38, raised_hi, raised_lo)
-            d_hi, d_lo = raised_hi, raised_lo
         lo, hi = _outputs(x, y)
-        bad = wide.ratio(*_lanes(x), _ZERO, _ONE, d_hi, d_lo, known, up_a, 0, wide.REMAINDER, digits + down, hi, lo)
+        bad = wide.ratio(*_lanes(x), _ZERO, _ONE, *_lanes(y), known, up_a, up_b, wide.REMAINDER, digits, hi, lo)
         return _wide_column(call, bad, lo, hi, valid, y)
 
     return step

@@ -193,7 +193,8 @@ def _rescaled_lane(data: Int64s, valid: Bools | None, shift: int, precision: int
     quotient = (size + (divisor // 2 if mode == wide.HALF_UP else 0)) // divisor
     if quotient.size and quotient.max() > most:
         return None
-    return np.where(data < 0, -quotient, quotient)
+    signed: Int64s = np.where(data < 0, -quotient, quotient)
+    return signed
 
 
 def as_double(a: Column, scale: int) -> npt.NDArray[np.float64]:
@@ -246,7 +247,11 @@ def from_doubles(a: Column, target: Type) -> Column:
     for row in doubtful.tolist():
         if not finite[row] or not (a.valid is None or a.valid[0 if len(a.valid) == 1 else row]):
             continue
-        value = int(Decimal(repr(float(a.data[row]))).scaleb(target.scale).quantize(Decimal(1), ROUND_HALF_UP, text_casts.CONTEXT))
+        value = int(
+            Decimal(repr(float(a.data[row])))
+            .scaleb(target.scale)
+            .quantize(Decimal(1), ROUND_HALF_UP, text_casts.CONTEXT)
+        )
         if abs(value) >= limit:
             raise unfit(text_casts.java_double(a.data[row], DOUBLE), target, row)
         hi[row], data[row] = wide.split(value)
@@ -292,5 +297,3 @@ def _from_timestamp(target: Type) -> Step:
     if target.name == "DECIMAL":
         return lambda a: rescaled(a, 6, target)
     return lambda a: Column(target, _single(a.data / _SECOND, target), a.valid)
-
-

@@ -70,7 +70,11 @@ def _padded(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     if not all(a.type.char or isinstance(a, Literal) for a in args):
         return args
     sizes = [
-        a.type.length or 0 if a.type.char else len(str(a.value)) if isinstance(a, Literal) and a.value is not None else 0
+        a.type.length or 0
+        if a.type.char
+        else len(str(a.value))
+        if isinstance(a, Literal) and a.value is not None
+        else 0
         for a in args
     ]
     longest = max(sizes)
@@ -80,7 +84,6 @@ def _padded(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
         else fold(resolve("rpad", (a, Literal(INT, longest), Literal(STRING, " "))))
         for a, size in zip(args, sizes, strict=True)
     )
-
 
 
 # Computing ------------------------------------------------------------------------------------------------------
@@ -104,9 +107,9 @@ def _null_safe(call: Call) -> Step:
         if a.valid is None and b.valid is None:
             data = equal(a, b)
         else:
-            x = True if a.valid is None else a.valid
-            y = True if b.valid is None else b.valid
-            data = (equal(a, b) & x & y) | ~(x | y) if not (x is True or y is True) else equal(a, b) & (x & y)
+            x = np.True_ if a.valid is None else a.valid
+            y = np.True_ if b.valid is None else b.valid
+            data = (equal(a, b) & x & y) | ~(x | y)
         return Column(BOOLEAN, data if same else ~data)
 
     return step

@@ -49,6 +49,8 @@ def _resolve_coalesce(name: str, args: tuple[Expression, ...]) -> Expression:
 def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2:
         raise refuse(name, args)
+    if len({a.type.name == "STRING" for a in args if a.type.name != "VOID"}) == 2:
+        raise refuse(name, args)  # text is not read as a number here
     values = _same(name, args)
     return Call(values[0].type, name, values)
 
@@ -149,7 +151,9 @@ def _extreme(call: Call) -> Step:
         rows = longest(best, other)
         wins = np.broadcast_to(wins, rows)
         winners, losers = np.flatnonzero(wins), np.flatnonzero(~wins)
-        return gather(type, [(winners, spread(other, rows).take(winners)), (losers, spread(best, rows).take(losers))], rows)
+        return gather(
+            type, [(winners, spread(other, rows).take(winners)), (losers, spread(best, rows).take(losers))], rows
+        )
 
     def step(*args: Column) -> Column:
         best = args[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from freshet.column import Column, Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
@@ -142,7 +142,7 @@ def _part(call: Call) -> Step:
     return lambda a: Column(INT, part(a.data), a.valid)
 
 
-def _checked(data: Int64s, valid: np.ndarray | None, type: Type) -> Column:  # type: ignore[type-arg]
+def _checked(data: Int64s, valid: Bools | None, type: Type) -> Column:
     days = data if type.name == "DATE" else data // _DAY
     bad = first_bad((days < _LEAST_DAY) | (days > _GREATEST_DAY), valid)
     if bad >= 0:
@@ -164,7 +164,8 @@ def _moved(days: Int64s, months: Int64s) -> Int64s:
     """The same day of another month, or that month's last day when it is shorter."""
     moved = _months(days) + months
     first = _first_day(moved)
-    return first + np.minimum(_day_of_month(days) - 1, _first_day(moved + 1) - first - 1)
+    last: Int64s = _first_day(moved + 1) - first - 1
+    return first + np.minimum(_day_of_month(days) - 1, last)
 
 
 @strict("add_months")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from freshet.column import Bools, Column
+from freshet.column import Bools, Column, Int64s
 from freshet.sql.expression import Call, Expression
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.compiled import is_total
@@ -64,7 +64,7 @@ def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
                 return _patched(a, on_rows(right, columns, open_rows, rows), open_rows, rows)
         return _joined(a, x, right(columns, rows))
 
-    def _patched(a: Column, b: Column, open_rows: np.ndarray, rows: int) -> Column:  # type: ignore[type-arg]
+    def _patched(a: Column, b: Column, open_rows: Int64s, rows: int) -> Column:
         """The left side's decisions, with the rest filled from what both sides say of the open rows."""
         part = _joined(spread(a, rows).take(open_rows), truth(spread(a, rows))[open_rows], b)
         data = np.full(rows, decides)

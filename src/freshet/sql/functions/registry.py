@@ -85,5 +85,3 @@ def refuse(name: str, args: Sequence[Expression]) -> SqlError:
     """The error for arguments a function does not take."""
     given = ", ".join(str(a.type) for a in args)
     return SqlError(f"no function {name.upper()}({given}); {name.upper()} takes {_resolvers[name][1]}")
-
-

@@ -50,7 +50,8 @@ def first_bad(bad: Bools, valid: Bools | None) -> int:
 def truth(column: Column) -> Bools:
     """A BOOLEAN's data as a bool array."""
     data = column.data
-    return data if data.dtype == np.bool_ else data != 0
+    known: Bools = data if data.dtype == np.bool_ else data != 0
+    return known
 
 
 def text_of(column: Column) -> pa.StringArray:

@@ -62,7 +62,9 @@ _register(STRING, "text", _one, "lower", "lcase")
 _register(INT, "text", _one, "length", "char_length", "character_length", "len")
 for _name in ("trim", "ltrim", "rtrim"):
     _register(STRING, "text, and optionally the characters to remove", _signature("s", "s", least=1), _name)
-_register(STRING, "text, a position, and optionally a length", _signature("s", "i", "i", least=2), "substring", "substr")
+_register(
+    STRING, "text, a position, and optionally a length", _signature("s", "i", "i", least=2), "substring", "substr"
+)
 _register(STRING, "text, what to replace, and what with", _signature("s", "s", "s", least=2), "replace")
 _register(BOOLEAN, "two texts", _signature("s", "s", least=2), "starts_with", "startswith")
 _register(BOOLEAN, "two texts", _signature("s", "s", least=2), "ends_with", "endswith")
@@ -84,7 +86,9 @@ def _resolve_concat(name: str, args: tuple[Expression, ...]) -> Expression:
 def _resolve_like(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "VOID") for a in args):
         raise refuse(name, args)
-    if len(args) == 3 and not (isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1):
+    if len(args) == 3 and not (
+        isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1
+    ):
         raise refuse(name, args)
     return Call(BOOLEAN, name, tuple(_text(a) for a in args))
 
@@ -240,7 +244,7 @@ _ANY, _MANY = object(), object()
 
 
 def _tokens(pattern: str, escape: str) -> list[Any]:
-    """Characters as they are, with _ANY for `_` and _MANY for `%`. An escape may stand before `_`, `%` and itself only."""
+    """Characters as they are, _ANY for `_` and _MANY for `%`. An escape may stand before `_`, `%` and itself only."""
     tokens: list[Any] = []
     rest = iter(pattern)
     for c in rest:

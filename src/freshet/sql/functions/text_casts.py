@@ -32,7 +32,8 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 _DOUBLE = re.compile(rf"{_NUMBER}[dDfF]?|[+-]?(inf|infinity)|nan", re.IGNORECASE)
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
-    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"
+    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"  # a date, or its first parts
+    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"  # a time, or its first parts; a zone
 )
 _ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
 #: The forms Arrow reads exactly as Spark does.
@@ -198,7 +199,7 @@ def _offset(zone: str | None) -> int | None:
 
 
 def _bounded(target: Type) -> Step:
-    """VARCHAR(n) and CHAR(n): spaces beyond the bound are dropped, anything else beyond it is an error; CHAR is padded."""
+    """VARCHAR(n) and CHAR(n): spaces beyond the bound are dropped, other text beyond it is an error; CHAR is padded."""
     length = target.length
     if length is None:
         return lambda a: Column(target, a.data, a.valid, pool=a.pool)
@@ -294,5 +295,5 @@ def java_double(value: float, source: Type) -> str:
 
 def _timestamps(data: npt.NDArray[np.int64]) -> pa.StringArray:
     text: Any = pa.array(np.datetime_as_string(data.astype("M8[us]")).astype(object), pa.string())
-    text = pc.replace_substring(text, "T", " ")
+    text = pc.replace_substring_regex(pc.replace_substring(text, "T", " "), r"^(\d{5,}-)", r"+\1")
     return strings(pc.replace_substring_regex(text, r"\.?0*$", "")) if len(text) else text
