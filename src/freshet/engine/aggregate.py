@@ -1,7 +1,8 @@
 """GROUP BY, kept incrementally: rows with weights in, the change of the answer out.
 
 A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`),
-linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
+linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new
+answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
 within the transaction, or ended as it began, says nothing. A flush that fails changes nothing, and rows applied with
 the opposite weights take the transaction back exactly.
 """

@@ -1,8 +1,8 @@
 """Columns to rows of 64-bit lanes and back: the one form in which keys are hashed, compared and kept.
 
 A row holds each column's lanes in turn (two for a wide decimal: low, high), then one null lane for every 63 columns,
-with bit j set where column j is NULL. Two rows are the same key exactly when their lanes are: under a NULL the value lanes
-are 0, -0.0 is 0.0, there is one NaN, and texts are ids of the pool.
+with bit j set where column j is NULL. Two rows are the same key exactly when their lanes are: under a NULL the value
+lanes are 0, -0.0 is 0.0, there is one NaN, and texts are ids of the pool.
 """
 
 from __future__ import annotations
