@@ -1,1 +1,15 @@
 """Freshet keeps SQL views fresh over changing tables."""
+
+from __future__ import annotations
+
+from freshet.db import Database, connect
+from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
+from freshet.plans import Plan, plan
+from freshet.sql import Catalog
+from freshet.version import __version__
+from freshet.view import Subscription, Transaction, View
+
+__all__ = [
+    "Catalog", "ChangeError", "Database", "FreshetError", "Plan", "PlanError", "SqlError", "StateError", "Subscription",
+    "Transaction", "UnsupportedError", "View", "__version__", "connect", "plan",
+]  # fmt: skip

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshet.column import Int64s
+from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
 from freshet.engine.orders import Buffers, Order, make_order
+from freshet.engine.rows import Rows
 from freshet.engine.sources import KeyColumn, Source, bind_keys
-from freshet.plan.model import QueryPlan
+from freshet.plans.model import QueryPlan
 from freshet.sql.evaluate import evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
@@ -54,14 +55,6 @@ from freshet.state.tree import (
     rise,
 )
 from freshet.state.tuples import Slots
-
-@dataclass(slots=True)
-class Rows:
-    """Packed rows with their weights, the form in which results leave a join."""
-
-    lanes: Int64s
-    weights: Int64s
-
 
 @dataclass(slots=True)
 class _Node:
@@ -129,7 +122,7 @@ class Join:
             kinds = [nodes[c].edge.kind for c in children]  # type: ignore[union-attr]
             row[FULL] = sum(k != "left" for k in kinds)
             row[FIRST] = children[0] if children else -1
-            for c, following in zip(children, [*children[1:], -1], strict=True):
+            for c, following in zip(children, [*children, -1][1:], strict=True):
                 self.tree[c, NEXT] = following
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
@@ -360,6 +353,15 @@ class Join:
                 ids = column.ids.data[:used][present]
                 marked[ids[ids >= 0]] = True
             dictionary.sweep(marked)
+
+    def string_marks(self, marked: Bools) -> None:
+        """Marks the text held in keys."""
+        for dictionary, key in {id(e.dictionary): (e.dictionary, e.child) for e in self.edges if e is not None}.values():
+            lanes, at = dictionary.tuples.lanes.data[dictionary.tuples.slots()], 0
+            for e in key.expressions:
+                if e.type.name == "STRING":
+                    marked[lanes[:, at]] = True
+                at += e.type.lanes
 
     def statistics(self) -> list[tuple[int, int]]:
         """Tuples and alive tuples of each node."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freshet.column import Int64s
-from freshet.plan.model import QueryPlan
+from freshet.plans.model import QueryPlan
 from freshet.sql.expression import ColumnRef
 from freshet.state.enumeration import DOWN, NULL, SOURCE, UP
 from freshet.state.tuples import Slots

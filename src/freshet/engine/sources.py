@@ -14,7 +14,7 @@ import numpy as np
 
 from freshet.column import Column, Int64s
 from freshet.engine.lanes import layout, pack
-from freshet.plan.model import Edge, QueryPlan
+from freshet.plans.model import Edge, QueryPlan
 from freshet.sql.bound import Field
 from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.sql.expression import ColumnRef, Expression, transform

@@ -336,6 +336,23 @@ class StringPool:
             self._meta.data,
         )  # fmt: skip
 
+    def mark(self) -> Int64s:
+        """Remembers what the pool holds, for `undo`."""
+        return np.array([*self._meta.data[: _WANTED + 1], self._table.capacity], np.int64)
+
+    def undo(self, mark: Int64s) -> None:
+        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
+        were free, and those after them were placed with these still free, so emptying them leaves the index as it was."""
+        meta, table = self._meta.data, self._table
+        added = np.concatenate([self._free.data[meta[_FREE] : mark[_FREE]], np.arange(mark[_USED], meta[_USED])])
+        if len(added):
+            table.data[np.isin(table.data & 0xFFFFFFFF, added) & (table.data != 0)] = 0
+            if table.capacity != mark[-1]:
+                entries = table.data.copy()
+                table.reset()
+                _rehash(entries, table.data)
+        meta[: _WANTED + 1] = mark[:-1]
+
     def reset(self) -> None:
         """Forgets every text."""
         for array in (self._meta, self.bytes, self.offsets, self._table, self._free):

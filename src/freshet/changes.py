@@ -1,0 +1,361 @@
+"""Changes as users give them, checked and resolved against a table, before anything is touched.
+
+Accepts Arrow tables and batches, pandas and polars DataFrames, and lists of dicts. What comes out is a `RowChange`: the
+slots that go and the packed rows that come. Every refusal is a ChangeError naming table, row (from 0), fault and remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.arrow import from_arrow
+from freshet.column import Bools, Column, Int64s
+from freshet.engine.lanes import pack
+from freshet.engine.table import Missing, RowChange, Table
+from freshet.errors import ChangeError, EvaluationError
+from freshet.sql.bound import TableSchema
+from freshet.state.arena import Arena
+from freshet.state.enumeration import consolidate
+from freshet.state.tuples import Tuples
+from freshet.types import Type
+
+WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
+SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_preimage": -1}
+
+
+def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
+    """What the given rows do to the table; refuses them whole if any is bad."""
+    given = to_arrow_table(schema, rows)
+    names = given.column_names
+    unknown = [n for n in names if n not in (WEIGHT, CHANGE_TYPE) and schema.position(n) is None]
+    if unknown:
+        raise _unknown_column(schema, unknown[0])
+    if WEIGHT in names and CHANGE_TYPE in names:
+        raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
+    n = given.num_rows
+    columns, absent = _columns(schema, given)
+    if CHANGE_TYPE in names:
+        kinds = _kinds(schema, given)
+        signs = np.array([SIGNS[k] for k in _KIND_NAMES], np.int64)[kinds]
+        return _Feed(table, schema, columns, absent, n).resolve(kinds, signs)
+    weights = _weights(schema, given) if WEIGHT in names else np.ones(n, np.int64)
+    if absent and schema.primary_key and not (weights > 0).any():
+        return _Feed(table, schema, columns, absent, n).resolve(np.full(n, _KIND_NAMES.index("delete")), weights)
+    _check_nulls(schema, columns, None)
+    return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
+
+
+def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
+    """Columns in declaration order as the table's packed rows."""
+    return pack([columns[i] for i in table.order], table.pool, n)
+
+
+def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
+    """What signed whole rows do to the table."""
+    if not schema.primary_key:
+        try:
+            return table.resolve(rows, weights)
+        except Missing as e:
+            raise ChangeError(
+                f"removes a row the table does not hold ({_show_row(table, schema, rows[e.row])}); remove only what was inserted",
+                schema.name,
+                e.row,
+            ) from None
+    chosen = np.empty(len(rows), np.int64)
+    chosen = chosen[: consolidate(rows, weights, chosen)]
+    if len(chosen) != len(rows):
+        rows, weights = rows[chosen], weights[chosen]
+    slots = table.tuples.find(rows)
+    gone, come = weights < 0, weights > 0
+    if gone.any():
+        held = slots >= 0
+        held[held] = (table.tuples.lanes.data[slots[held]] == rows[held]).all(axis=1)
+        bad = gone & (~held | (weights < -1))
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise ChangeError(
+                f"removes a row the table does not hold ({_show_row(table, schema, rows[at])}); remove only what was inserted",
+                schema.name,
+                int(chosen[at]),
+            )
+    removed = slots[gone]
+    twice = come & ((weights > 1) | ((slots >= 0) & ~np.isin(slots, removed)))
+    if not twice.any() and come.sum() > 1:
+        twice[np.flatnonzero(come)[_repeated(np.ascontiguousarray(rows[come][:, : table.tuples.key_lanes]))]] = True
+    if twice.any():
+        at = int(np.argmax(twice))
+        raise ChangeError(
+            f"a second row with primary key ({_show_key(table, schema, rows[at])}); remove the first, or send it as an upsert",
+            schema.name,
+            int(chosen[at]),
+        )
+    return RowChange(removed, np.ascontiguousarray(rows[come]), weights[come])
+
+
+class _Feed:
+    """Rows of a change feed: deletes may give the key alone, upserts replace whatever has their key."""
+
+    def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: set[int], n: int) -> None:
+        self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
+
+    def resolve(self, kinds: np.ndarray, signs: Int64s) -> RowChange:  # type: ignore[type-arg]
+        table, schema = self.table, self.schema
+        if not schema.primary_key:
+            upserts = kinds == _KIND_NAMES.index("upsert")
+            if upserts.any():
+                raise ChangeError(
+                    "an upsert needs a primary key; declare one, or send a delete and an insert",
+                    schema.name,
+                    int(np.argmax(upserts)),
+                )
+            _check_nulls(schema, self.columns, None)
+            return resolve_rows(table, schema, pack_rows(table, self.columns, self.n), signs)
+        _check_nulls(schema, self.columns, signs > 0)
+        rows = pack_rows(table, self.columns, self.n)
+        upserts = kinds == _KIND_NAMES.index("upsert")
+        replaced = self._replaced(rows, upserts) if upserts.any() else np.zeros(self.n, np.bool_)
+        slots = table.tuples.find(rows)
+        deletes = (signs < 0) & ~replaced
+        rows = self._whole(rows, slots, deletes)
+        parts, weights = [rows[~replaced]], [signs[~replaced]]
+        numbers = [np.flatnonzero(~replaced)]
+        if replaced.any():
+            last = self._last(rows, replaced)
+            old = last[slots[last] >= 0]
+            parts += [table.tuples.lanes.data[slots[old]], rows[last[signs[last] > 0]]]
+            weights += [np.full(len(old), -1, np.int64), np.ones(int((signs[last] > 0).sum()), np.int64)]
+            numbers += [old, last[signs[last] > 0]]
+        order = np.concatenate(numbers)
+        try:
+            return resolve_rows(table, schema, np.ascontiguousarray(np.concatenate(parts)), np.concatenate(weights))
+        except ChangeError as e:
+            raise ChangeError(e.reason, e.table, None if e.row is None else int(order[e.row])) from None
+
+    def _keys(self, rows: Int64s) -> np.ndarray:  # type: ignore[type-arg]
+        """A number for each row, the same for rows with the same key."""
+        width = self.table.tuples.key_lanes
+        return Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(rows[:, :width]))
+
+    def _replaced(self, rows: Int64s, upserts: Bools) -> Bools:
+        """Rows whose key some upsert has: of these the last decides."""
+        keys = self._keys(rows)
+        return np.isin(keys, keys[upserts])
+
+    def _last(self, rows: Int64s, replaced: Bools) -> np.ndarray:  # type: ignore[type-arg]
+        keys = self._keys(rows)
+        last = np.full(int(keys.max()) + 1, -1, np.int64)
+        at = np.flatnonzero(replaced)
+        np.maximum.at(last, keys[at], at)
+        return last[last >= 0]
+
+    def _whole(self, rows: Int64s, slots: np.ndarray, deletes: Bools) -> Int64s:  # type: ignore[type-arg]
+        """Deletes completed to the stored rows; a value given beside the key must be the stored one."""
+        table, schema = self.table, self.schema
+        at = np.flatnonzero(deletes)
+        missing = slots[at] < 0
+        if missing.any():
+            row = int(at[int(np.argmax(missing))])
+            raise ChangeError(
+                f"deletes primary key ({_show_key(table, schema, rows[row])}), which the table does not hold; delete only what was inserted",
+                schema.name,
+                row,
+            )
+        stored = table.tuples.lanes.data[slots[at]]
+        for column, field in enumerate(schema.fields):
+            if column in self.absent or column in schema.primary_key:
+                continue
+            first, _, _ = table.lane(column)
+            valid = self.columns[column].valid
+            given = np.ones(len(at), np.bool_) if valid is None else valid[at]
+            lanes = slice(first, first + field.type.lanes)
+            differs = given & (rows[at][:, lanes] != stored[:, lanes]).any(axis=1)
+            if differs.any():
+                row = int(at[int(np.argmax(differs))])
+                raise ChangeError(
+                    f"deletes a row whose {field.name} is not what the table holds; give the stored value, or the key alone",
+                    schema.name,
+                    row,
+                )
+        whole = rows.copy()
+        whole[at] = stored
+        return whole
+
+
+# Reading what users give --------------------------------------------------------------------------------------
+
+
+def to_arrow_table(schema: TableSchema, rows: Any) -> pa.Table:
+    """Any accepted form as an Arrow table."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        return _from_dicts(schema, rows)
+    module = type(rows).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if module == "polars" and hasattr(rows, "to_arrow"):
+        return rows.to_arrow()  # type: ignore[no-any-return]
+    raise ChangeError(
+        f"rows are {_article(type(rows).__name__)}; give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts",
+        schema.name,
+    )
+
+
+def _from_dicts(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ChangeError(f"the row is {_article(type(row).__name__)}; give a dict of column to value", schema.name, i)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    arrays = []
+    for name in names:
+        position = schema.position(str(name))
+        type_ = None if position is None else schema.fields[position].type
+        arrays.append(_values(schema, str(name), type_, [row.get(name) for row in rows]))
+    if not names:
+        return pa.table({})
+    return pa.table(arrays, names=[str(n) for n in names])
+
+
+def _values(schema: TableSchema, name: str, type_: Type | None, values: list[Any]) -> pa.Array:
+    wanted = _PYTHON_ARROW.get(type_.name) if type_ is not None else _OWN_ARROW.get(name)
+    try:
+        return pa.array(values, wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+        pass
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+        for i, value in enumerate(values):
+            try:
+                one = pa.array([value])
+                if type_ is not None:
+                    from_arrow(one, type_)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, EvaluationError, OverflowError, ValueError):
+                raise ChangeError(
+                    f"{name} is {value!r}, which is no {type_ or 'column value'}; give a value of that type", schema.name, i
+                ) from None
+        raise ChangeError(f"the values of {name} are of several types; give all as {type_}", schema.name) from None
+
+
+def _columns(schema: TableSchema, given: pa.Table) -> tuple[list[Column], set[int]]:
+    """Every column of the table, those not given all NULL, and which those are."""
+    names = given.column_names
+    by_position: dict[int, str] = {}
+    for name in names:
+        position = schema.position(name)
+        if position is not None:
+            if position in by_position:
+                raise ChangeError(f"column {name} is given twice; give it once", schema.name)
+            by_position[position] = name
+    columns, absent = [], set()
+    for i, field in enumerate(schema.fields):
+        if i not in by_position:
+            absent.add(i)
+            columns.append(null_column(field.type, given.num_rows))
+            continue
+        chunked = given.column(by_position[i])
+        array = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
+        try:
+            columns.append(from_arrow(array, field.type))
+        except EvaluationError as e:
+            raise ChangeError(f"{field.name}: {e.reason}", schema.name, e.row) from None
+    return columns, absent
+
+
+def null_column(type_: Type, n: int) -> Column:
+    valid = np.zeros(n, np.bool_)
+    if type_.name == "STRING":
+        return Column(type_, pa.array([""] * n, pa.string()), valid)
+    return Column(type_, np.zeros(n, np.float64 if type_.is_fraction else np.int64), valid)
+
+
+def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | None) -> None:
+    """NULL only where the column allows it. Key columns are checked on every row, others where `where` says."""
+    for i, (field, column) in enumerate(zip(schema.fields, columns, strict=True)):
+        if field.nullable or column.valid is None:
+            continue
+        bad = ~column.valid
+        if where is not None and i not in schema.primary_key:
+            bad = bad & where
+        if bad.any():
+            what = "the primary key" if i in schema.primary_key else "NOT NULL"
+            raise ChangeError(f"{field.name} is NULL or missing, and it is {what}; give a value", schema.name, int(np.argmax(bad)))
+
+
+def _weights(schema: TableSchema, given: pa.Table) -> Int64s:
+    array = given.column(WEIGHT).combine_chunks()
+    try:
+        cast = array.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ChangeError(f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n", schema.name) from None
+    if cast.null_count:
+        row = cast.is_null().index(pa.scalar(True)).as_py() if hasattr(cast.is_null(), "index") else 0
+        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, int(row))
+    return np.array(cast, np.int64)
+
+
+_KIND_NAMES = list(SIGNS)
+
+
+def _kinds(schema: TableSchema, given: pa.Table) -> np.ndarray:  # type: ignore[type-arg]
+    """The place of each row's change type in SIGNS."""
+    array = given.column(CHANGE_TYPE).combine_chunks()
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_null(array.type)):
+        raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(SIGNS)}", schema.name)
+    found = pa.compute.index_in(array.cast(pa.string()), value_set=pa.array(_KIND_NAMES))
+    if found.null_count:
+        row = int(np.argmax(np.asarray(found.is_null())))
+        raise ChangeError(
+            f"{CHANGE_TYPE} is {array[row].as_py()!r}; give one of {', '.join(SIGNS)}", schema.name, row
+        )
+    return np.asarray(found).astype(np.int64)
+
+
+def _repeated(rows: Int64s) -> np.ndarray:  # type: ignore[type-arg]
+    """Places of rows that stand more than once."""
+    weights, chosen = np.ones(len(rows), np.int64), np.empty(len(rows), np.int64)
+    consolidate(rows, weights, chosen)
+    return np.flatnonzero(weights > 1)
+
+
+def _unknown_column(schema: TableSchema, name: str) -> ChangeError:
+    near = get_close_matches(name, [f.name for f in schema.fields], 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return ChangeError(f"no column {name}{hint}; the table has {', '.join(f.name for f in schema.fields)}", schema.name)
+
+
+def _show_row(table: Table, schema: TableSchema, row: Int64s) -> str:
+    return _show(table, schema, row, range(len(schema.fields)))
+
+
+def _show_key(table: Table, schema: TableSchema, row: Int64s) -> str:
+    return _show(table, schema, row, schema.primary_key)
+
+
+def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int]) -> str:
+    from freshet.arrow import to_arrow
+    from freshet.engine.lanes import unpack
+
+    stored = unpack(row.reshape(1, -1), table.types, table.pool)
+    shown = [f"{schema.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in columns]
+    return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
+
+
+def _article(word: str) -> str:
+    return ("an " if word[:1].lower() in "aeiou" else "a ") + word
+
+
+_PYTHON_ARROW: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(), "STRING": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
+    "DOUBLE": pa.float64(), "FLOAT": pa.float64(),
+}  # fmt: skip
+_OWN_ARROW = {WEIGHT: pa.int64(), CHANGE_TYPE: pa.string()}

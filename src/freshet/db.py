@@ -1,0 +1,480 @@
+"""The database in one process: tables, transactions, views.
+
+A transaction is resolved whole before anything changes. Then, table by table, its old rows leave every view and the
+table, and its new rows enter the table and every view; last, the views finish and their deltas are published together.
+If an expression has no value on some joined row (an overflow, a division by zero), the tables are put back and the views
+are built again from them: slow, rare, and always right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.arrow import to_arrow
+from freshet.changes import null_column, pack_rows, resolve, resolve_rows
+from freshet.column import Column, Int64s
+from freshet.engine.query import Maintained
+from freshet.engine.table import RowChange, Table
+from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
+from freshet.plans import Plan, QueryPlan, build_plan, codec
+from freshet.sql import Catalog, bind_query, parse
+from freshet.sql.bound import (
+    CreateTable,
+    CreateView,
+    Delete,
+    DropTable,
+    DropView,
+    Insert,
+    Query,
+    TableSchema,
+    Update,
+)
+from freshet.sql.evaluate import evaluate, evaluate_filter
+from freshet.state.arena import Arena
+from freshet.state.kernel import compile_kernels
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+from freshet.view import Delta, Deltas, Transaction, View
+
+_CATALOG, _OPEN = "catalog.json", "in-use"
+
+
+def connect(directory: str | os.PathLike[str] | None = None) -> Database:
+    """A database in memory, or in files under `directory`, going on where it was closed."""
+    compile_kernels()
+    return Database(None if directory is None else Path(directory))
+
+
+class Database:
+    def __init__(self, directory: Path | None = None) -> None:
+        self.lock = threading.RLock()
+        self.directory = directory
+        self.catalog = Catalog()
+        self.tables: dict[str, Table] = {}
+        self.views: dict[str, View] = {}
+        self._definitions: dict[str, dict[str, str]] = {}  # views in order of creation, as kept on disk
+        self._numbers = 0  # every table and view has its own name in the arena, also after a drop
+        self._unread: weakref.WeakSet[Delta] = weakref.WeakSet()
+        self._closed = False
+        if directory is not None:
+            self._claim(directory)
+        self.arena = Arena(None if directory is None else directory / "state")
+        self.pool = StringPool(self.arena.scope("text"))
+        self._meta = self.arena.array("database", np.int64)  # version, changes applied
+        if directory is not None and (directory / _CATALOG).exists():
+            self._attach(json.loads((directory / _CATALOG).read_text()))
+
+    @property
+    def version(self) -> int:
+        return int(self._meta.data[0])
+
+    @property
+    def changes(self) -> int:
+        """Rows changed by all transactions so far."""
+        return int(self._meta.data[1])
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def execute(self, sql: str) -> Any:
+        """Runs statements one after the other; returns what the last one gives: a Transaction for a change, a View for
+        CREATE MATERIALIZED VIEW, an Arrow table for a query, None otherwise."""
+        with self.lock:
+            self._check_open()
+            result = None
+            for statement in parse(sql, self.catalog):
+                result = self._execute(statement)
+            return result
+
+    def _execute(self, statement: Any) -> Any:
+        match statement:
+            case CreateTable():
+                return self._create_table(statement)
+            case DropTable():
+                return self._drop_table(statement)
+            case CreateView():
+                if statement.if_not_exists and statement.name.lower() in self.views:
+                    return self.views[statement.name.lower()]
+                return self.create_view(statement.name, statement.sql)
+            case DropView():
+                return self._drop_view(statement)
+            case Insert():
+                return self._insert(statement)
+            case Delete():
+                table, slots = self._matching(statement.table, statement.where)
+                empty = np.empty((0, table.width), np.int64)
+                return self._apply({statement.table.lower(): RowChange(slots, empty, np.empty(0, np.int64))})
+            case Update():
+                return self._update(statement)
+            case Query():
+                return self._answer(statement)
+        raise AssertionError(statement)
+
+    def _create_table(self, statement: CreateTable) -> None:
+        schema = statement.schema
+        name = schema.name.lower()
+        if name in self.tables:
+            if statement.if_not_exists:
+                return
+            raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
+        if name in self.views:
+            raise SqlError(f"there is a view {schema.name} already; choose another name")
+        self.catalog.add(schema)
+        self.tables[name] = self._make_table(schema, self._number())
+        self._save()
+
+    def _make_table(self, schema: TableSchema, number: int) -> Table:
+        scope = self.arena.scope(f"table{number}")
+        return Table(scope, schema.fields, schema.primary_key, self.pool)
+
+    def _drop_table(self, statement: DropTable) -> None:
+        name = statement.name.lower()
+        if name not in self.tables:
+            if statement.if_exists:
+                return
+            raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
+        users = [v.name for v in self.views.values() if name in _tables_of(v.plan.root)]
+        if users:
+            raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
+        self.tables.pop(name).scope.drop()
+        del self.catalog.tables[name]
+        self._save()
+
+    def _drop_view(self, statement: DropView) -> None:
+        name = statement.name.lower()
+        if name not in self.views:
+            if statement.if_exists:
+                return
+            raise SqlError(f"no view {statement.name}; the views are {', '.join(sorted(self.views)) or 'none yet'}")
+        view = self.views.pop(name)
+        del self.catalog.views[name]
+        del self._definitions[name]
+        view.closed = True
+        view.maintained.close()
+        view.maintained.scope.drop()
+        self._save()
+
+    def create_view(self, name: str, query: str | Plan) -> View:
+        """Registers a view over the tables and views there are, with whatever rows they hold."""
+        with self.lock:
+            self._check_open()
+            key = name.lower()
+            if key in self.views or key in self.tables:
+                kind = "view" if key in self.views else "table"
+                raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
+            sql = query.sql if isinstance(query, Plan) else query
+            bound = bind_query(sql, self.catalog)
+            plan = query if isinstance(query, Plan) else Plan(sql, build_plan(bound, self._row_counts()))
+            self._check_plan(plan, bound)
+            maintained = self._maintain(plan, number := self._number())
+            view = View(self, name, plan, maintained)
+            self.views[key], self.catalog.views[key] = view, bound
+            self._definitions[key] = {"name": name, "number": str(number), "plan": plan.to_json()}
+            self._save()
+            return view
+
+    def _maintain(self, plan: Plan, number: int) -> Maintained:
+        scope = self.arena.scope(f"view{number}")
+        maintained = Maintained(scope, plan.root, self.tables, self.pool)
+        try:
+            maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
+        except EvaluationError as e:
+            maintained.close()
+            scope.drop()
+            raise ChangeError(f"the rows already there have no answer: {e.reason}; correct them, or guard the expression") from e
+        return maintained
+
+    def _check_plan(self, plan: Plan, bound: Query) -> None:
+        for table in _schemas_of(plan.root):
+            if self.catalog.table(table.name) != table:
+                raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
+        if plan.root.fields != bound.fields:
+            raise PlanError("the plan's columns are not the query's; make it again from the query")
+
+    def view(self, name: str) -> View:
+        with self.lock:
+            self._check_open()
+            if name.lower() not in self.views:
+                raise PlanError(f"no view {name}; the views are {', '.join(sorted(self.views)) or 'none yet'}")
+            return self.views[name.lower()]
+
+    # Transactions ---------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, Any], *, deltas: bool = True) -> Transaction:
+        """One transaction over any number of tables. `deltas=False` skips producing the views' deltas."""
+        with self.lock:
+            self._check_open()
+            if not isinstance(changes, Mapping):
+                raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
+            mark = self.pool.mark()
+            resolved: dict[str, RowChange] = {}
+            try:
+                for name, rows in changes.items():
+                    key = str(name).lower()
+                    schema = self.catalog.table(key)
+                    if schema is None:
+                        raise self._no_table(str(name))
+                    if key in resolved:
+                        raise ChangeError(f"table {name} is given twice; put its rows together")
+                    resolved[key] = resolve(self.tables[key], schema, rows)
+            except FreshetError:
+                self.pool.undo(mark)
+                raise
+            return self._apply(resolved, deltas)
+
+    def _no_table(self, name: str) -> ChangeError:
+        if name.lower() in self.views:
+            return ChangeError(f"{name} is a view; change the tables it reads")
+        return ChangeError(f"no table {name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
+
+    def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
+        undo: list[tuple[Table, Int64s, Int64s, Slots]] = []
+        kept = [v.maintained for v in self.views.values()]
+        try:
+            for name, change in resolved.items():
+                if not change.empty:
+                    self._change_table(self.tables[name], change, kept, deltas, undo)
+            found = {name: Delta(v.maintained, v.maintained.finish(deltas)) for name, v in self.views.items()}
+        except BaseException as e:
+            self._undo(undo)
+            if isinstance(e, EvaluationError):
+                raise ChangeError(f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression") from e
+            raise
+        self._meta.data[0] += 1
+        self._meta.data[1] += sum(len(c.removed) + len(c.added) for c in resolved.values())
+        tx = Transaction(self.version, Deltas(found if deltas else {}))
+        self._unread.update(found.values())
+        if self.pool.wants_sweep():
+            self._sweep_text()
+        self._publish(tx)
+        return tx
+
+    def _change_table(
+        self, table: Table, change: RowChange, kept: Sequence[Maintained], deltas: bool,
+        undo: list[tuple[Table, Int64s, Int64s, Slots]],
+    ) -> None:  # fmt: skip
+        gone = table.tuples.lanes.data[change.removed]
+        weights = np.empty(0, np.int64) if table.weights is None else table.weights.data[change.removed]
+        undo.append((table, gone, weights, np.empty(0, np.int32)))
+        if len(change.removed):
+            for view in kept:
+                view.remove(table, change.removed, deltas)
+            table.remove(change)
+        slots = table.add(change)
+        undo[-1] = (table, gone, weights, slots)
+        if len(slots):
+            for view in kept:
+                view.insert(table, slots, deltas)
+
+    def _undo(self, undo: list[tuple[Table, Int64s, Int64s, Slots]]) -> None:
+        """Puts the tables back, and builds every view from them again."""
+        for table, gone, weights, added in reversed(undo):
+            table.remove(RowChange(added, gone[:0], weights[:0]))
+            held = table.tuples.find(gone)
+            table.add(RowChange(held[:0], gone[held < 0], weights[held < 0] if table.weights is not None else weights))
+        for name, view in self.views.items():
+            number = int(self._definitions[name]["number"])
+            view.maintained.close()
+            view.maintained.scope.drop()
+            view.maintained = self._maintain(view.plan, number)
+
+    def _publish(self, tx: Transaction) -> None:
+        """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised."""
+        failure: Exception | None = None
+        for view in list(self.views.values()):
+            for subscription in list(view.subscriptions):
+                try:
+                    subscription(tx)
+                except Exception as e:
+                    failure = failure or e
+        if failure is not None:
+            raise failure
+
+    def _sweep_text(self) -> None:
+        for delta in self._unread:
+            delta.table()
+        self._unread.clear()
+        marked = np.zeros(self.pool.used, np.bool_)
+        for table in self.tables.values():
+            table.string_marks(marked)
+        for view in self.views.values():
+            view.maintained.string_marks(marked)
+        self.pool.sweep(marked)
+
+    # DML ------------------------------------------------------------------------------------------------------
+
+    def _insert(self, statement: Insert) -> Transaction:
+        schema = self.catalog.table(statement.table)
+        assert schema is not None
+        names = [schema.fields[i].name for i in statement.columns]
+        types = [schema.fields[i].type for i in statement.columns]
+        if statement.query is not None:
+            given = self._answer(statement.query).rename_columns(names)
+        else:
+            rows = statement.rows or ()
+            columns = [[to_arrow(self._constant(row[i])) for row in rows] for i in range(len(names))]
+            given = pa.table([pa.concat_arrays([a.cast(t.to_arrow()) for a in c]) for c, t in zip(columns, types, strict=True)], names)
+        return self.apply({statement.table: given})
+
+    def _constant(self, expression: Any) -> Column:
+        try:
+            return evaluate(expression, _no_columns, 1)
+        except EvaluationError as e:
+            raise ChangeError(e.reason) from None
+
+    def _matching(self, name: str, where: Any) -> tuple[Table, Slots]:
+        table = self.tables[name.lower()]
+        slots = table.tuples.slots()
+        if where is None:
+            return table, slots
+        try:
+            return table, slots[evaluate_filter((where,), table.reader(slots), len(slots))]
+        except EvaluationError as e:
+            raise ChangeError(e.reason, name) from None
+
+    def _update(self, statement: Update) -> Transaction:
+        schema = self.catalog.table(statement.table)
+        assert schema is not None
+        table, slots = self._matching(statement.table, statement.where)
+        old = table.tuples.lanes.data[slots]
+        columns = table.columns(slots)
+        mark = self.pool.mark()
+        try:
+            for position, value in zip(statement.columns, statement.values, strict=True):
+                columns[position] = self._assigned(schema, position, evaluate(value, table.reader(slots), len(slots)))
+            new = pack_rows(table, columns, len(slots))
+            copies = np.ones(len(slots), np.int64) if table.weights is None else table.weights.data[slots]
+            change = resolve_rows(table, schema, np.concatenate([old, new]), np.concatenate([-copies, copies]))
+        except EvaluationError as e:
+            self.pool.undo(mark)
+            raise ChangeError(e.reason, statement.table) from None
+        except FreshetError:
+            self.pool.undo(mark)
+            raise
+        return self._apply({statement.table.lower(): change})
+
+    def _assigned(self, schema: TableSchema, position: int, column: Column) -> Column:
+        field = schema.fields[position]
+        if column.type.name == "VOID":
+            column = null_column(field.type, len(column))
+        if not field.nullable and column.valid is not None and not column.valid.all():
+            raise ChangeError(f"{field.name} would be NULL, and it is NOT NULL; give a value", schema.name)
+        return replace(column, type=field.type)
+
+    def _answer(self, query: Query) -> pa.Table:
+        """The answer to a query asked once: a view made, read and thrown away."""
+        plan = Plan("", build_plan(query, self._row_counts()))
+        arena = Arena()
+        maintained = Maintained(arena.scope("query"), plan.root, self.tables, self.pool)
+        try:
+            maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
+            return View(self, "query", plan, maintained).to_arrow()
+        except EvaluationError as e:
+            raise ChangeError(f"the query has no answer: {e.reason}; correct the rows, or guard the expression") from e
+        finally:
+            maintained.close()
+
+    # Upkeep ---------------------------------------------------------------------------------------------------
+
+    def _row_counts(self) -> dict[str, float]:
+        """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
+        counts = {name: float(t.tuples.live) for name, t in self.tables.items()}
+        return counts if any(counts.values()) else {}
+
+    def nbytes(self) -> int:
+        """Bytes of all state: tables, views, text."""
+        return self.arena.nbytes()
+
+    def tuples(self) -> int:
+        """Tuples stored in tables."""
+        return sum(t.tuples.live for t in self.tables.values())
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError("the database is closed; connect again")
+
+    # On disk --------------------------------------------------------------------------------------------------
+
+    def _claim(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            (directory / _OPEN).touch(exist_ok=False)
+        except FileExistsError:
+            raise StateError(
+                f"{directory} is open elsewhere or was not closed; close it there, or restore a copy and remove its {_OPEN} file"
+            ) from None
+
+    def _save(self) -> None:
+        if self.directory is None:
+            return
+        kept = {
+            "format": 1,
+            "numbers": self._numbers,
+            "tables": {n: {"number": t.scope.prefix.removeprefix("table"), "schema": codec.encode(self.catalog.tables[n])} for n, t in self.tables.items()},
+            "views": list(self._definitions.values()),
+        }
+        fresh = self.directory / (_CATALOG + ".new")
+        fresh.write_text(json.dumps(kept))
+        os.replace(fresh, self.directory / _CATALOG)
+
+    def _attach(self, kept: dict[str, Any]) -> None:
+        self._numbers = int(kept["numbers"])
+        for name, described in kept["tables"].items():
+            schema = codec.decode(described["schema"])
+            self.catalog.add(schema)
+            self.tables[name] = self._make_table(schema, int(described["number"]))
+        for definition in kept["views"]:
+            plan = Plan.from_json(definition["plan"])
+            key = definition["name"].lower()
+            maintained = Maintained(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
+            self.catalog.views[key] = bind_query(plan.sql, self.catalog)
+            self.views[key] = View(self, definition["name"], plan, maintained)
+            self._definitions[key] = definition
+
+    def close(self) -> None:
+        """Ends the session; a database in files can be connected to again."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.arena.flush()
+            if self.directory is not None:
+                (self.directory / _OPEN).unlink(missing_ok=True)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _no_columns(column: Any) -> Column:
+    raise AssertionError(f"{column} in a constant")
+
+
+def _schemas_of(plan: QueryPlan) -> list[TableSchema]:
+    generalized = {n.relation for n in plan.nodes if n.generalized}
+    found: list[TableSchema] = []
+    for i, relation in enumerate(plan.relations):
+        if isinstance(relation.source, QueryPlan):
+            found += _schemas_of(relation.source)
+        elif i not in generalized:
+            found.append(relation.source)
+    return found
+
+
+def _tables_of(plan: QueryPlan) -> set[str]:
+    return {s.name.lower() for s in _schemas_of(plan)}

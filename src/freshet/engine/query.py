@@ -1,0 +1,281 @@
+"""A query kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
+
+Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any other.
+Within a transaction every table is first applied to every join that reads it; then nested deltas pass on, innermost first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from freshet.column import Bools, Column
+from freshet.engine.aggregate import Aggregate
+from freshet.engine.distinct import Distinct
+from freshet.engine.join import Join
+from freshet.engine.lanes import pack, unpack, width
+from freshet.engine.rows import Rows, consolidated
+from freshet.engine.table import RowChange, Table
+from freshet.plans.model import QueryPlan
+from freshet.sql.bound import GROUP, TableSchema
+from freshet.sql.evaluate import evaluate, evaluate_filter
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+
+Reader = Callable[[ColumnRef], Column]
+
+#: Tuples taken in at a time when a view is made over a table that already has rows.
+LOAD = 65_536
+
+
+class Maintained:
+    """One query's state and its deltas. `nested`: somebody above needs its deltas whatever the caller asks for."""
+
+    def __init__(
+        self, scope: Scope, plan: QueryPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        self.scope, self.plan, self.pool = scope, plan, pool
+        self.types = [f.type for f in plan.fields]
+        self.width = width(self.types)
+        self.inputs: list[tuple[Maintained, Table]] = []
+        sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
+        self.wanted = _wanted(plan)
+        self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool) if plan.nodes else None
+        grouping = plan.grouping
+        self.aggregate: Aggregate | None = None
+        if grouping is not None:
+            keys = [k.type for k in grouping.keys]
+            self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
+        self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
+        self.keeps = nested or grouping is not None or plan.distinct  # deltas of the join are needed in any case
+        self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
+        self.pending: list[Rows] = []
+
+    def _is_generalized(self, relation: int) -> bool:
+        return any(n.generalized and n.relation == relation for n in self.plan.nodes)
+
+    def _source(self, relation: int, tables: Mapping[str, Table]) -> Table:
+        source = self.plan.relations[relation].source
+        if isinstance(source, TableSchema):
+            return tables[source.name.lower()]
+        scope = self.scope.scope(f"input{relation}")
+        child = Maintained(scope.scope("query"), source, tables, self.pool, nested=True)
+        fed = Table(scope.scope("rows"), source.fields, (), self.pool)
+        self.inputs.append((child, fed))
+        return fed
+
+    # Transactions ---------------------------------------------------------------------------------------------
+
+    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
+        for child, _ in self.inputs:
+            child.remove(table, slots, True)
+        if self.join is not None:
+            out: list[Rows] | None = [] if deltas or self.keeps else None
+            self.join.remove(table, slots, out)
+            self._pass_on(out)
+
+    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
+        for child, _ in self.inputs:
+            child.insert(table, slots, True)
+        if self.join is not None:
+            out: list[Rows] | None = [] if deltas or self.keeps else None
+            self.join.insert(table, slots, out)
+            self._pass_on(out)
+
+    def finish(self, deltas: bool) -> Rows:
+        """Ends a transaction: the delta of the answer, equal rows added up."""
+        for child, fed in self.inputs:
+            change = child.finish(True)
+            if len(change):
+                self._feed(fed, fed.resolve(change.lanes, change.weights), deltas)
+        if self.aggregate is not None:
+            columns, weights = self.aggregate.flush()
+            self.pending = self._above_groups(columns, weights) if len(weights) else []
+        parts, self.pending = self.pending, []
+        if self.distinct is not None:
+            return self.distinct.apply(consolidated(parts, self.width))
+        if self.join is not None:
+            self.join.sweep()
+        return consolidated(parts, self.width)
+
+    def _feed(self, fed: Table, change: RowChange, deltas: bool) -> None:
+        out: list[Rows] | None = [] if deltas or self.keeps else None
+        assert self.join is not None
+        self.join.remove(fed, change.removed, out)
+        fed.remove(change)
+        self.join.insert(fed, fed.add(change), out)
+        self._pass_on(out)
+
+    def _pass_on(self, out: list[Rows] | None) -> None:
+        """Join results on their way: into the groups at once, else kept until the transaction ends."""
+        if not out:
+            return
+        if self.plain:
+            self.pending.extend(out)
+            return
+        for rows in out:
+            read, weights, n = self._checked(rows)
+            if not n:
+                continue
+            if self.aggregate is not None:
+                self._into_groups(read, weights, n)
+            else:
+                columns = [evaluate(o, read, n) for o in self.plan.outputs]
+                self.pending.append(Rows(pack(columns, self.pool, n), weights))
+
+    def _checked(self, rows: Rows) -> tuple[Reader, np.ndarray, int]:  # type: ignore[type-arg]
+        """Result rows that satisfy what no edge could check, as columns."""
+        assert self.join is not None
+        read = self._reader(unpack(rows.lanes, self.join.types, self.pool))
+        weights, n = rows.weights, len(rows)
+        if self.plan.residual:
+            keep = evaluate_filter(self.plan.residual, read, n)
+            if not keep.all():
+                weights = weights[keep]
+                read, n = self._reader(unpack(rows.lanes[keep], self.join.types, self.pool)), len(weights)
+        return read, weights, n
+
+    def _reader(self, columns: Sequence[Column]) -> Reader:
+        found = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
+        return lambda c: found[c.relation, c.column]
+
+    def _into_groups(self, read: Reader, weights: np.ndarray, n: int) -> None:  # type: ignore[type-arg]
+        grouping = self.plan.grouping
+        assert grouping is not None and self.aggregate is not None
+        keys = [evaluate(k, read, n) for k in grouping.keys]
+        args, filters = [], []
+        for call in grouping.aggregates:
+            mask: Bools | None = None if call.filter is None else evaluate_filter((call.filter,), read, n)
+            args.append([evaluate(a, read, n) for a in call.args])
+            filters.append(mask)
+        self.aggregate.apply(keys, args, filters, weights)
+
+    def _above_groups(self, columns: list[Column], weights: np.ndarray) -> list[Rows]:  # type: ignore[type-arg]
+        kept = self._project_groups(columns, len(weights))
+        outputs, mask = kept
+        n = len(weights) if mask is None else int(mask.sum())
+        return [Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask])]
+
+    def _project_groups(self, columns: list[Column], n: int) -> tuple[list[Column], Bools | None]:
+        grouping = self.plan.grouping
+        assert grouping is not None
+        mask = None
+        if grouping.having is not None:
+            mask = evaluate_filter((grouping.having,), lambda c: columns[c.column], n)
+            columns, n = [c.take(mask) for c in columns], int(mask.sum())
+        return [evaluate(o, lambda c: columns[c.column], n) for o in self.plan.outputs], mask
+
+    # Answers --------------------------------------------------------------------------------------------------
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        """The whole answer, at most `rows` rows at a time except where weights repeat a row."""
+        if self.distinct is not None:
+            yield from self.distinct.batches(rows)
+        elif self.aggregate is not None:
+            for columns in self.aggregate.batches(rows):
+                yield self._project_groups(columns, len(columns[0]) if columns else 1)[0]
+        elif self.join is None:
+            yield from self._constant()
+        else:
+            for part in self.join.answer(rows):
+                yield from self._shown(part, rows)
+
+    def _shown(self, part: Rows, rows: int) -> Iterator[list[Column]]:
+        read, weights, n = self._checked(part)
+        if not n:
+            return
+        columns = [evaluate(o, read, n) for o in self.plan.outputs]
+        if (weights == 1).all():
+            yield columns
+            return
+        ends = np.cumsum(weights)
+        for start in range(0, int(ends[-1]), rows):
+            wanted = np.searchsorted(ends, np.arange(start, min(start + rows, int(ends[-1]))), side="right")
+            yield [c.take(wanted) for c in columns]
+
+    def _constant(self) -> Iterator[list[Column]]:
+        """SELECT without FROM: one row, unless its WHERE says none."""
+        read = self._reader([])
+        if evaluate_filter(self.plan.residual, read, 1).all():
+            yield [evaluate(o, read, 1) for o in self.plan.outputs]
+
+    def count(self) -> int:
+        if self.distinct is not None:
+            return self.distinct.count()
+        if self.aggregate is not None and (self.plan.grouping is None or self.plan.grouping.having is None):
+            return self.aggregate.count()
+        if self.aggregate is None and self.join is not None and not self.plan.residual:
+            return self.join.count()
+        return sum(len(columns[0]) for columns in self.batches(LOAD))
+
+    # Making and unmaking --------------------------------------------------------------------------------------
+
+    def load(self, tables: Sequence[Table]) -> None:
+        """Takes in what the tables hold already."""
+        for child, fed in self.inputs:
+            child.load(tables)
+            for columns in child.batches(LOAD):
+                rows = pack(columns, self.pool, len(columns[0]))
+                self._feed(fed, fed.resolve(rows, np.ones(len(rows), np.int64)), False)
+        for table in tables:
+            slots = table.tuples.slots()
+            for start in range(0, len(slots), LOAD):
+                if self.join is not None:
+                    out: list[Rows] | None = [] if self.keeps else None
+                    self.join.insert(table, slots[start : start + LOAD], out)
+                    self._pass_on(out)
+        if self.join is None and self.aggregate is not None:
+            self._into_groups(self._reader([]), np.ones(1, np.int64), 1)
+        self._forget_deltas()
+
+    def _forget_deltas(self) -> None:
+        parts, self.pending = self.pending, []
+        if self.aggregate is not None:
+            columns, weights = self.aggregate.flush()
+            parts = self._above_groups(columns, weights) if len(weights) and self.distinct is not None else []
+        if self.distinct is not None:
+            self.distinct.apply(consolidated(parts, self.width))
+
+    def close(self) -> None:
+        for child, _ in self.inputs:
+            child.close()
+        if self.join is not None:
+            self.join.unwatch()
+
+    def string_marks(self, marked: Bools) -> None:
+        for child, fed in self.inputs:
+            child.string_marks(marked)
+            fed.string_marks(marked)
+        for kept in (self.aggregate, self.distinct):
+            if kept is not None:
+                kept.string_marks(marked)
+        if self.join is not None:
+            self.join.string_marks(marked)
+
+    def work(self) -> tuple[int, int]:
+        """Counters changed and keys flipped since the view was made, nested queries included."""
+        own = (0, 0) if self.join is None else (int(self.join.work.data[0]), int(self.join.work.data[1]))
+        return tuple(map(sum, zip(own, *(c.work() for c, _ in self.inputs), strict=True)))  # type: ignore[return-value]
+
+
+def _wanted(plan: QueryPlan) -> list[ColumnRef]:
+    """Columns the join must deliver; the outputs themselves where they are all plain columns."""
+    grouping = plan.grouping
+    if grouping is None and not plan.residual and all(isinstance(o, ColumnRef) for o in plan.outputs):
+        return list(plan.outputs)  # type: ignore[arg-type]
+    expressions: list[Expression] = list(plan.residual)
+    if grouping is None:
+        expressions += plan.outputs
+    else:
+        expressions += grouping.keys
+        for call in grouping.aggregates:
+            expressions += _read_by(call)
+    found = {(e.relation, e.column): e for x in expressions for e in walk(x) if isinstance(e, ColumnRef)}
+    return [c for (relation, _), c in found.items() if relation != GROUP]
+
+
+def _read_by(call: AggregateCall) -> list[Expression]:
+    return [*call.args, *([] if call.filter is None else [call.filter])]

@@ -1,0 +1,36 @@
+"""Packed rows with weights: the form in which deltas travel between operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshet.column import Int64s
+from freshet.state.enumeration import consolidate
+
+
+@dataclass(slots=True)
+class Rows:
+    lanes: Int64s  # [rows, lanes], as engine/lanes packs them
+    weights: Int64s
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+def consolidated(parts: Sequence[Rows], width: int) -> Rows:
+    """Equal rows added up, what comes to zero left out."""
+    if not parts:
+        return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))
+    if len(parts) == 1:
+        lanes, weights = parts[0].lanes, parts[0].weights.copy()
+    else:
+        lanes = np.concatenate([p.lanes for p in parts])
+        weights = np.concatenate([p.weights for p in parts])
+    chosen = np.empty(len(weights), np.int64)
+    chosen = chosen[: consolidate(lanes, weights, chosen)]
+    if len(chosen) == len(weights):
+        return Rows(lanes, weights)
+    return Rows(lanes[chosen], weights[chosen])

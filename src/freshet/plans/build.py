@@ -1,0 +1,423 @@
+"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on result rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from freshet.errors import UnsupportedError
+from freshet.plans.attributes import Attributes, column_attribute, equality
+from freshet.plans.guarantee import guarantee
+from freshet.plans.model import Assertion, Edge, Node, QueryPlan, RelationPlan
+from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
+from freshet.query import Assertion as TreeAssertion
+from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
+from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
+from freshet.sql.functions import build, nullable
+
+_TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
+
+
+def build_plan(query: Query, updates: dict[str, float] | None = None) -> QueryPlan:
+    """`updates`: expected number of changes of each table, as far as known."""
+    return _Planner(query, updates or {}).plan()
+
+
+@dataclass
+class _Inner:
+    """A block's predicates, sorted by what can check them."""
+
+    filters: dict[int, list[Expression]]
+    attributes: Attributes
+    residual: list[Expression]
+
+
+class _Planner:
+    def __init__(self, query: Query, updates: dict[str, float]) -> None:
+        self.query, self.updates = query, updates
+        self.relations = [self._relation(r) for r in query.relations]
+        self.nodes: list[Node] = []
+        self.filters: dict[int, list[Expression]] = {}
+        self.above = _columns_above(query)
+        self.described: list[tuple[str, str]] = []
+
+    def _relation(self, relation: Relation) -> RelationPlan:
+        source = relation.source
+        if isinstance(source, Query):
+            return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
+        return RelationPlan(relation.alias, source, relation.fields)
+
+    def plan(self) -> QueryPlan:
+        query, block, outputs = self.query, self.query.block, self.query.outputs
+        inner = self._sort(block.predicates, set(block.relations))
+        residual = [*inner.residual, *query.where]
+        shown = self._shown(inner.attributes)
+        hypergraph = self._hypergraph(block, inner.attributes, shown)
+        keys = [self._primary_key(r, inner.attributes) for r in block.relations]
+        verdict = classify(hypergraph, keys)
+        tree, assertions, distinct_tree = None, (), False
+        if block.relations and query.distinct and query.grouping is None and not residual and not _has_left(block):
+            tree = self._distinct_tree(block, hypergraph, inner.attributes)
+            distinct_tree = tree is not None
+        if tree is None and block.relations:
+            joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
+            whole = replace(joined, output=joined.attributes)
+            tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
+        if tree is not None:
+            self._add_tree(block, tree, inner, assertions)
+            if distinct_tree:
+                outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
+            for arm in block.arms:
+                self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
+        if not distinct_tree:
+            self._skip_unread()
+        plan = QueryPlan(
+            tuple(self.relations),
+            tuple(replace(n, filter=(*n.filter, *self.filters.get(n.relation, ()))) for n in self.nodes),
+            tuple(residual),
+            query.grouping,
+            outputs,
+            query.fields,
+            query.distinct and not distinct_tree,
+            distinct_tree,
+            guarantee(query, verdict, tree, residual, assertions, distinct_tree),
+            tuple(self.described),
+        )
+        return plan
+
+    # Predicates -----------------------------------------------------------------------------------------------
+
+    def _sort(self, predicates: Sequence[Expression], relations: set[int]) -> _Inner:
+        filters: dict[int, list[Expression]] = {}
+        equalities, residual = [], []
+        for p in predicates:
+            read = references(p)
+            pair = equality(p)
+            if len(read) == 1:
+                filters.setdefault(next(iter(read)), []).append(p)
+            elif pair is not None:
+                equalities.append(pair)
+            else:
+                residual.append(p)
+        attributes = Attributes(equalities)
+        for r in relations:
+            own = list(attributes.own_filter(r))
+            if own:
+                filters.setdefault(r, []).extend(own)
+        for r, found in filters.items():
+            self.filters.setdefault(r, []).extend(found)
+        self.described.extend(attributes.described())
+        return _Inner(filters, attributes, residual)
+
+    def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
+        """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
+        columns = self._key_columns(relation)
+        if not columns:
+            return None
+        found = [attributes.named(c) for c in columns]
+        return None if None in found else frozenset(n for n in found if n is not None)
+
+    def _key_columns(self, relation: int) -> list[ColumnRef]:
+        source, fields = self.relations[relation].source, self.relations[relation].fields
+        if isinstance(source, TableSchema):
+            positions: Sequence[int] = source.primary_key
+        else:
+            positions = []
+        return [ColumnRef(fields[i].type, relation, i, fields[i].name, fields[i].nullable) for i in positions]
+
+    # Trees ----------------------------------------------------------------------------------------------------
+
+    def _shown(self, attributes: Attributes) -> frozenset[str]:
+        """The attributes the query shows: what its class depends on."""
+        query = self.query
+        read = query.outputs if query.grouping is None else query.grouping.keys
+        return frozenset(
+            column_attribute(attributes, e) for o in read for e in walk(o) if isinstance(e, ColumnRef) and e.relation >= 0
+        )
+
+    def _hypergraph(self, block: Block, attributes: Attributes, shown: frozenset[str]) -> Hypergraph:
+        """Join attributes and shown columns, and for a relation that shows less than identifies its tuples, one hidden
+        attribute for the rest."""
+        edges = []
+        for r in block.relations:
+            joins = attributes.of(r)
+            fields = self.relations[r].fields
+            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in shown}
+            here = joins | frozenset(own.values())
+            columns = {
+                i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
+                for i, f in enumerate(fields)
+            }
+            identity = [c.column for c in self._key_columns(r)] or range(len(fields))
+            whole = all(columns[i] is not None and columns[i] in shown for i in identity)
+            edges.append(here if whole else here | {f"{r}.*"})
+        every = frozenset().union(*edges) if edges else frozenset()
+        return Hypergraph(tuple(edges), shown & every)
+
+    def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
+        """A tree whose output nodes hold nothing but shown attributes, so that every row comes out once."""
+        outputs = self.query.outputs
+        if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
+            return None
+        trees = (_projected(t, h.output) for t in islice(join_trees(h), _TREES))
+        good = [t for t in trees if all(n.attributes <= h.output for n in t.nodes if n.output)]
+        return min(good, key=lambda t: self._cost(block, t), default=None)
+
+    def _shown_by(self, output: Expression, attributes: Attributes) -> Expression:
+        """A shown column as read from an output node."""
+        assert isinstance(output, ColumnRef)
+        name = column_attribute(attributes, output)
+        for node in self.nodes:
+            if node.output and name in node.attributes:
+                return self._value(node.relation, node.generalized, node.attributes, name, _Inner({}, attributes, []))
+        raise AssertionError(f"no output node has {name}")
+
+    def _cost(self, block: Block, tree: JoinTree) -> tuple[float, float, int]:
+        weight = sum(
+            tree.depth(i) * self._updates(block.relations[n.relation])
+            for i, n in enumerate(tree.nodes)
+            if n.relation is not None
+        )
+        return tree.height, weight, len(tree.nodes)
+
+    def _updates(self, relation: int) -> float:
+        source = self.relations[relation].source
+        return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
+
+    def _choose(
+        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], why: str
+    ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
+        updates = [self._updates(r) for r in block.relations]
+        if h.is_acyclic:
+            return _all_output(best_tree(h, updates)), ()
+        found = foreign_key_tree(h, keys, updates)
+        if found is None:
+            names = ", ".join(self.relations[r].alias for r in block.relations)
+            raise UnsupportedError(
+                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; leave out one of the "
+                "joins, or declare the primary keys that make it a foreign-key join"
+            )
+        return found.tree, found.assertions
+
+    def _add_tree(
+        self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion], edge: Edge | None = None,
+        parent: int = -1, output: bool = True,
+    ) -> int:  # fmt: skip
+        """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
+        base = len(self.nodes)
+        numbers: list[int] = []
+        for i, n in enumerate(tree.nodes):
+            relation = block.relations[n.relation] if n.relation is not None else self._generalize(n.attributes, inner)
+            numbers.append(relation)
+            names = tuple(sorted(n.attributes))
+            if i == 0:
+                self.nodes.append(Node(relation, names, parent, edge, n.relation is None, output and n.output))
+                continue
+            above = tree.nodes[n.parent]
+            key = tree.key(i)
+            parent_key = () if above.relation is None else tuple(inner.attributes.value(numbers[n.parent], a) for a in key)
+            kind = "inner" if n.output or not output else "semi"
+            link = Edge(
+                kind,
+                parent_key,
+                tuple(self._value(relation, n.relation is None, names, a, inner) for a in key),
+                tuple(inner.attributes.null_safe(a) for a in key),
+            )
+            self.nodes.append(
+                Node(relation, names, base + n.parent, link, n.relation is None, output and n.output)
+            )
+        for a in assertions:
+            self._assert(base, tree, numbers, inner, a)
+        return base
+
+    def _value(
+        self, relation: int, generalized: bool, names: tuple[str, ...], attribute: str, inner: _Inner
+    ) -> Expression:
+        if not generalized:
+            return inner.attributes.value(relation, attribute)
+        position = names.index(attribute)
+        f = self.relations[relation].fields[position]
+        return ColumnRef(f.type, relation, position, f.name, f.nullable)
+
+    def _generalize(self, attributes: frozenset[str], inner: _Inner) -> int:
+        fields = tuple(
+            Field(a, inner.attributes.example(a).type, inner.attributes.null_safe(a)) for a in sorted(attributes)
+        )
+        name = "[" + ", ".join(sorted(attributes)) + "]"
+        self.relations.append(RelationPlan(name, TableSchema(name, fields), fields))
+        return len(self.relations) - 1
+
+    def _assert(self, base: int, tree: JoinTree, numbers: list[int], inner: _Inner, a: TreeAssertion) -> None:
+        left, right = (inner.attributes.value(numbers[n], a.attribute) for n in (a.left, a.right))
+        for value, n in ((left, a.left), (right, a.right)):
+            if nullable(value):
+                self.filters.setdefault(numbers[n], []).append(build("is_not_null", (value,)))
+        if not (isinstance(left, ColumnRef) and isinstance(right, ColumnRef)):
+            raise UnsupportedError(
+                f"the assertion {describe(left)} = {describe(right)} compares expressions; join on plain columns of one type"
+            )
+        check = Assertion(
+            tuple(base + n for n in _path(tree, a.node, a.left)), left,
+            tuple(base + n for n in _path(tree, a.node, a.right)), right,
+        )  # fmt: skip
+        node = self.nodes[base + a.node]
+        self.nodes[base + a.node] = replace(node, assertions=(*node.assertions, check))
+
+    # Arms -----------------------------------------------------------------------------------------------------
+
+    def _add_arm(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
+        mine, theirs = set(arm.block.relations), set(host_block.relations)
+        local, pairs, condition = [], [], []
+        for p in arm.block.predicates:
+            read = references(p)
+            pair = equality(p)
+            if read <= mine:
+                local.append(p)
+            elif read <= theirs:
+                condition.append(p)
+            elif pair is not None and len(read & mine) == 1 and read <= mine | theirs:
+                left, right, null_safe = pair
+                pairs.append((left, right, null_safe) if references(left) <= theirs else (right, left, null_safe))
+            else:
+                raise UnsupportedError(f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities connect it to the rest "
+                                       "of the query; compare after the join, or use =")  # fmt: skip
+        inner = self._sort(local, mine)
+        if inner.residual:
+            raise UnsupportedError(
+                f"{describe(inner.residual[0])} compares two tables inside {_ARM_NAMES[arm.kind]}; only equalities do there"
+            )
+        at, parent_key = self._host(host_block, host, base, [a for a, _, _ in pairs], condition, arm)
+        tree, child_key = self._arm_tree(arm, inner, [b for _, b, _ in pairs])
+        edge = Edge(arm.kind, parent_key, (), tuple(s for _, _, s in pairs), tuple(condition))
+        shows = arm.kind == "left" and self.nodes[at].output
+        root = self._add_tree(arm.block, tree, inner, (), edge, at, shows)
+        node = self.nodes[root]
+        names = node.attributes
+        keys = tuple(
+            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner) for k in child_key
+        )
+        assert node.edge is not None
+        self.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
+        for below in arm.block.arms:
+            if below.kind == "left" and not shows:
+                continue  # whether rows exist does not depend on it
+            self._add_arm(arm.block, inner.attributes, root, below, distinct_tree)
+
+    def _host(
+        self, block: Block, attributes: Attributes, base: int, values: list[Expression], condition: list[Expression],
+        arm: Arm,
+    ) -> tuple[int, tuple[Expression, ...]]:  # fmt: skip
+        """The node of the block an arm hangs on: one whose relation has all the values it is correlated by."""
+        for i in range(base, len(self.nodes)):
+            node = self.nodes[i]
+            if node.relation not in block.relations or any(references(c) - {node.relation} for c in condition):
+                continue
+            here = [_seen_from(node.relation, v, attributes) for v in values]
+            if all(h is not None for h in here):
+                return i, tuple(h for h in here if h is not None)
+        names = ", ".join(describe(v) for v in [*values, *condition])
+        raise UnsupportedError(
+            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table"
+        )
+
+    def _arm_tree(self, arm: Arm, inner: _Inner, values: list[Expression]) -> tuple[JoinTree, list[Expression | str]]:
+        """A tree of the arm's relations whose root has all the values it is correlated by."""
+        block = arm.block
+        h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
+        h = replace(h, output=h.attributes)
+        if not h.is_acyclic:
+            self._choose(block, h, [None] * len(block.relations), "inside " + _ARM_NAMES[arm.kind])
+        for tree in map(_all_output, sorted(islice(join_trees(h), _TREES), key=lambda t: self._cost(block, t))):
+            root = tree.nodes[0]
+            keys: list[Expression | str] = []
+            for v in values:
+                name = inner.attributes.named(v)
+                if root.relation is None:
+                    if name is None or name not in root.attributes:
+                        break
+                    keys.append(name)
+                else:
+                    seen = _seen_from(block.relations[root.relation], v, inner.attributes)
+                    if seen is None:
+                        break
+                    keys.append(seen)
+            else:
+                return tree, keys
+        names = ", ".join(describe(v) for v in values)
+        raise UnsupportedError(
+            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; connect it by one table"
+        )
+
+    # Columns nobody reads -------------------------------------------------------------------------------------
+
+    def _skip_unread(self) -> None:
+        """A child found by its whole primary key adds at most one row. Where nobody reads its columns it only has to
+        exist, and enumeration can pass it by."""
+        for i in range(len(self.nodes) - 1, 0, -1):
+            node = self.nodes[i]
+            edge = node.edge
+            if edge is None or edge.kind != "inner" or not node.output or node.relation in self.above:
+                continue
+            below = [n for n in self.nodes if n.parent == i]
+            key = {e.column for e in edge.child_key if isinstance(e, ColumnRef)}
+            identity = {c.column for c in self._key_columns(node.relation)} if not node.generalized else set()
+            if identity and identity <= key and not any(n.output for n in below):
+                self.nodes[i] = replace(node, output=False, edge=replace(edge, kind="semi"))
+
+
+_ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / NOT IN"}
+
+
+def _columns_above(query: Query) -> frozenset[int]:
+    """Relations whose columns are read above the join."""
+    expressions: list[Expression] = [*query.where, *(p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None)]
+    if query.grouping is None:
+        expressions += query.outputs
+    else:
+        expressions += query.grouping.keys
+        for call in query.grouping.aggregates:
+            expressions += [*call.args, *([] if call.filter is None else [call.filter])]
+    return frozenset().union(*(references(e) for e in expressions)) if expressions else frozenset()
+
+
+def _seen_from(relation: int, value: Expression, attributes: Attributes) -> Expression | None:
+    """The value read from this relation: its own, or one that equalities make equal."""
+    if references(value) == {relation}:
+        return value
+    name = attributes.named(value)
+    return attributes.value(relation, name) if name is not None and name in attributes.of(relation) else None
+
+
+def _path(tree: JoinTree, top: int, bottom: int) -> Iterator[int]:
+    steps = []
+    while bottom != top:
+        steps.append(bottom)
+        bottom = tree.nodes[bottom].parent
+    return reversed(steps)
+
+
+def _all_output(tree: JoinTree) -> JoinTree:
+    """Duplicates are kept, so every relation's tuples count, also those that show nothing."""
+    return JoinTree(tuple(replace(n, output=True) for n in tree.nodes))
+
+
+def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
+    """The tree with every lowest output node that holds more than shown attributes put below a generalized node of the
+    shown ones: its tuples then only have to exist."""
+    nodes: list[TreeNode] = []
+    moved: dict[int, int] = {}
+    for i, n in enumerate(tree.nodes):
+        parent = moved.get(n.parent, -1)
+        lowest = n.output and not any(tree.nodes[c].output for c in tree.children(i))
+        if lowest and n.relation is not None and not n.attributes <= output:
+            nodes.append(TreeNode(None, n.attributes & output, parent, True))
+            n, parent = replace(n, output=False), len(nodes) - 1
+        moved[i] = len(nodes)
+        nodes.append(replace(n, parent=parent))
+    return JoinTree(tuple(nodes))
+
+
+def _has_left(block: Block) -> bool:
+    return any(arm.kind == "left" for arm in block.arms)
+

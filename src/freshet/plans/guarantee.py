@@ -1,0 +1,52 @@
+"""What a plan promises, in words, and what it cannot promise, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from freshet.plans.model import Guarantee
+from freshet.query import Assertion, Classification, JoinTree
+from freshet.sql.bound import Query
+from freshet.sql.expression import Expression, describe
+
+
+def guarantee(
+    query: Query,
+    verdict: Classification,
+    tree: JoinTree | None,
+    residual: Sequence[Expression],
+    assertions: Sequence[Assertion],
+    distinct_tree: bool,
+) -> Guarantee:
+    if tree is None:
+        return Guarantee("constant", 0, "the view never changes", "constant")
+    name, lost = verdict.name, []
+    if name == "foreign-key acyclic":
+        update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
+    elif tree.height == 1:
+        update = "O(1) for every stream of changes"
+    elif tree.height == 2:
+        update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
+    else:
+        update = "O(λ) amortized; O(1) for insert-only streams"
+        lost.append(f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}")
+    delay = "constant, for deltas and answers"
+    if residual:
+        delay = "not bounded: rows that fail a check are passed over"
+        lost += [f"constant delay: {describe(p)} is checked on result rows" for p in residual]
+    ordered = [c.function for c in query.grouping.aggregates if c.function in ("min", "max")] if query.grouping else []
+    if query.grouping is not None:
+        delay = "constant for answers, read from the groups"
+        if ordered:
+            update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
+            lost.append(f"O(1): {ordered[0].upper()} keeps its values in order, O(log n) a joined row")
+        lost.append("an update also costs one step for each joined row it adds or takes away")
+    elif query.distinct and not distinct_tree:
+        delay = "constant for answers, read from the distinct rows; not bounded for deltas"
+        lost.append(
+            "constant delay and linear state: DISTINCT counts its rows, because "
+            + verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
+        )
+    elif not distinct_tree and name == "acyclic":
+        lost.append("constant delay between different rows: " + verdict.why_not.get("free-connex", "") + "; duplicates are kept")
+    return Guarantee(name, tree.height, update, delay, tuple(lost))
