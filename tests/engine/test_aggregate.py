@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.plain import column, normal, plain
@@ -140,7 +140,6 @@ TRANSACTION = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.sampled_from([[], [0], [1], [4, 0], [0, 1, 2, 3, 5]]), st.lists(TRANSACTION, max_size=5))
 def test_agrees_with_recomputation(keys: list[int], transactions: list[Any]) -> None:
     arena = Arena()
@@ -230,14 +229,29 @@ def test_a_group_below_zero_is_refused() -> None:
         aggregate.flush()
 
 
-def test_reset_starts_anew() -> None:
-    aggregate = simple(AggregateCall("max", (ColumnRef(STRING, 0, 1, "x"),), STRING))
-    give(aggregate, STRING, [(1, "b", 1), (2, "c", 1)])
+@pytest.mark.parametrize("keys", [[], [0], [2, 1]])
+def test_reset_starts_anew(keys: list[int]) -> None:
+    arena = Arena()
+    pool = StringPool(arena.scope("pool"))
+    aggregate = Aggregate(arena.scope("a"), pool, [TYPES[k] for k in keys], CALLS, grand_total=not keys)
+    feed(aggregate, keys, FIRST)
     aggregate.flush()
     aggregate.reset()
     assert aggregate.count() == 0 and list(aggregate.batches(10)) == []
-    give(aggregate, STRING, [(2, "a", 1)])
-    assert plain(aggregate.flush()[0]) == [(2, "a")]
+    feed(aggregate, keys, FIRST[5:15])
+    told: Counter[Row] = Counter()
+    tell(aggregate, told)
+    assert told == answer(keys, sum((Counter({r: w}) for r, w in FIRST[5:15]), Counter()))
+
+
+def test_one_group_without_keys_is_not_a_grand_total() -> None:
+    aggregate = simple(AggregateCall("count", (), BIGINT), key_types=())
+    assert len(aggregate.flush()[1]) == 0
+    aggregate.apply([], [[]], [None], np.array([2, 1]))
+    assert plain(aggregate.flush()[0]) == [(3,)]
+    aggregate.apply([], [[]], [None], np.array([-3]))
+    columns, weights = aggregate.flush()
+    assert plain(columns) == [(3,)] and weights.tolist() == [-1] and aggregate.count() == 0
 
 
 CONTINUE = """

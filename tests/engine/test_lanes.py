@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.plain import column, normal, plain
@@ -27,7 +27,6 @@ VALUES = {
 }
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), st.lists(st.sampled_from(list(VALUES)), max_size=5), st.integers(0, 6))
 def test_round_trip(data: st.DataObject, types: list[Type], rows: int) -> None:
     pool = StringPool(Arena().scope("pool"))

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshet.state import exact_sum
@@ -49,7 +49,6 @@ def add(sums: ExactSum, rows: list[tuple[int, float, int]]) -> None:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(ROWS, max_size=4))
 def test_reads_the_true_sum_rounded_once(batches: list[list[tuple[int, float, int]]]) -> None:
     sums = ExactSum(Arena().scope("s"))

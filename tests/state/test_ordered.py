@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshet.errors import StateError
@@ -39,7 +39,6 @@ def lanes(kind: int, values: list[Any], pool: StringPool) -> np.ndarray[Any, Any
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(VALUES)), st.lists(OPS, max_size=4))
 def test_agrees_with_sorted_lists(kind: int, batches: list[list[tuple[int, int, int]]]) -> None:
     arena = Arena()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshet.state.arena import Arena
@@ -24,7 +24,6 @@ FORMS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(FORMS)), BATCH, st.booleans(), st.randoms()), max_size=8))
 def test_agrees_with_a_dict(steps: list[tuple[str, list[str | None], bool, object]]) -> None:
     pool = StringPool(Arena().scope("pool"))

@@ -101,10 +101,11 @@ def mark_texts(rows: Int64s, slots: Slots, types: Sequence[Type], lead: int, mar
 
 
 class Feed:
-    """What the calls over one list of arguments keep. `count` is its lane in the state row; sums stand after it."""
+    """What the calls over one list of arguments keep. `count` is its first lane in the state row: how many rows
+    count; the sum stands after it."""
 
     def __init__(self, scope: Scope, pool: StringPool, call: int, description: AggregateCall, lane: int) -> None:
-        self.call, self.count, self.lanes = call, lane, 1
+        self.call, self.count, self.lanes = call, lane, 0
         self._pool = pool
         self._scope = scope
         self._types = tuple(a.type for a in description.args)
@@ -118,14 +119,19 @@ class Feed:
     def wide(self) -> bool:
         return self._types[0].lanes == 2
 
-    def sum(self) -> None:
+    def counted(self) -> None:
+        """Also keeps how many rows count."""
+        self.lanes = max(self.lanes, 1)
+
+    def summed(self) -> None:
         """Also keeps the sum of the first argument."""
+        self.counted()
         if self._types[0].is_fraction:
             self.exact = self.exact or ExactSum(self._scope.scope("sum"))
         else:
             self.whole, self.lanes = True, 4 if self.wide else 3
 
-    def order(self) -> None:
+    def sorted(self) -> None:
         """Also keeps the first argument's values in order."""
         kind = ordered.INTEGER
         if self._types[0].is_fraction:
@@ -159,7 +165,7 @@ class Feed:
                 add_wide(groups, low, np.ascontiguousarray(wide.high(low, args[0].hi)), weights, state, self.count)
             else:
                 add_whole(groups, low, weights, state, self.count)
-        else:
+        elif self.lanes:
             _add_counts(groups, weights, state, self.count)
         if self.exact is not None:
             self.exact.add(groups, np.ascontiguousarray(args[0].data, np.float64), weights)

@@ -23,7 +23,7 @@ from freshet.sql.expression import AggregateCall
 from freshet.state import wide
 from freshet.state.arena import Scope
 from freshet.state.exact_sum import Slots
-from freshet.state.kernel import kernel
+from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Tuples
 from freshet.types import Type
@@ -59,6 +59,14 @@ def _finish_doubles(
             out[i, lane] = lanes.double_bits(sums[i] / count if divide else sums[i])
 
 
+@inlined
+def _same(answers: Any, group: Any, fresh: Any, row: Any) -> Any:
+    for k in range(fresh.shape[1]):
+        if answers[group, k] != fresh[row, k]:
+            return False
+    return True
+
+
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], b1, i8[::1])")
 def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
     """Counts the answers to take back and to tell; returns a group with fewer than no rows, or -1."""
@@ -69,12 +77,8 @@ def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, alwa
             return group
         told = flags[group] & _TOLD != 0
         exists = always or rows > 0
-        if told and exists:
-            same = True
-            for k in range(fresh.shape[1]):
-                same = same and answers[group, k] == fresh[i, k]
-            if same:
-                continue
+        if told and exists and _same(answers, group, fresh, i):
+            continue
         found[0] += told
         found[1] += exists
     return -1
@@ -106,12 +110,8 @@ def _tell(
             emptied[gone] = group
             gone += 1
             state[group, :] = 0
-        if told and exists:
-            same = True
-            for k in range(fresh.shape[1]):
-                same = same and answers[group, k] == fresh[i, k]
-            if same:
-                continue
+        if told and exists and _same(answers, group, fresh, i):
+            continue
         if told:
             for k in range(out_keys.shape[1]):
                 out_keys[old, k] = keys[group, k]
@@ -148,7 +148,7 @@ class Aggregate:
         self._null_lane = lanes.value_lanes(self._types)
         self._feeds, self._feed_of = self._plan()
         self._program = self._finishing()
-        width = self._feeds[-1].count + self._feeds[-1].lanes if self._feeds else 1
+        width = _ROWS + 1 + sum(feed.lanes for feed in self._feeds)
         self._groups = Tuples(scope.scope("groups"), lanes.width(key_types))
         self._state = scope.array("state", np.int64, columns=width)
         self._answers = scope.array("answers", np.int64, columns=max(lanes.width(self._types), 1))
@@ -175,10 +175,12 @@ class Aggregate:
             feed = Feed(self._scope.scope(f"feed{number}"), self._pool, members[0], self._calls[members[0]], lane)
             for i in members:
                 feed_of[i] = feed
-                if self._calls[i].function in ("sum", "avg"):
-                    feed.sum()
-                elif self._calls[i].function in ("min", "max"):
-                    feed.order()
+                if self._calls[i].function in ("min", "max"):
+                    feed.sorted()
+                elif self._calls[i].function == "count":
+                    feed.counted()
+                else:
+                    feed.summed()
             lane += feed.lanes
             feeds.append(feed)
         return feeds, feed_of

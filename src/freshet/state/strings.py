@@ -341,8 +341,8 @@ class StringPool:
         return np.array([*self._meta.data[: _WANTED + 1], self._table.capacity], np.int64)
 
     def undo(self, mark: Int64s) -> None:
-        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
-        were free, and those after them were placed with these still free, so emptying them leaves the index as it was."""
+        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that were
+        free, and those before them were placed with these still free, so emptying them leaves the index as it was."""
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : mark[_FREE]], np.arange(mark[_USED], meta[_USED])])
         if len(added):
