@@ -1,7 +1,9 @@
 """Columns to Arrow and back, exactly.
 
-What comes in must fit its type: a value that does not is refused with its row. As in Spark's store assignment, only digits
-beyond a decimal's scale are rounded (HALF_UP); a number is never read from text, and a fraction never becomes an integer.
+What comes in must fit its type: a value that does not is refused with its row. As in Spark's store assignment, only
+digits beyond a decimal's scale are rounded (HALF_UP); a number is never read from text, and a fraction never becomes an
+integer. Timestamps with a zone are kept in UTC.
+
 Arrays of 64-bit values without NULLs are lent both ways, not copied; nobody may write into a lent array.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from freshet.arrow import from_arrow, to_arrow
 from freshet.errors import EvaluationError
 from freshet.types import BIGINT, BOOLEAN, DATE, DOUBLE, FLOAT, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, Type, decimal
 
+CONTEXT = Context(prec=60)
 SAMPLES: list[tuple[Type, list[Any]]] = [
     (BOOLEAN, [True, False, None]),
     (TINYINT, [-128, 127, None]),
@@ -66,7 +67,7 @@ def test_decimals_change_scale_like_python(values: list[Decimal | None], scale: 
     target = decimal(38, scale)
     got = to_arrow(from_arrow(pa.array(values, pa.decimal128(30, 6)), target)).to_pylist()
     unit = Decimal(1).scaleb(-scale)
-    assert got == [None if v is None else v.quantize(unit, "ROUND_HALF_UP") for v in values]
+    assert got == [None if v is None else v.quantize(unit, "ROUND_HALF_UP", CONTEXT) for v in values]
 
 
 @settings(max_examples=100, deadline=None)
@@ -74,7 +75,7 @@ def test_decimals_change_scale_like_python(values: list[Decimal | None], scale: 
 def test_doubles_become_decimals_by_their_text(values: list[float], scale: int) -> None:
     got = to_arrow(from_arrow(pa.array(values), decimal(38, scale))).to_pylist()
     unit = Decimal(1).scaleb(-scale)
-    assert got == [Decimal(repr(v)).quantize(unit, "ROUND_HALF_UP") for v in values]
+    assert got == [Decimal(repr(v)).quantize(unit, "ROUND_HALF_UP", CONTEXT) for v in values]
 
 
 OTHER_SHAPES: list[tuple[pa.Array, Type, list[Any]]] = [

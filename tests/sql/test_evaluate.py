@@ -1,4 +1,4 @@
-"""Evaluation over batches: three-valued logic, rows that conditions keep away, errors with their row, pools, folding."""
+"""Evaluation over batches: three-valued logic, rows that conditions keep away, errors and their rows, pools."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_conditions_guard_divisions() -> None:
     assert listed(build("or", [build("eq", [b, number(0)]), big]), serve, rows) == [False, True, True, True]
     assert evaluate_filter([safe, big], serve, rows).tolist() == [False, False, True, False]
     assert listed(build("div", [a, build("nullif", [b, number(0)])]), serve, rows) == [5, None, 6, None]
-    assert listed(build("coalesce", [a, quotient]), serve, 3) == [10, 20, 30]
+    refs, serve, rows = table(a=(INT, [1, None]), b=(INT, [0, 3]))
+    assert listed(build("coalesce", [refs["a"], build("div", [number(9), refs["b"]])]), serve, rows) == [1, 3]
 
 
 def test_an_error_inside_a_branch_names_the_row_of_the_batch() -> None:

@@ -15,7 +15,7 @@ from freshet.errors import EvaluationError, SqlError
 from freshet.sql.evaluate import evaluate, text_of
 from freshet.sql.expression import ColumnRef, Expression, Literal
 from freshet.sql.functions import build, cast
-from freshet.sql.functions.rows import constant
+from freshet.sql.functions.rows import constant, gather
 from freshet.types import MICROS, MONTHS, STRING, Type, decimal
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("functions_spark.json").read_text())
@@ -97,3 +97,30 @@ def test_function_agrees_with_spark(name: str) -> None:
         if not same(got, expected):
             wrong.append((case["args"], case.get("to"), "expected", expected, case.get("error"), "got", got))
     assert not wrong, f"{len(wrong)} differ, first: " + "\n".join(map(str, wrong[:15]))
+
+
+def test_batches_agree_with_spark() -> None:
+    """The same cases, those of one function and argument types as the rows of one batch."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for case in CASES:
+        if "error" not in case and not is_exempt(case):
+            shape = [(a[0], a[1] if len(a) == 3 else None, len(a)) for a in case["args"]]
+            groups.setdefault(str((case["name"], shape, case.get("to"))), []).append(case)
+    batches = [g for g in groups.values() if len(g) > 1]
+    assert len(batches) > 100
+    for batch in batches:
+        args: list[Expression] = []
+        columns = []
+        for i, (kind, text, *is_literal) in enumerate(batch[0]["args"]):
+            values = [value_of(kind, c["args"][i][1]) for c in batch]
+            rows = [constant(v) for v in values]
+            columns.append(gather(values[0].type, [(np.array([r]), c) for r, c in enumerate(rows)], len(rows)))
+            args.append(value_of(kind, text) if is_literal else ColumnRef(values[0].type, 0, i, f"c{i}"))
+        first = batch[0]
+        expression = build(first["name"], args, type=parse_type(first["to"]) if "to" in first else None)
+        made = evaluate(cast(expression, STRING), lambda c, served=columns: served[c.column], len(batch))
+        texts = text_of(made).to_pylist()
+        known = [True] * len(batch) if made.valid is None else made.valid.tolist()
+        for case, text, is_known in zip(batch, texts, known, strict=True):
+            got = (str(expression.type), text if is_known else None)
+            assert same(got, (case["type"], case["value"])), (case, got)

@@ -1,7 +1,7 @@
 """Evaluates bound expressions over columns, a batch of rows at a time.
 
-An expression without a value on some row (ANSI: overflow, division by zero, a cast that fails) raises EvaluationError with
-the first such row of the operation that failed. Rows that a condition keeps away from an operation never fail it.
+An expression without a value on some row (ANSI: overflow, division by zero, a cast that fails) raises EvaluationError
+with the first such row of the operation that failed. Rows that a condition keeps away from an operation never fail it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Arithmetic: + - * / div % and negation.
 
-Integers stay in their type and overflow is an error. Decimals are computed on unscaled integers: in one lane while every
-result fits, exactly in 128 bits (state/wide) otherwise, and the result's precision is checked. FLOAT results are rounded
-to 32 bits after each operation.
+Integers stay in their type and overflow is an error. Decimals are computed on unscaled integers: in one lane while
+every result fits, exactly in 128 bits (state/wide) otherwise, and the result's precision is checked. FLOAT results are
+rounded to 32 bits after each operation.
 """
 
 from __future__ import annotations

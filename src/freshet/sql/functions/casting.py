@@ -1,7 +1,7 @@
 """CAST by Spark's ANSI rules: which casts exist, and those between numbers, dates and timestamps.
 
-A value that does not fit the target is an error, never wrapped or set to NULL. Fractional digits that the target lacks are
-rounded HALF_UP to decimals and dropped to integers. Text is in `text_casts`.
+A value that does not fit the target is an error, never wrapped or set to NULL. Fractional digits that the target lacks
+are rounded HALF_UP to decimals and dropped to integers. Text is in `text_casts`.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def _from_fraction(source: Type, target: Type) -> Step:
 
 
 def from_doubles(a: Column, target: Type) -> Column:
-    """Doubles as decimals: the shortest decimal text of each, rounded HALF_UP. The product with 10**scale decides, except
-    so near to a half, or so large, that its own rounding could tip the balance; those few are computed by their text."""
+    """Doubles as decimals: the shortest decimal text of each, rounded HALF_UP. The product with 10**scale decides,
+    except so near to a half, or so large, that its own rounding could tip the balance: those few go by their text."""
     scaled = np.abs(a.data) * 10.0**target.scale
     finite = np.isfinite(a.data)
     bad = first_bad(~finite, a.valid)

@@ -1,7 +1,8 @@
 """Comparisons, IN, and null-safe equality.
 
-Both sides are brought to one type first. NaN equals NaN and is greater than every number; -0.0 equals 0.0. Text compares
-by its bytes. Text that comes from state is ids of a pool: equality then compares ids and never reads the characters.
+Both sides are brought to one type first. NaN equals NaN and is greater than every number; -0.0 equals 0.0. Text
+compares by its bytes. Text that comes from state is ids of a pool: equality then compares ids and never reads the
+characters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from freshet.sql.functions.casting import cast
 from freshet.sql.functions.coercion import common_type
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import both, flags, scalar, text_of
+from freshet.sql.functions.rows import both, flags, text_of
 from freshet.state import wide
 from freshet.types import BOOLEAN, INT, STRING
 
@@ -99,7 +100,7 @@ def _compute(call: Call) -> Step:
     return step
 
 
-@strict("not_distinct", "distinct_from", total=True)
+@strict("not_distinct", "distinct_from", total=True, sees_null=True)
 def _null_safe(call: Call) -> Step:
     equal, same = comparer("eq", call.args), call.name == "not_distinct"
 
@@ -115,7 +116,7 @@ def _null_safe(call: Call) -> Step:
     return step
 
 
-@strict("in", total=True)
+@strict("in", total=True, sees_null=True)
 def _in(call: Call) -> Step:
     equals = [comparer("eq", (call.args[0], other)) for other in call.args[1:]]
 
@@ -189,17 +190,17 @@ def _fractions(name: str) -> Callable[[Column, Column], Bools]:
 
 def _text(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Column], Bools]:
     numpy_operation, arrow_operation = _NUMPY[name], _ARROW[name]
-    literals = [isinstance(a, Literal) for a in args]
+    left, right = (a.value if isinstance(a, Literal) and isinstance(a.value, str) else None for a in args)
     equality = name in ("eq", "ne")
 
     def compare(a: Column, b: Column) -> Bools:
         if equality and (a.pool is not None or b.pool is not None):
             if a.pool is b.pool:
                 return numpy_operation(a.data, b.data)  # type: ignore[no-any-return]
-            if a.pool is not None and literals[1] and b.valid is None:
-                return numpy_operation(a.data, a.pool.find(str(scalar(b))))  # type: ignore[no-any-return]
-            if b.pool is not None and literals[0] and a.valid is None:
-                return numpy_operation(b.data, b.pool.find(str(scalar(a))))  # type: ignore[no-any-return]
+            if a.pool is not None and right is not None:
+                return numpy_operation(a.data, a.pool.find(right))  # type: ignore[no-any-return]
+            if b.pool is not None and left is not None:
+                return numpy_operation(b.data, b.pool.find(left))  # type: ignore[no-any-return]
         x: Any = text_of(a)
         y: Any = text_of(b)
         if len(x) != len(y):

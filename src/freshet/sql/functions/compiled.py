@@ -8,7 +8,7 @@ from __future__ import annotations
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
-from freshet.sql.functions.registry import LAZY, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.sql.functions.registry import LAZY, SEES_NULL, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
 from freshet.sql.functions.rows import constant, scalar
 
 _kept: dict[int, tuple[Expression, Node]] = {}
@@ -16,7 +16,7 @@ _MOST = 8192
 
 
 def compiled(expression: Expression) -> Node:
-    """The node of an expression, made at the first call. The expression is kept alive, so its identity stays its own."""
+    """The node of an expression, made at the first call. The expression is kept alive: its identity stays its own."""
     found = _kept.get(id(expression))
     if found is None:
         if len(_kept) >= _MOST:
@@ -68,8 +68,14 @@ def _no_columns(reference: ColumnRef) -> Column:
 
 
 def fold(expression: Expression) -> Expression:
-    """The literal an expression of literals stands for; what ANSI gives no value is an error at once."""
-    if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
+    """The literal an expression of literals stands for; what ANSI gives no value is an error at once. A strict function
+    with one literal NULL is NULL."""
+    if not isinstance(expression, Call):
+        return expression
+    decided_by_null = expression.name in STRICT and expression.name not in SEES_NULL
+    if decided_by_null and any(isinstance(a, Literal) and a.value is None for a in expression.args):
+        return Literal(expression.type, None)
+    if not all(isinstance(a, Literal) for a in expression.args):
         return expression
     if expression.type.name == "VOID":
         return Literal(expression.type, None)

@@ -136,7 +136,7 @@ def _typed(column: Column, type: Type) -> Column:
     return column if column.type == type else Column(type, column.data, column.valid, column.hi, column.pool)
 
 
-@strict("greatest", "least", total=True)
+@strict("greatest", "least", total=True, sees_null=True)
 def _extreme(call: Call) -> Step:
     """NULLs are skipped; the result is NULL when all are."""
     beats = comparer("gt" if call.name == "greatest" else "lt", call.args)

@@ -1,4 +1,4 @@
-"""Dates and timestamps: parts, sums and differences. Days and microseconds since 1970-01-01 in UTC, Gregorian always."""
+"""Dates and timestamps: parts, sums and differences. Days and microseconds since 1970-01-01 in UTC, Gregorian."""
 
 from __future__ import annotations
 

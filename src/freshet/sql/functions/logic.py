@@ -1,7 +1,8 @@
 """AND, OR, NOT and IS [NOT] NULL in three-valued logic.
 
 The right side of AND and OR is computed only for the rows the left side has not decided, so that a guard on the left
-keeps a failing division on the right from running. Where the right side cannot fail, it runs on all rows: that is faster.
+keeps a failing division on the right from running. Where the right side cannot fail, it runs on all rows, which is
+faster.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _not(call: Call) -> Step:
     return lambda a: Column(BOOLEAN, ~truth(a), a.valid)
 
 
-@strict("is_null", "is_not_null", total=True)
+@strict("is_null", "is_not_null", total=True, sees_null=True)
 def _is_null(call: Call) -> Step:
     wants_null = call.name == "is_null"
 

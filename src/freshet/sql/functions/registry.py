@@ -1,9 +1,9 @@
 """The one registry of scalar functions: for each name, how it is typed and how it is computed.
 
-A resolver takes bound arguments and returns a Call whose arguments are cast to what the function takes. A compiler takes
-such a Call once and returns a step: a function of columns that does the work for a batch. Most functions are strict: all
-arguments are computed for all rows, and a NULL argument gives NULL. The lazy ones (CASE, AND, ...) get their arguments as
-nodes and choose the rows themselves.
+A resolver takes bound arguments and returns a Call whose arguments are cast to what the function takes. A compiler
+takes such a Call once and returns a step: a function of columns that does the work for a batch. Most functions are
+strict: all arguments are computed for all rows, and a NULL argument gives NULL. The lazy ones (CASE, AND, ...) get
+their arguments as nodes and choose the rows themselves.
 
 In a batch of n rows a column has n values or one; one value stands for all rows. Steps never write into their inputs.
 A BOOLEAN between nodes may be a numpy bool array; outside it is int64 like every other value.
@@ -28,6 +28,8 @@ Lazy = Callable[[Call, tuple[Node, ...]], Node]
 _resolvers: dict[str, tuple[Resolver, str]] = {}
 STRICT: dict[str, Strict] = {}
 LAZY: dict[str, Lazy] = {}
+#: Strict functions for which a NULL argument does not yet decide the result.
+SEES_NULL: set[str] = set()
 #: Functions that have a value for every argument of their types: they may run on rows that are already excluded.
 TOTAL: set[str] = set()
 #: The same for functions where it depends on the call.
@@ -45,10 +47,12 @@ def resolves(*names: str, takes: str) -> Callable[[Resolver], Resolver]:
     return register
 
 
-def strict(*names: str, total: bool = False) -> Callable[[Strict], Strict]:
+def strict(*names: str, total: bool = False, sees_null: bool = False) -> Callable[[Strict], Strict]:
     def register(compiler: Strict) -> Strict:
         for name in names:
             STRICT[name] = compiler
+        if sees_null:
+            SEES_NULL.update(names)
         if total:
             TOTAL.update(names)
         return compiler

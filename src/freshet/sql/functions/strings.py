@@ -1,7 +1,7 @@
 """Text functions, over Arrow string arrays. Positions and lengths count characters, not bytes.
 
-Arguments beyond the first are mostly literals, for which Arrow has one vectorized call; a function whose other arguments
-vary by row is computed row by row.
+Arguments beyond the first are mostly literals, for which Arrow has one vectorized call; a function whose other
+arguments vary by row is computed row by row.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.column import Bools, Column
-from freshet.errors import EvaluationError
+from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
-from freshet.sql.functions.registry import Step, refuse, resolves, strict
+from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
 from freshet.sql.functions.rows import each, every, flags, longest, strings, text_of
 from freshet.types import BOOLEAN, INT, STRING, Type
 
@@ -90,7 +90,17 @@ def _resolve_like(name: str, args: tuple[Expression, ...]) -> Expression:
         isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1
     ):
         raise refuse(name, args)
+    pattern = _literal(args[1])
+    if pattern is not None:
+        try:
+            _tokens(pattern, _escape(args))
+        except EvaluationError as e:
+            raise SqlError(e.reason) from None
     return Call(BOOLEAN, name, tuple(_text(a) for a in args))
+
+
+def _escape(args: tuple[Expression, ...]) -> str:
+    return str(_literal(args[2])) if len(args) == 3 else "\\"
 
 
 # Computing ------------------------------------------------------------------------------------------------------
@@ -279,9 +289,12 @@ def matcher(pattern: str, escape: str) -> Callable[[Any], Any]:
     return lambda text: pc.match_substring_regex(text, rf"(?s)\A(?:{regex})\z")
 
 
+TOTAL_WHEN["like"] = lambda call: isinstance(call.args[1], Literal)  # its escapes were checked
+
+
 @strict("like")
 def _like(call: Call) -> Step:
-    escape = _literal(call.args[2]) if len(call.args) == 3 else "\\"
+    escape = _escape(call.args)
     pattern = _literal(call.args[1])
     if pattern is not None:
         return _whole(BOOLEAN, matcher(pattern, escape))

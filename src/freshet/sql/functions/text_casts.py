@@ -33,7 +33,7 @@ _DOUBLE = re.compile(rf"{_NUMBER}[dDfF]?|[+-]?(inf|infinity)|nan", re.IGNORECASE
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"  # a date, or its first parts
-    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"  # a time, or its first parts; a zone
+    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"  # a time and a zone
 )
 _ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
 #: The forms Arrow reads exactly as Spark does.
@@ -68,8 +68,9 @@ def reader(target: Type) -> Step:
 def _each(texts: list[str | None], a: Column, one: Callable[[str], Any], target: Type, kind: Any) -> Column:
     data = np.zeros(len(texts), kind)
     hi = np.zeros(len(texts), np.int64) if target.name == "DECIMAL" else None
+    known = None if a.valid is None else np.broadcast_to(a.valid, len(texts))
     for row, text in enumerate(texts):
-        if text is None or (a.valid is not None and not a.valid[row]):
+        if text is None or (known is not None and not known[row]):
             continue
         value = one(text)
         if value is None:
