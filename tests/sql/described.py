@@ -1,6 +1,6 @@
 """Bound queries as short text, so that a test reads as SQL in, meaning out.
 
-    a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | select ...
+a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | select ...
 """
 
 from __future__ import annotations

@@ -86,7 +86,11 @@ def value(expression: Expression, env: Env) -> Any:
     if isinstance(expression, ColumnRef):
         return env[expression.relation][expression.column]
     if isinstance(expression, Literal):
-        return bool(expression.value) if expression.type.name == "BOOLEAN" and expression.value is not None else expression.value
+        return (
+            bool(expression.value)
+            if expression.type.name == "BOOLEAN" and expression.value is not None
+            else expression.value
+        )
     assert isinstance(expression, Call)
     args = [value(a, env) for a in expression.args]
     if expression.name in _OPEN:

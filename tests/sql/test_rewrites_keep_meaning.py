@@ -78,7 +78,10 @@ class Writer:
             if depth < 2 and self.chance(10):
                 other = self.alias()
                 on = self.test([alias, other])
-                item, new = f"({item} {self.pick('JOIN', 'LEFT JOIN')} {self.item(2)} AS {other} ON {on})", [alias, other]
+                item, new = (
+                    f"({item} {self.pick('JOIN', 'LEFT JOIN')} {self.item(2)} AS {other} ON {on})",
+                    [alias, other],
+                )
             on = f"{self.column(new)} = {self.column(aliases)}" if self.chance(75) else self.test([*aliases, *new])
             aliases += new
             clause += f" {self.pick('JOIN', 'LEFT JOIN', 'LEFT JOIN')} {item} ON {on}"
@@ -92,7 +95,9 @@ class Writer:
             tests += [self.test([*inner, *aliases])] if self.chance(40) else []
             if self.chance(25) and depth == 0:
                 deep = self.alias()
-                tests.append(f"{self.pick('', 'NOT ')}EXISTS (SELECT 1 FROM b AS {deep} WHERE {self.test([deep, *inner])})")
+                tests.append(
+                    f"{self.pick('', 'NOT ')}EXISTS (SELECT 1 FROM b AS {deep} WHERE {self.test([deep, *inner])})"
+                )
             condition = f" WHERE {' AND '.join(tests)}" if tests else ""
             if self.chance(70):
                 parts.append(f"{self.pick('', 'NOT ')}EXISTS (SELECT 1 FROM {clause}{condition})")
@@ -106,7 +111,8 @@ class Writer:
         key = self.column(aliases)
         if self.chance(25):
             having = self.pick("", " HAVING count(*) > 1")
-            return f"SELECT {key} AS g, count({self.column(aliases)}), sum({self.column(aliases)}) {body} GROUP BY g{having}"
+            outputs = f"{key} AS g, count({self.column(aliases)}), sum({self.column(aliases)})"
+            return f"SELECT {outputs} {body} GROUP BY g{having}"
         return f"SELECT {', '.join(self.column(aliases) for _ in range(3))} {body}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,8 @@ from freshet.sql import Catalog, bind_query
 duckdb = pytest.importorskip("duckdb")
 extension = pytest.importorskip("duckdb_extension_tpch")
 
-#: Why a query is not bound yet: words of the refusal.
-REFUSED = {
-    2: "scalar subquery", 11: "scalar subquery", 15: "scalar subquery", 17: "scalar subquery", 20: "scalar subquery",
-    22: "scalar subquery",
-    18: "LIMIT", 21: "LIMIT", 3: "LIMIT", 10: "LIMIT",
-}  # fmt: skip
+SCALAR_SUBQUERY = {2, 11, 15, 17, 20, 22}
+LIMIT = {3, 10, 18, 21}
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +48,56 @@ CREATE TABLE lineitem (l_orderkey BIGINT REFERENCES orders (o_orderkey), l_partk
     l_extendedprice DECIMAL(15,2) NOT NULL, l_discount DECIMAL(15,2) NOT NULL, l_tax DECIMAL(15,2) NOT NULL,
     l_returnflag VARCHAR(1), l_linestatus VARCHAR(1), l_shipdate DATE NOT NULL, l_commitdate DATE NOT NULL,
     l_receiptdate DATE NOT NULL, l_shipinstruct VARCHAR(25), l_shipmode VARCHAR(10), l_comment VARCHAR(44),
-    PRIMARY KEY (l_orderkey, l_linenumber), FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp (ps_partkey, ps_suppkey));
+    PRIMARY KEY (l_orderkey, l_linenumber),
+    FOREIGN KEY (l_partkey, l_suppkey) REFERENCES partsupp (ps_partkey, ps_suppkey));
 """
+
+
+@pytest.fixture(scope="module")
+def tpch() -> Catalog:
+    return Catalog.from_ddl(DDL)
+
+
+@pytest.mark.parametrize("number", sorted(set(range(1, 23)) - SCALAR_SUBQUERY - LIMIT))
+def test_binds(number: int, queries: dict[int, str], tpch: Catalog) -> None:
+    assert bind_query(queries[number], tpch).outputs
+
+
+@pytest.mark.parametrize("number", sorted(LIMIT))
+def test_binds_without_limit(number: int, queries: dict[int, str], tpch: Catalog) -> None:
+    with pytest.raises(UnsupportedError, match="LIMIT"):
+        bind_query(queries[number], tpch)
+    assert bind_query(re.sub(r"(?i)\blimit \d+", "", queries[number]), tpch).outputs
+
+
+@pytest.mark.parametrize("number", sorted(SCALAR_SUBQUERY))
+def test_scalar_subqueries_are_refused(number: int, queries: dict[int, str], tpch: Catalog) -> None:
+    with pytest.raises(UnsupportedError, match="scalar subquery|LIMIT"):
+        bind_query(queries[number], tpch)
+
+
+MEANINGS = {
+    4: "orders | orders.o_orderdate >= DATE '1993-07-01' & orders.o_orderdate < DATE '1993-10-01'"
+    " | semi[lineitem | lineitem.l_orderkey = orders.o_orderkey & lineitem.l_commitdate < lineitem.l_receiptdate]"
+    " | group orders.o_orderpriority, count(*) | select #0, #1",
+    6: "lineitem | lineitem.l_shipdate >= DATE '1994-01-01' & lineitem.l_shipdate < DATE '1995-01-01'"
+    " & lineitem.l_discount >= 0.05 & lineitem.l_discount <= 0.07 & lineitem.l_quantity < 24.00"
+    " | group sum((l_extendedprice * l_discount)) | select #0",
+    13: "c_orders:(customer | left[orders | customer.c_custkey = orders.o_custkey"
+    " & NOT((orders.o_comment LIKE '%special%requests%'))] | group customer.c_custkey, count(o_orderkey)"
+    " | select #0, #1) | group c_orders.c_count, count(*) | select #0, #1",
+}
+
+
+@pytest.mark.parametrize("number", MEANINGS)
+def test_means(number: int, queries: dict[int, str], tpch: Catalog) -> None:
+    assert described(bind_query(queries[number], tpch)) == MEANINGS[number]
+
+
+def test_q19_shares_its_join_condition(queries: dict[int, str], tpch: Catalog) -> None:
+    predicates = described(bind_query(queries[19], tpch)).split(" | ")[1]
+    assert predicates.startswith("part.p_partkey = lineitem.l_partkey & ")
+
+
+def test_q16_excludes_by_an_anti_arm(queries: dict[int, str], tpch: Catalog) -> None:
+    assert [arm.kind for arm in bind_query(queries[16], tpch).block.arms] == ["anti"]

@@ -9,6 +9,7 @@ from sqlglot import exp
 from freshet.sql.bound import Block, Delete, Insert, Query, Relation, TableSchema, Update, key
 from freshet.sql.catalog import Catalog
 from freshet.sql.expression import Expression
+from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.rewrite.push_not import push
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Entry, Scope
@@ -53,7 +54,7 @@ def _fitted(query: Query, schema: TableSchema, columns: tuple[int, ...], node: e
     _check_count(len(query.outputs), schema, columns, node, statement)
     targets = [schema.fields[c].type for c in columns]
     if query.distinct and targets != [o.type for o in query.outputs]:
-        relation = Relation("subquery", query, query.fields)
+        relation = Relation(NAMELESS, query, query.fields)
         outputs: tuple[Expression, ...] = tuple(key(0, i, f) for i, f in enumerate(query.fields))
         query = Query((relation,), Block((0,), ()), (), None, outputs, query.fields)
     scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "SELECT")

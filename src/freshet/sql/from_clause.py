@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import Expression
+from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import closest_first
 
@@ -90,7 +91,7 @@ def _add(
             binder.statement.fail(message, alias)
         fields = tuple(replace(f, name=c.name) for f, c in zip(fields, alias.columns, strict=True))
     shown = node.alias or name
-    number = binder.add_relation(Relation(shown, source, fields), node)
+    number = binder.add_relation(Relation(shown or NAMELESS, source, fields), node)
     scope.add(Entry(shown, number, fields), binder.statement, node)
     draft.relations.append(number)
 

@@ -18,6 +18,7 @@ from freshet.sql.calls import BINARY
 from freshet.sql.clauses import check_clauses, is_grouped
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
+from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _hang(
             found = [output.expression for output in binder.project(select, inner)]
     else:
         query = binder.nested(node)
-        number = binder.add_relation(Relation("subquery", query, query.fields), node)
+        number = binder.add_relation(Relation(NAMELESS, query, query.fields), node)
         arm.relations.append(number)
         found = [key(number, i, f) for i, f in enumerate(query.fields)]
     if test is not None:

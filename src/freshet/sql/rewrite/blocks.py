@@ -12,6 +12,9 @@ from freshet.sql.bound import Arm, Block, Grouping, Query
 from freshet.sql.expression import AggregateCall, Call, Expression, references, transform
 from freshet.sql.source import Statement
 
+#: How a subquery without an alias is called in messages and explanations.
+NAMELESS = "subquery"
+
 Change = Callable[[Expression], Expression]
 
 

@@ -18,6 +18,7 @@ from freshet.sql.bound import GROUP, Block, Query
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, references, walk
 from freshet.sql.functions.compiled import fold
 from freshet.sql.rewrite.blocks import (
+    NAMELESS,
     Origins,
     map_block_expressions,
     map_blocks,
@@ -125,4 +126,6 @@ def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
 
 def _alias(outer: str, inner: str, source: Query) -> str:
     """Names stay telling and apart: the alias itself for a lone relation, else alias.inner."""
-    return outer if len(source.relations) == 1 else f"{outer}.{inner}" if outer else inner
+    if outer == NAMELESS:
+        return inner
+    return outer if len(source.relations) == 1 else f"{outer}.{inner}"

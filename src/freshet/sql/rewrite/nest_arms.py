@@ -17,7 +17,7 @@ _WORDS = {"left": "LEFT JOIN", "semi": "EXISTS or IN", "anti": "NOT EXISTS or NO
 
 def nest_arms(query: Query, origins: Origins) -> Query:
     def names(relations: frozenset[int]) -> str:
-        return " and ".join(query.relations[r].alias or "a subquery" for r in sorted(relations))
+        return " and ".join(query.relations[r].alias for r in sorted(relations))
 
     def settle(block: Block) -> Block:
         arms: list[Arm] = []

@@ -1,0 +1,179 @@
+"""Every error points: line, column, the fact, then the remedy. Every construct that is not maintained is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from freshet.errors import SqlError, UnsupportedError
+from freshet.sql import Catalog, bind_query, parse
+
+#: text → column of the error, words of its message. Each on line 1.
+ERRORS = {
+    "SELECT kk FROM a": (8, "no column kk; a has k, "),
+    "SELECT a.kk FROM a": (8, "no column kk; a has k, "),
+    "SELECT nope FROM a, b": (8, "no column nope; a, b have "),
+    "SELECT q.k FROM a": (8, "no table or alias q in FROM; it has a"),
+    "SELECT q.* FROM a": (8, "no table or alias q in FROM; it has a"),
+    "SELECT k FROM plein": (15, "no table plein; known tables and views: plain, a, "),
+    "SELECT k FROM a, b": (8, "column k is ambiguous; write a.k or b.k"),
+    "SELECT k FROM (SELECT k, x AS k FROM a) t": (8, "column k is ambiguous: t has two"),
+    "SELECT k FROM a, b AS a": (18, "two relations are called a; give one of them another alias"),
+    "SELECT k, sum(x) FROM a": (8, "column k is not in GROUP BY; add it to GROUP BY or aggregate it, as in MIN(k)"),
+    "SELECT x FROM a GROUP BY x HAVING y > 1": (35, "column y is not in GROUP BY"),
+    "SELECT k FROM a WHERE sum(y) > 1": (23, "aggregate SUM(y) in WHERE; filter groups in HAVING"),
+    "SELECT sum(max(x)) FROM a": (12, "aggregate MAX(x) in an aggregate's argument"),
+    "SELECT x FROM a GROUP BY sum(x)": (26, "aggregate SUM(x) in GROUP BY"),
+    "SELECT k FROM a WHERE x": (23, "WHERE needs a condition, not INT"),
+    "SELECT k FROM a ORDER BY nope": (26, "no column nope"),
+    "SELECT k FROM a ORDER BY 2": (26, "ORDER BY 2 is no position; the select list has 1 to 1"),
+    "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is no position"),
+    "SELECT d + d FROM a": (8, "DATE"),
+    "SELECT *": (8, "* without FROM has no columns"),
+    "SELECT t.q FROM (SELECT k FROM a) AS t(q, r)": (38, "t names 2 columns, but there are 1"),
+    "SELECT k FROM a WHERE (k, x) IN (SELECT k FROM b)": (24, "2 values are compared to 1 columns"),
+    "SELECT k FROM a WHERE": (17, "something is missing after WHERE"),
+    "SELECT a b c FROM a": (12, "c does not fit here"),
+    "SELECT k FROM a WHERE s = 'it": (27, "close the quote"),
+    "SELEC k FROM a": (1, "no statement begins with SELEC; begin with SELECT"),
+    "CREATE MATERIALIZED VIEW v AS SELECT a.k, b.k FROM a, b": (26, "view v has two columns k; rename one with AS"),
+    "CREATE MATERIALIZED VIEW v AS SELECT NULL AS n": (26, "column n has no storable type; CAST it"),
+    "CREATE MATERIALIZED VIEW a AS SELECT 1": (26, "there already is a table a"),
+    "CREATE TABLE plain (k INT)": (14, "there already is a view plain"),
+    "CREATE TABLE t (k INT, K INT)": (24, "table t has two columns K"),
+    "CREATE TABLE t (k INT, PRIMARY KEY (q))": (37, "no column q; t has k"),
+    "CREATE TABLE t (k INT PRIMARY KEY, PRIMARY KEY (k))": (49, "table t has two primary keys"),
+    "CREATE TABLE t (_weight INT)": (17, "column name _weight is taken"),
+    "CREATE TABLE t (p DECIMAL(39, 2))": (27, "up to 38 digits"),
+    "DROP TABLE nope": (12, "no table nope; known tables and views: "),
+    "DROP TABLE plain": (12, "plain is a view; write DROP VIEW plain"),
+    "DROP VIEW a": (11, "a is a table; write DROP TABLE a"),
+    "INSERT INTO a VALUES (1, 2)": (23, "2 values for 6 columns of a; it takes k, x, y"),
+    "INSERT INTO b (k) SELECT k, x FROM c": (19, "2 values for 1 columns of b"),
+    "INSERT INTO a (k) VALUES (1)": (13, "column y of a is NOT NULL; give it a value"),
+    "INSERT INTO b (k, q) VALUES (1, 1)": (19, "no column q; b has k, x, z"),
+    "INSERT INTO b (k, x, k) VALUES (1, 1, 1)": (13, "named twice"),
+    "INSERT INTO plain VALUES (1)": (13, "plain is a view; change the tables it reads"),
+    "INSERT INTO b VALUES (x, 1, 1)": (23, "no column x; there is no FROM"),
+    "INSERT INTO b VALUES ('one', 1, 1)": (23, "one"),
+    "UPDATE a SET nope = 1": (14, "no column nope; a has"),
+    "UPDATE a SET x = 1, x = 2": (21, "column x is set twice"),
+    "DELETE FROM nope": (13, "no table nope; known tables: "),
+}
+
+REFUSED = {
+    "SELECT k FROM a RIGHT JOIN b ON a.k = b.k": (17, "RIGHT JOIN is not supported; write it as a LEFT JOIN"),
+    "SELECT k FROM a FULL JOIN b ON a.k = b.k": (17, "FULL JOIN is not supported"),
+    "SELECT k FROM a UNION ALL SELECT k FROM b": (17, "UNION"),
+    "SELECT k FROM (SELECT k FROM a EXCEPT SELECT k FROM b) t": (32, "EXCEPT"),
+    "SELECT k FROM a WHERE k IN (SELECT k FROM b INTERSECT SELECT k FROM c)": (45, "INTERSECT"),
+    "SELECT k FROM a LIMIT 3": (17, "LIMIT"),
+    "SELECT k FROM a ORDER BY k LIMIT 3": (28, "LIMIT"),
+    "SELECT k FROM a ORDER BY k OFFSET 3": (28, "OFFSET"),
+    "SELECT row_number() OVER (ORDER BY k) FROM a": (8, "a window function"),
+    "SELECT sum(x) OVER () FROM a": (8, "a window function"),
+    "SELECT k FROM a QUALIFY row_number() OVER (ORDER BY k) = 1": (17, "QUALIFY"),
+    "SELECT k FROM a WHERE x = (SELECT max(x) FROM b)": (28, "a scalar subquery"),
+    "SELECT (SELECT 1) FROM a": (9, "a scalar subquery"),
+    "SELECT EXISTS (SELECT 1 FROM b) FROM a": (8, "a subquery inside an expression of SELECT"),
+    "SELECT k FROM a WHERE x > 1 OR EXISTS (SELECT 1 FROM b)": (32, "put it alone or under AND in WHERE"),
+    "SELECT k FROM a WHERE x NOT IN (SELECT x FROM b)": (23, "NOT EXISTS"),
+    "SELECT k FROM a WHERE k > ALL (SELECT k FROM b)": (23, "use NOT EXISTS with the opposite comparison"),
+    "SELECT x FROM a GROUP BY ROLLUP (x)": (26, "ROLLUP"),
+    "SELECT x FROM a GROUP BY CUBE (x)": (26, "CUBE"),
+    "SELECT x FROM a GROUP BY GROUPING SETS ((x), ())": (26, "GROUPING SETS"),
+    "SELECT x FROM a GROUP BY ALL": (17, "GROUP BY ALL"),
+    "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
+    "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
+    "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),
+    "SELECT * FROM VALUES (1) AS t(q)": (15, "VALUES in FROM"),
+    "SELECT k FROM a TABLESAMPLE (10 PERCENT)": (15, "TABLESAMPLE"),
+    "SELECT k FROM db.a": (15, "the qualified name db.a is not supported; write a"),
+    "SELECT rand() FROM a": (8, "RAND() in a maintained query"),
+    "SELECT uuid() FROM a": (8, "UUID() in a maintained query"),
+    "SELECT now() FROM a": (8, "NOW() in a maintained query"),
+    "SELECT current_timestamp FROM a": (8, "CURRENT_TIMESTAMP() in a maintained query"),
+    "SELECT my_function(x) FROM a": (8, "function my_function"),
+    "SELECT stddev(x) FROM a": (8, "aggregate STDDEV(x) is not supported; these work: COUNT, SUM"),
+    "SELECT array(x) FROM a": (8, "ARRAY(x)"),
+    "SELECT s RLIKE 'x' FROM a": (8, "s RLIKE 'x'"),
+    "SELECT datediff(MONTH, d, d) FROM a": (8, "UNIT in"),
+    "SELECT INTERVAL x DAY FROM a": (17, "use date_add"),
+    "SELECT * EXCEPT (k) FROM a": (8, "EXCEPT (k)"),
+    "SELECT DISTINCT ON (x) k FROM a": (8, "DISTINCT ON"),
+    "SELECT CAST(s AS ARRAY<INT>) FROM a": (18, "type ARRAY<INT>"),
+    "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN c ON c.x = b.x AND c.w = a.x": (
+        54,
+        "LEFT JOIN of c on a and b",
+    ),
+    "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k LEFT JOIN c ON c.x = coalesce(b.x, 0)": (54, "LEFT JOIN of c on b"),
+    "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.x = b.x)": (76, "NOT EXISTS"),
+    "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.x = a.x))": (
+        83,
+        "NOT EXISTS or NOT IN of c reading a",
+    ),
+    "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b LEFT JOIN c ON b.k = c.k WHERE c.x IS NULL)": (45, "LEFT JOIN"),
+    "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1": (11, "CREATE OR REPLACE"),
+    "CREATE VIEW v AS SELECT 1": (8, "write CREATE MATERIALIZED VIEW"),
+    "CREATE MATERIALIZED VIEW v (q) AS SELECT 1": (26, "a column list on a view"),
+    "CREATE TABLE t AS SELECT 1": (14, "CREATE TABLE AS SELECT"),
+    "CREATE TABLE t (k INT DEFAULT 1)": (17, "DEFAULT 1 on a column"),
+    "CREATE TABLE t (k INT) USING parquet": (8, "USING PARQUET on a table"),
+    "CREATE TABLE t (k ARRAY<INT>)": (19, "type ARRAY<INT>"),
+    "CREATE INDEX i ON a (k)": (8, "CREATE INDEX"),
+    "DROP TABLE a, b": (15, "DROP of several at once"),
+    "INSERT OVERWRITE b SELECT k, x, 1 FROM c": (8, "INSERT OVERWRITE"),
+    "DELETE FROM a WHERE k IN (SELECT k FROM b)": (21, "read the keys with a SELECT first"),
+    "MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE": (1, "MERGE"),
+    "ALTER TABLE a ADD COLUMN q INT": (1, "ALTER"),
+    "BEGIN": (1, "BEGIN"),
+    "COMMIT": (1, "COMMIT"),
+    "TRUNCATE TABLE a": (1, "use DELETE FROM without WHERE"),
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_errors_point_at_the_mistake(text: str, catalog: Catalog) -> None:
+    column, words = ERRORS[text]
+    with pytest.raises(SqlError) as caught:
+        parse(text, catalog)
+    assert not isinstance(caught.value, UnsupportedError)
+    assert words in caught.value.reason
+    assert (caught.value.line, caught.value.column) == (1, column)
+    assert caught.value.text == text
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_maintained_is_refused(text: str, catalog: Catalog) -> None:
+    column, words = REFUSED[text]
+    with pytest.raises(UnsupportedError) as caught:
+        parse(text, catalog)
+    assert words in caught.value.reason
+    assert (caught.value.line, caught.value.column) == (1, column)
+    assert "in some part" not in caught.value.reason
+
+
+def test_lines_are_counted(catalog: Catalog) -> None:
+    with pytest.raises(SqlError) as caught:
+        parse("SELECT 1;\nSELECT k\nFROM a\n  JOIN nope ON 1 = 1", catalog)
+    assert (caught.value.line, caught.value.column) == (4, 8)
+    assert str(caught.value).endswith("\n    JOIN nope ON 1 = 1\n         ^")
+
+
+@pytest.mark.parametrize("text", ["", ";", "-- nothing"])
+def test_no_query(text: str, catalog: Catalog) -> None:
+    assert parse(text, catalog) == []
+    with pytest.raises(SqlError, match="text is empty"):
+        bind_query(text, catalog)
+
+
+def test_one_query_only(catalog: Catalog) -> None:
+    with pytest.raises(SqlError, match="another statement"):
+        bind_query("SELECT 1; SELECT 2", catalog)
+    with pytest.raises(SqlError, match="a SELECT is expected"):
+        bind_query("DELETE FROM a", catalog)
+
+
+def test_what_the_binder_never_saw_is_refused_too(catalog: Catalog) -> None:
+    deep = "SELECT " + "(" * 3000 + "1" + ")" * 3000
+    with pytest.raises(SqlError):
+        parse(deep, catalog)
