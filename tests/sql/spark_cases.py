@@ -161,6 +161,18 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
         case("cast", ["TIMESTAMP", when], to="BIGINT")
         case("cast", ["TIMESTAMP", when], to="STRING")
         case("cast", ["TIMESTAMP", when], to="DOUBLE")
+    for when in ("2024-02-29 23:59:59.999999", "1969-12-31 23:59:59.5", "2024-03-03", None):
+        units = ("year", "quarter", "MONTH", "week", "day", "hour", "minute", "second", "mm", "yyyy")
+        for unit in units:
+            case("date_trunc", literal("STRING", unit), ["TIMESTAMP", when])
+        for unit in ("year", "quarter", "MONTH", "week", "mm"):
+            case("trunc", ["DATE", when], literal("STRING", unit))
+        case("last_day", ["DATE", when])
+        case("weekday", ["DATE", when])
+    for text, size, filler in itertools.product(("abc", "", None, "ö"), ("0", "2", "7", "-1"), ("x", "yz", "")):
+        case("lpad", ["STRING", text], ["INT", size], literal("STRING", filler))
+        case("rpad", ["STRING", text], literal("INT", size), literal("STRING", filler))
+    case("nvl", ["INT", None], ["DECIMAL(5,2)", "1.50"])
     for a, b in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
         case("power", ["INT", a], ["DOUBLE", b])
     return made

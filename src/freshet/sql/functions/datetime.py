@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from freshet.column import Bools, Column, Int64s
-from freshet.errors import EvaluationError
+from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
 from freshet.sql.functions.rows import both, first_bad
-from freshet.types import DATE, INT, TIMESTAMP, Type
+from freshet.types import DATE, INT, STRING, TIMESTAMP, Type
 
 _DAY = 86_400_000_000
 #: Days of 0001-01-01 and 9999-12-31, the dates SQL text can write.
@@ -50,6 +50,15 @@ _TIME_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
     "minute": lambda t: t // 60_000_000 % 60,
     "second": lambda t: t // 1_000_000 % 60,
 }
+#: The first day of the unit a day lies in, and the length of units within a day.
+_DATE_UNITS: dict[str, Callable[[Int64s], Int64s]] = {
+    "year": lambda d: _first_day(_months(d) // 12 * 12),
+    "quarter": lambda d: _first_day(_months(d) // 3 * 3),
+    "month": lambda d: _first_day(_months(d)),
+    "week": lambda d: d - (d + 3) % 7,
+}
+_TIME_UNITS = {"day": _DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000}
+_SHORT = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
 _WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
 
 
@@ -120,6 +129,30 @@ def _resolve_last_day(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(DATE, name, (cast(args[0], DATE),))
 
 
+@resolves("date_trunc", takes="a literal unit and a TIMESTAMP")
+def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[1].type.name not in _WHEN:
+        raise refuse(name, args)
+    unit = _unit(name, args[0], (*_DATE_UNITS, *_TIME_UNITS))
+    return Call(TIMESTAMP, name, (Literal(STRING, unit), cast(args[1], TIMESTAMP)))
+
+
+@resolves("trunc", takes="a DATE and a literal unit")
+def _resolve_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in _WHEN:
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE), Literal(STRING, _unit(name, args[1], tuple(_DATE_UNITS)))))
+
+
+def _unit(name: str, argument: Expression, known: tuple[str, ...]) -> str:
+    given = argument.value if isinstance(argument, Literal) else None
+    word = str(given).lower()
+    unit = _SHORT.get(word, word)
+    if unit not in known:
+        raise SqlError(f"{name.upper()} has no unit {given!r}; its units are {', '.join(known)}, as literals")
+    return unit
+
+
 @resolves("plus_interval", takes="a DATE or TIMESTAMP and an INTERVAL")
 def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
     """A DATE stays one when whole months or whole days are added, and becomes a TIMESTAMP otherwise."""
@@ -176,6 +209,26 @@ def _add_months(call: Call) -> Step:
 @strict("last_day", total=True)
 def _last_day(call: Call) -> Step:
     return lambda a: Column(DATE, _first_day(_months(a.data) + 1) - 1, a.valid)
+
+
+@strict("trunc", total=True)
+def _trunc(call: Call) -> Step:
+    first = _DATE_UNITS[_word(call.args[1])]
+    return lambda a, _: Column(DATE, first(a.data), a.valid)
+
+
+@strict("date_trunc", total=True)
+def _date_trunc(call: Call) -> Step:
+    unit = _word(call.args[0])
+    first, length = _DATE_UNITS.get(unit), _TIME_UNITS.get(unit, _DAY)
+    if first is None:
+        return lambda _, a: Column(TIMESTAMP, a.data // length * length, a.valid)
+    return lambda _, a: Column(TIMESTAMP, first(a.data // _DAY) * _DAY, a.valid)
+
+
+def _word(argument: Expression) -> str:
+    assert isinstance(argument, Literal) and isinstance(argument.value, str)
+    return argument.value
 
 
 @strict("plus_interval")
