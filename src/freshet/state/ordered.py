@@ -45,18 +45,16 @@ def _priority(node: Any) -> Any:
 
 
 @inlined
-def compare_value(nodes: Any, node: Any, values: Any, row: Any, kind: Any, data: Any, spans: Any) -> Any:
-    """-1, 0 or 1 as the value in `values[row]` sorts before, with or after that of `node`."""
+def compare(kind: Any, low: Any, high: Any, other: Any, other_high: Any, texts: Any, spans: Any) -> Any:
+    """-1, 0 or 1 as a value sorts before, with or after the other. Of one-lane values the high lane is not read; for
+    texts, `texts` and `spans` are the addresses of the pool's bytes and offsets."""
     if kind == TEXT:
-        return compare_texts(values[row, 0], nodes[node, VALUE], data, spans)
+        return compare_texts(low, other, texts, spans)
     if kind == WIDE:
-        a, b = values[row, 1], nodes[node, VALUE + 1]
-        if a != b:
-            return -1 if a < b else 1
-        low, other = np.uint64(values[row, 0]), np.uint64(nodes[node, VALUE])
-        return -1 if low < other else (1 if low > other else 0)
-    x, y = values[row, 0], nodes[node, VALUE]
-    return -1 if x < y else (1 if x > y else 0)
+        if high != other_high:
+            return -1 if high < other_high else 1
+        return (1 if np.uint64(low) > np.uint64(other) else 0) - (1 if np.uint64(low) < np.uint64(other) else 0)
+    return (1 if low > other else 0) - (1 if low < other else 0)
 
 
 @inlined
@@ -97,14 +95,15 @@ def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
 
 @inlined
 def _split(
-    nodes: Any, links: Any, tree: Any, values: Any, row: Any, kind: Any, data: Any, spans: Any, made: Any, path: Any
+    nodes: Any, links: Any, tree: Any, low: Any, high: Any, kind: Any, texts: Any, spans: Any, made: Any, path: Any
 ) -> Any:
     """Hangs the values of `tree` below the new node `made`, smaller ones left and greater ones right."""
     left_end, right_end, depth = 0, 0, 0
+    last = nodes.shape[1] - 1
     while tree != 0:
         path[depth] = tree
         depth += 1
-        if compare_value(nodes, tree, values, row, kind, data, spans) > 0:
+        if compare(kind, low, high, nodes[tree, VALUE], nodes[tree, last], texts, spans) > 0:
             if left_end == 0:
                 links[made, 0] = tree
             else:
@@ -135,7 +134,7 @@ def _drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, 
     meta[_LIVE] -= 1
 
 
-@kernel("void(i4[::1], i8[:,::1], i8[::1], i8, i4[::1], i8[:,::1], i4[::1], i8[::1], u1[::1], i8[:,::1])")
+@kernel("void(i4[::1], i8[:,::1], i8[::1], i8, i4[::1], i8[:,::1], i4[::1], i8[::1], i8, i8)")
 def add_values(
     groups: Any,
     values: Any,
@@ -145,19 +144,21 @@ def add_values(
     nodes: Any,
     free: Any,
     meta: Any,
-    data: Any,
+    texts: Any,
     spans: Any,
 ) -> None:
     links = nodes.view(np.int32)
+    last, last_value = nodes.shape[1] - 1, values.shape[1] - 1
     path = np.empty(_DEPTH, np.int64)
     for i in range(len(groups)):
         weight = weights[i]
         if weight == 0:
             continue
         group = groups[i]
+        low, high = values[i, 0], values[i, last_value]
         node, depth, side = np.int64(roots[group]), 0, 0
         while node != 0:
-            side = compare_value(nodes, node, values, i, kind, data, spans)
+            side = compare(kind, low, high, nodes[node, VALUE], nodes[node, last], texts, spans)
             if side == 0:
                 break
             path[depth] = node
@@ -195,7 +196,7 @@ def add_values(
         nodes[made, TOTAL] = weight
         if below != 0:
             nodes[made, TOTAL] = nodes[below, TOTAL]
-            _split(nodes, links, below, values, i, kind, data, spans, made, path)
+            _split(nodes, links, below, low, high, kind, texts, spans, made, path)
 
 
 @kernel("i8(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
@@ -221,12 +222,12 @@ def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, fou
 
 @inlined
 def count_before(
-    root: Any, inclusive: Any, nodes: Any, links: Any, values: Any, row: Any, kind: Any, data: Any, spans: Any
+    root: Any, inclusive: Any, nodes: Any, links: Any, low: Any, high: Any, kind: Any, texts: Any, spans: Any
 ) -> Any:
-    """Sum of counts of the values in a tree that sort before `values[row]`, or with it when `inclusive`."""
-    total, node = 0, np.int64(root)
+    """Sum of counts of the values in a tree that sort before (low, high), or with it when `inclusive`."""
+    total, node, last = 0, np.int64(root), nodes.shape[1] - 1
     while node != 0:
-        side = compare_value(nodes, node, values, row, kind, data, spans)
+        side = compare(kind, low, high, nodes[node, VALUE], nodes[node, last], texts, spans)
         if side > 0 or (side == 0 and inclusive):
             total += nodes[node, COUNT] + nodes[links[node, 0], TOTAL]
             node = np.int64(links[node, 1])
@@ -235,16 +236,17 @@ def count_before(
     return total
 
 
-@kernel("void(i4[::1], i8[:,::1], b1, i8, i4[::1], i8[:,::1], u1[::1], i8[:,::1], i8[::1])")
+@kernel("void(i4[::1], i8[:,::1], b1, i8, i4[::1], i8[:,::1], i8, i8, i8[::1])")
 def counts_before(
-    groups: Any, values: Any, inclusive: Any, kind: Any, roots: Any, nodes: Any, data: Any, spans: Any, out: Any
+    groups: Any, values: Any, inclusive: Any, kind: Any, roots: Any, nodes: Any, texts: Any, spans: Any, out: Any
 ) -> None:
     links = nodes.view(np.int32)
     for i in range(len(groups)):
-        out[i] = count_before(roots[groups[i]], inclusive, nodes, links, values, i, kind, data, spans)
+        low, high = values[i, 0], values[i, values.shape[1] - 1]
+        out[i] = count_before(roots[groups[i]], inclusive, nodes, links, low, high, kind, texts, spans)
 
 
-@kernel("i8(i8, i8[:,::1], i8, b1, b1, i8, i4[::1], i8[:,::1], u1[::1], i8[:,::1], i4[::1])")
+@kernel("i8(i8, i8[:,::1], i8, b1, b1, i8, i4[::1], i8[:,::1], i8, i8, i4[::1])")
 def nodes_from(
     group: Any,
     bound: Any,
@@ -254,7 +256,7 @@ def nodes_from(
     kind: Any,
     roots: Any,
     nodes: Any,
-    data: Any,
+    texts: Any,
     spans: Any,
     out: Any,
 ) -> Any:
@@ -262,11 +264,13 @@ def nodes_from(
     A `row` of -1 starts at the end of the tree. O(log n + nodes given)."""
     links = nodes.view(np.int32)
     near, far = (1, 0) if descending else (0, 1)
+    last = nodes.shape[1] - 1
+    low, high = bound[max(row, 0), 0], bound[max(row, 0), bound.shape[1] - 1]
     stack = np.empty(_DEPTH, np.int64)
     depth, given = 0, 0
     node = np.int64(roots[group])
     while node != 0:
-        side = 0 if row < 0 else compare_value(nodes, node, bound, row, kind, data, spans)
+        side = 0 if row < 0 else compare(kind, low, high, nodes[node, VALUE], nodes[node, last], texts, spans)
         beyond = side > 0 if descending else side < 0
         if beyond or (side == 0 and (inclusive or row < 0)):
             stack[depth] = node
@@ -309,9 +313,6 @@ def fraction_order(bits: Int64s) -> Int64s:
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 
 
-_NO_BYTES, _NO_SPANS = np.zeros(1, np.uint8), np.zeros((1, 2), np.int64)
-
-
 class Ordered:
     """An ordered multiset for each group number. Values are int64[n, lanes] in lane form (engine/lanes)."""
 
@@ -327,11 +328,11 @@ class Ordered:
         """Distinct values over all groups."""
         return int(self._meta.data[_LIVE])
 
-    def texts(self) -> tuple[npt.NDArray[np.uint8], Int64s]:
-        """What kernels compare texts by."""
+    def texts(self) -> tuple[int, int]:
+        """What kernels compare texts by: where the pool's bytes and offsets stand until it grows."""
         if self._pool is None:
-            return _NO_BYTES, _NO_SPANS
-        return self._pool.bytes.data, self._pool.offsets.data
+            return 0, 0
+        return self._pool.bytes.data.ctypes.data, self._pool.offsets.data.ctypes.data
 
     def _stored(self, values: Int64s) -> Int64s:
         return fraction_order(values) if self.kind == FRACTION else values

@@ -71,17 +71,19 @@ def _same_bytes(a: Any, b: Any, length: Any) -> Any:
 
 
 @inlined
-def compare_texts(a: Any, b: Any, data: Any, spans: Any) -> Any:
-    """-1, 0 or 1 as the text of id `a` sorts before, with or after that of `b` by UTF-8 bytes (`pool.bytes.data`,
-    `pool.offsets.data`)."""
+def compare_texts(a: Any, b: Any, texts: Any, spans: Any) -> Any:
+    """-1, 0 or 1 as the text of id `a` sorts before, with or after that of `b` by UTF-8 bytes. Takes the addresses of
+    `pool.bytes.data` and `pool.offsets.data`: arrays would be counted as references at every call."""
     if a == b:
         return 0
-    p, q = spans[a, 0], spans[b, 0]
-    for i in range(min(spans[a, 1], spans[b, 1])):
-        x, y = data[p + i], data[q + i]
+    at = as_int64(spans)
+    p, q = texts + at[2 * a], texts + at[2 * b]
+    length, other = at[2 * a + 1], at[2 * b + 1]
+    for i in range(min(length, other)):
+        x, y = as_int8(p)[i] & 0xFF, as_int8(q)[i] & 0xFF
         if x != y:
             return -1 if x < y else 1
-    return -1 if spans[a, 1] < spans[b, 1] else 1
+    return -1 if length < other else 1
 
 
 @inlined
@@ -341,8 +343,8 @@ class StringPool:
         return np.array([*self._meta.data[: _WANTED + 1], self._table.capacity], np.int64)
 
     def undo(self, mark: Int64s) -> None:
-        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that were
-        free, and those before them were placed with these still free, so emptying them leaves the index as it was."""
+        """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
+        were free, and those before them were placed with these still free, so emptying them restores the index."""
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : mark[_FREE]], np.arange(mark[_USED], meta[_USED])])
         if len(added):
