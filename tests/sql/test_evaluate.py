@@ -217,6 +217,11 @@ def test_folding_and_refusals() -> None:
         cast(a, DATE)
 
 
+def test_a_literal_does_not_cast_the_column_it_is_compared_with() -> None:
+    p = ColumnRef(decimal(5, 2), 0, 0, "p")
+    assert build("lt", [p, number(24)]) == Call(BOOLEAN, "lt", (p, Literal(decimal(5, 2), 2400)))
+
+
 def test_like_escapes() -> None:
     refs, serve, rows = table(s=(STRING, ["50%", "500", "5_0", None]))
     s = refs["s"]

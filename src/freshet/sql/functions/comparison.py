@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from freshet.column import Bools, Column
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
-from freshet.sql.functions.coercion import common_type
+from freshet.sql.functions.coercion import common_type, literal_decimal
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
 from freshet.sql.functions.rows import both, flags, text_of
@@ -59,7 +59,9 @@ def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
 
 def aligned(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """All arguments cast to one type; CHAR(n) beside literals or other CHAR padded to the longest."""
-    common = common_type([a.type for a in args])
+    has_decimal = any(a.type.name == "DECIMAL" for a in args)
+    # A literal takes only the digits it has, so that the column beside it need not be cast.
+    common = common_type([literal_decimal(a) if has_decimal and a.type.is_integer else a.type for a in args])
     if common is None or common.name in ("MONTHS", "MICROS"):
         raise refuse(name, args)
     if common.name == "STRING" and any(a.type.char for a in args):
