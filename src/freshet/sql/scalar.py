@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from freshet import types
-from freshet.errors import EvaluationError, SqlError
+from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
 from freshet.sql.datatype import bind_type
@@ -63,16 +63,12 @@ class ScalarBinder:
             return functions.build(name, tuple(args))
         except SqlError as error:
             raise self.statement.placed(error, node) from None
-        except EvaluationError as error:
-            self.statement.fail(f"{node.sql(dialect='spark')} has no value: {error.reason}", node)
 
     def cast(self, value: Expression, to: Type, node: exp.Expr) -> Expression:
         try:
             return functions.cast(value, to)
         except SqlError as error:
             raise self.statement.placed(error, node) from None
-        except EvaluationError as error:
-            self.statement.fail(f"{node.sql(dialect='spark')} has no value: {error.reason}", node)
 
     # Forms whose arguments are not simply bound one by one --------------------------------------------------------
 
@@ -172,6 +168,11 @@ class ScalarBinder:
         chars = node.args.get("expression")
         return self.build(name, [self.bind(p) for p in (node.this, chars) if p is not None], node)
 
+    def _pad(self, node: exp.Expr) -> Expression:
+        parts = (node.this, node.expression, node.args.get("fill_pattern"))
+        name = "lpad" if node.args.get("is_left") else "rpad"
+        return self.build(name, [self.bind(p) for p in parts if p is not None], node)
+
     def _extract(self, node: exp.Expr) -> Expression:
         part = node.name.upper()
         name = _PARTS.get(part)
@@ -222,7 +223,7 @@ _SUBQUERY_REMEDY = {
 }
 
 #: Names of operators, which are not callable as functions.
-_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {"not", "negate", "case", "in", "cast", "try_cast"}
+_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {"not", "negate", "case", "in", "plus_interval"}
 
 _PARTS = {
     "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "HOUR": "hour", "MINUTE": "minute",
@@ -255,6 +256,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.TsOrDsAdd, ("this", "expression", "unit"), ScalarBinder._add_days),
     (exp.Escape, ("this", "expression"), ScalarBinder._escape),
     (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
+    (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
     (exp.Extract, ("this", "expression"), ScalarBinder._extract),
     ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid), None, ScalarBinder._nondeterministic),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
 from freshet.sql.functions.registry import STRICT
 
-_SEES_NULL = frozenset({"is_null", "is_not_null", "not_distinct", "distinct_from", "coalesce"})
+#: Functions that may have a value although an argument is NULL.
+SEES_NULL = frozenset({"is_null", "is_not_null", "not_distinct", "distinct_from"})
+#: Functions that are NULL only when all arguments are.
+SKIPS_NULL = frozenset({"and", "or", "coalesce", "greatest", "least"})
 
 
 def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
@@ -15,11 +18,11 @@ def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
     if isinstance(expression, Literal):
         return expression.value is None
     assert isinstance(expression, Call)
-    if expression.name in ("and", "or", "coalesce"):
+    if expression.name in SKIPS_NULL:
         return all(surely_null(a, relations) for a in expression.args)
-    if expression.name in ("in", "nullif", "not", "cast", "try_cast"):
+    if expression.name == "in":
         return surely_null(expression.args[0], relations)
-    if expression.name in STRICT and expression.name not in _SEES_NULL:
+    if expression.name in STRICT and expression.name not in SEES_NULL:
         return any(surely_null(a, relations) for a in expression.args)
     return False
 

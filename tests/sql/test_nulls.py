@@ -1,0 +1,56 @@
+"""Which functions are NULL on a NULL: what the rewrites of LEFT JOIN assume of each function that is registered."""
+
+from __future__ import annotations
+
+import itertools
+
+from freshet import types
+from freshet.errors import SqlError
+from freshet.sql import functions
+from freshet.sql.expression import ColumnRef, Literal, transform
+from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.registry import STRICT
+from freshet.sql.rewrite.nulls import SEES_NULL, SKIPS_NULL, rejects, surely_null
+
+VALUES = [
+    Literal(types.INT, 1),
+    Literal(types.STRING, "1"),
+    Literal(types.DATE, 1),
+    Literal(types.BOOLEAN, 1),
+    Literal(types.MONTHS, 1),
+]
+
+
+def test_strict_functions_are_null_on_null() -> None:
+    tried = set()
+    for name in sorted(set(STRICT) & set(functions.names()) - SEES_NULL - SKIPS_NULL - {"in", "plus_interval"}):
+        for count in (1, 2, 3):
+            for args in itertools.product(VALUES, repeat=count):
+                for position in range(count):
+                    given = [*args]
+                    given[position] = Literal(args[position].type, None)
+                    try:
+                        found = transform(functions.build(name, tuple(given)), fold)
+                    except SqlError:
+                        continue
+                    assert isinstance(found, Literal) and found.value is None, (name, given)
+                    tried.add(name)
+    assert {"add", "eq", "like", "substring", "year", "date_add", "not"} <= tried
+
+
+def test_rejects() -> None:
+    mine, other = ColumnRef(types.INT, 1, 0, "m"), ColumnRef(types.INT, 0, 0, "o")
+    one, gone = Literal(types.INT, 1), frozenset({1})
+    build = functions.build
+    assert rejects(build("eq", (mine, other)), gone)
+    assert rejects(build("is_not_null", (mine,)), gone)
+    assert rejects(build("in", (mine, one)), gone)
+    assert not rejects(build("in", (other, mine)), gone)
+    assert rejects(build("and", (build("eq", (other, one)), build("gt", (mine, one)))), gone)
+    assert not rejects(build("or", (build("eq", (other, one)), build("gt", (mine, one)))), gone)
+    assert not rejects(build("is_null", (mine,)), gone)
+    assert not rejects(build("not_distinct", (mine, other)), gone)
+    assert not rejects(build("eq", (build("coalesce", (mine, one)), one)), gone)
+    assert not rejects(build("eq", (build("greatest", (mine, one)), one)), gone)
+    assert surely_null(build("greatest", (mine, mine)), gone)
+    assert not rejects(build("eq", (other, one)), gone)
