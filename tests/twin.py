@@ -1,0 +1,112 @@
+"""A database and its plain twin: the same rows in Arrow tables, DuckDB's answers over them, and each view's running sum.
+
+A `TwinTable` knows every row a test may use and how many copies of each the table holds now; a change is a place among
+the known rows and a weight. `Twin.move` applies one transaction to both and compares every view: its answer with
+DuckDB's, the sum of its deltas with its answer, and its count with both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import freshet
+from freshet.db import Database
+from oracle import RunningSum, duckdb_answer, same_bag
+
+Places = npt.NDArray[np.int64]
+Moves = tuple[Places, Places]  # places among the known rows, and the weight of each
+
+
+class TwinTable:
+    def __init__(self, name: str, known: pa.Table, key: tuple[str, ...] = ()) -> None:
+        self.name, self.known, self.key = name, known, key
+        self.held = np.zeros(known.num_rows, np.int64)
+
+    def learn(self, rows: pa.Table) -> Places:
+        """Places of rows not known so far."""
+        start = self.known.num_rows
+        self.known = pa.concat_tables([self.known, rows.cast(self.known.schema)]).combine_chunks()
+        self.held = np.concatenate([self.held, np.zeros(rows.num_rows, np.int64)])
+        return np.arange(start, self.known.num_rows)
+
+    def inside(self) -> Places:
+        return np.flatnonzero(self.held > 0)
+
+    def outside(self) -> Places:
+        """Known rows that could be inserted: not held, and no row with their key is."""
+        places = np.flatnonzero(self.held == 0)
+        if not self.key:
+            return places
+        keys = self.keys()
+        taken = {keys[i] for i in self.inside()}
+        return np.array([i for i in places if keys[i] not in taken], np.int64)
+
+    def keys(self) -> list[tuple[Any, ...]]:
+        return list(zip(*(self.known.column(k).to_pylist() for k in self.key), strict=True))
+
+    def arrow(self) -> pa.Table:
+        return self.known.take(np.repeat(np.arange(len(self.held)), self.held))
+
+    def weighted(self, moves: Moves) -> pa.Table:
+        """The change as rows with `_weight`."""
+        places, weights = moves
+        return self.known.take(places).append_column("_weight", pa.array(weights, pa.int64()))
+
+    def feed(self, moves: Moves, key_only: bool = False) -> pa.Table:
+        """The change as a change feed; with `key_only`, inserts are upserts, replaced rows are not mentioned, and other
+        deletes give NULL beside the key."""
+        places, weights = moves
+        if key_only:
+            keys = self.keys()
+            come = {keys[p] for p, w in zip(places, weights, strict=True) if w > 0}
+            said = np.array([w > 0 or keys[p] not in come for p, w in zip(places, weights, strict=True)], np.bool_)
+            places, weights = places[said], weights[said]
+        kinds = np.where(weights > 0, "upsert" if key_only else "insert", "delete")
+        rows = self.known.take(places)
+        if key_only:
+            gone = pa.array(weights < 0)
+            for i, field in enumerate(rows.schema):
+                if field.name not in self.key:
+                    rows = rows.set_column(
+                        i, field, pa.compute.if_else(gone, pa.scalar(None, field.type), rows.column(i))
+                    )
+        return rows.append_column("_change_type", pa.array(kinds.tolist(), pa.string()))
+
+
+class Twin:
+    def __init__(self, db: Database, tables: list[TwinTable], views: Mapping[str, str]) -> None:
+        self.db, self.tables, self.sql = db, {t.name: t for t in tables}, dict(views)
+        self.views = {name: db.create_view(name, sql) for name, sql in views.items()}
+        self.sums = {name: RunningSum(view.to_arrow()) for name, view in self.views.items()}
+        self.sizes: dict[str, list[int]] = {name: [] for name in views}  # rows without NULLs in each answer compared
+        self.compare()
+
+    def move(self, moves: Mapping[str, Moves], form: str = "weights") -> freshet.Transaction:
+        """One transaction. `form` is how the changes are given: weights, feed, or upserts with key-only deletes."""
+        changes = {}
+        for name, part in moves.items():
+            table = self.tables[name]
+            if form == "weights" or not table.key:
+                changes[name] = table.weighted(part)
+            else:
+                changes[name] = table.feed(part, key_only=form == "upserts")
+            np.add.at(table.held, part[0], part[1])
+        tx = self.db.apply(changes)
+        for name, total in self.sums.items():
+            total.add(tx.deltas[name])
+        self.compare()
+        return tx
+
+    def compare(self) -> None:
+        tables = {name: table.arrow() for name, table in self.tables.items()}
+        for name, view in self.views.items():
+            answer = view.to_arrow()
+            same_bag(answer, duckdb_answer(self.sql[name], tables))
+            self.sums[name].equals(answer)
+            assert view.count() == answer.num_rows
+            self.sizes[name].append(answer.drop_null().num_rows)
