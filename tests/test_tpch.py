@@ -26,8 +26,8 @@ def without_limit(query: str) -> str:
 
 
 def folded(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Customers and suppliers live in six nations and most regions are called Asia, so that Q5 has pairs to answer with,
-    also while a nation or a region is away."""
+    """Customers and suppliers live in six nations and most regions are called Asia, so that Q5 has pairs to answer
+    with, also while a nation or a region is away."""
     out = dict(tables)
     for name, column in (("customer", "c_nationkey"), ("supplier", "s_nationkey")):
         keys = np.asarray(tables[name].column(column)) % 6
@@ -109,7 +109,7 @@ def test_query_follows_every_table_it_reads(number: int, tiny_tpch: dict[str, pa
 
 
 def test_order_counts_rise_with_inserts_and_return_to_zero(tiny_tpch: dict[str, pa.Table]) -> None:
-    """Q4 counts late orders by priority. Orders and lines come in and go again, order by order: what rose falls back."""
+    """Q4 counts late orders by priority. Orders and lines come in and go again: what rose falls back to nothing."""
     sql = tpch_query(4)
     tables = {t.name: t for t in stock(sql, tiny_tpch)}
     orders, lines = tables["orders"], tables["lineitem"]

@@ -1,4 +1,4 @@
-"""A database and its plain twin: the same rows in Arrow tables, DuckDB's answers over them, and each view's running sum.
+"""A database and its plain twin: the same rows in Arrow tables, DuckDB's answers over them, each view's running sum.
 
 A `TwinTable` knows every row a test may use and how many copies of each the table holds now; a change is a place among
 the known rows and a weight. `Twin.move` applies one transaction to both and compares every view: its answer with

@@ -6,12 +6,15 @@ slots that go and the packed rows that come. Every refusal is a ChangeError nami
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from freshet.arrow import from_arrow
 from freshet.column import Bools, Column, Int64s
@@ -28,26 +31,81 @@ WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
 SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_preimage": -1}
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which of the given columns is what, worked out once for each set of names."""
+
+    given: tuple[tuple[int, int, int, Type], ...]  # place in the batch, column of the table, first lane, type
+    absent: frozenset[int]
+    weight: int | None
+    change_type: int | None
+
+
+_layouts: WeakKeyDictionary[Table, dict[tuple[str, ...], _Layout]] = WeakKeyDictionary()
+
+
 def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     """What the given rows do to the table; refuses them whole if any is bad."""
-    given = to_arrow_table(schema, rows)
-    names = given.column_names
-    unknown = [n for n in names if n not in (WEIGHT, CHANGE_TYPE) and schema.position(n) is None]
-    if unknown:
-        raise _unknown_column(schema, unknown[0])
-    if WEIGHT in names and CHANGE_TYPE in names:
+    batch = _as_batch(schema, rows)
+    known = _layouts.setdefault(table, {})
+    names = tuple(batch.schema.names)
+    layout = known.get(names)
+    if layout is None:
+        layout = known[names] = _layout(table, schema, names)
+    arrays, n = batch.columns, batch.num_rows
+    if layout.change_type is not None:
+        kinds = _kinds(schema, arrays[layout.change_type])
+        signs = _SIGN_OF[kinds]
+        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(kinds, signs)
+    weights = np.ones(n, np.int64) if layout.weight is None else _weights(schema, arrays[layout.weight])
+    if layout.absent and schema.primary_key and not (weights > 0).any():
+        deletes = np.full(n, _KIND_NAMES.index("delete"))
+        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(deletes, weights)
+    packed = None if layout.absent else _direct_rows(table, layout, arrays, n)
+    if packed is None:
+        columns = _columns(schema, layout, arrays, n)
+        _check_nulls(schema, columns, None)
+        packed = pack_rows(table, columns, n)
+    return resolve_rows(table, schema, packed, weights)
+
+
+def _layout(table: Table, schema: TableSchema, names: tuple[str, ...]) -> _Layout:
+    given, weight, change_type = {}, None, None
+    for place, name in enumerate(names):
+        column = schema.position(name)
+        if column is not None and column in given:
+            raise ChangeError(f"column {name} is given twice; give it once", schema.name)
+        if column is not None:
+            given[column] = (place, column, table.lane(column)[0], schema.fields[column].type)
+        elif name == WEIGHT:
+            weight = place
+        elif name == CHANGE_TYPE:
+            change_type = place
+        else:
+            raise _unknown_column(schema, name)
+    if weight is not None and change_type is not None:
         raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
-    n = given.num_rows
-    columns, absent = _columns(schema, given)
-    if CHANGE_TYPE in names:
-        kinds = _kinds(schema, given)
-        signs = np.array([SIGNS[k] for k in _KIND_NAMES], np.int64)[kinds]
-        return _Feed(table, schema, columns, absent, n).resolve(kinds, signs)
-    weights = _weights(schema, given) if WEIGHT in names else np.ones(n, np.int64)
-    if absent and schema.primary_key and not (weights > 0).any():
-        return _Feed(table, schema, columns, absent, n).resolve(np.full(n, _KIND_NAMES.index("delete")), weights)
-    _check_nulls(schema, columns, None)
-    return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
+    absent = frozenset(range(len(schema.fields))) - given.keys()
+    return _Layout(tuple(given.values()), absent, weight, change_type)
+
+
+def _direct_rows(table: Table, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> Int64s | None:
+    """Packed rows straight from Arrow's buffers, where every column is in its own form and without NULLs."""
+    for place, _, _, type_ in layout.given:
+        array = arrays[place]
+        if array.null_count or array.type != _DIRECT.get(type_.name) or type_.length is not None:
+            return None
+    rows = np.empty((n, table.width), np.int64)
+    rows[:, table.value_lanes :] = 0
+    for place, _, lane, type_ in layout.given:
+        array = arrays[place]
+        if type_.name == "STRING":
+            rows[:, lane] = table.pool.intern(array)
+        else:
+            at, (_, data) = array.offset, array.buffers()
+            if n:
+                rows[:, lane] = np.frombuffer(data, _DIRECT_LANES[type_.name], n, at * _DIRECT_LANES[type_.name].itemsize)
+    return rows
 
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
@@ -100,7 +158,7 @@ def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64
 class _Feed:
     """Rows of a change feed: deletes may give the key alone, upserts replace whatever has their key."""
 
-    def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: set[int], n: int) -> None:
+    def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
         self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
 
     def resolve(self, kinds: np.ndarray, signs: Int64s) -> RowChange:  # type: ignore[type-arg]
@@ -189,21 +247,33 @@ class _Feed:
 # Reading what users give --------------------------------------------------------------------------------------
 
 
-def to_arrow_table(schema: TableSchema, rows: Any) -> pa.Table:
-    """Any accepted form as an Arrow table."""
-    if isinstance(rows, pa.Table):
-        return rows
+def _as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
+    """Any accepted form as one Arrow batch."""
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+        return rows
+    if not isinstance(rows, pa.Table):
+        rows = _as_table(schema, rows)
+    batches = rows.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    columns = [c.combine_chunks() for c in rows.columns]
+    columns = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    if not columns:
+        return pa.RecordBatch.from_pylist([])
+    return pa.RecordBatch.from_arrays(columns, names=rows.column_names)
+
+
+def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         return _from_dicts(schema, rows)
     module = type(rows).__module__.split(".")[0]
     if module == "pandas":
         return pa.Table.from_pandas(rows, preserve_index=False)
     if module == "polars" and hasattr(rows, "to_arrow"):
-        return rows.to_arrow()  # type: ignore[no-any-return]
+        return rows.to_arrow()
     raise ChangeError(
-        f"rows are {_article(type(rows).__name__)}; give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts",
+        f"rows are {_article(type(rows).__name__)}; give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, "
+        "or a list of dicts",
         schema.name,
     )
 
@@ -244,29 +314,15 @@ def _values(schema: TableSchema, name: str, type_: Type | None, values: list[Any
         raise ChangeError(f"the values of {name} are of several types; give all as {type_}", schema.name) from None
 
 
-def _columns(schema: TableSchema, given: pa.Table) -> tuple[list[Column], set[int]]:
-    """Every column of the table, those not given all NULL, and which those are."""
-    names = given.column_names
-    by_position: dict[int, str] = {}
-    for name in names:
-        position = schema.position(name)
-        if position is not None:
-            if position in by_position:
-                raise ChangeError(f"column {name} is given twice; give it once", schema.name)
-            by_position[position] = name
-    columns, absent = [], set()
-    for i, field in enumerate(schema.fields):
-        if i not in by_position:
-            absent.add(i)
-            columns.append(null_column(field.type, given.num_rows))
-            continue
-        chunked = given.column(by_position[i])
-        array = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
+def _columns(schema: TableSchema, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> list[Column]:
+    """Every column of the table, those not given all NULL."""
+    columns = [null_column(f.type, n) if i in layout.absent else None for i, f in enumerate(schema.fields)]
+    for place, column, _, type_ in layout.given:
         try:
-            columns.append(from_arrow(array, field.type))
+            columns[column] = from_arrow(arrays[place], type_)
         except EvaluationError as e:
-            raise ChangeError(f"{field.name}: {e.reason}", schema.name, e.row) from None
-    return columns, absent
+            raise ChangeError(f"{schema.fields[column].name}: {e.reason}", schema.name, e.row) from None
+    return [c for c in columns if c is not None]
 
 
 def null_column(type_: Type, n: int) -> Column:
@@ -289,29 +345,30 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
             raise ChangeError(f"{field.name} is NULL or missing, and it is {what}; give a value", schema.name, int(np.argmax(bad)))
 
 
-def _weights(schema: TableSchema, given: pa.Table) -> Int64s:
-    array = given.column(WEIGHT).combine_chunks()
+def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
+    if array.type == _INT64 and not array.null_count and len(array):
+        return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8).copy()
     try:
         cast = array.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ChangeError(f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n", schema.name) from None
     if cast.null_count:
-        row = cast.is_null().index(pa.scalar(True)).as_py() if hasattr(cast.is_null(), "index") else 0
-        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, int(row))
+        row = int(np.argmax(np.asarray(cast.is_null())))
+        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, row)
     return np.array(cast, np.int64)
 
 
 _KIND_NAMES = list(SIGNS)
+_SIGN_OF = np.array(list(SIGNS.values()), np.int64)
 
 
-def _kinds(schema: TableSchema, given: pa.Table) -> np.ndarray:  # type: ignore[type-arg]
+def _kinds(schema: TableSchema, array: pa.Array) -> np.ndarray:  # type: ignore[type-arg]
     """The place of each row's change type in SIGNS."""
-    array = given.column(CHANGE_TYPE).combine_chunks()
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_null(array.type)):
         raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(SIGNS)}", schema.name)
-    found = pa.compute.index_in(array.cast(pa.string()), value_set=pa.array(_KIND_NAMES))
+    found = pc.index_in(array.cast(pa.string()), value_set=pa.array(_KIND_NAMES))
     if found.null_count:
         row = int(np.argmax(np.asarray(found.is_null())))
         raise ChangeError(
@@ -357,5 +414,15 @@ def _article(word: str) -> str:
 _PYTHON_ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "STRING": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
     "DOUBLE": pa.float64(), "FLOAT": pa.float64(),
+}  # fmt: skip
+_INT64 = pa.int64()
+#: Arrow types whose buffer holds a column's lane as it is, or as a smaller integer.
+_DIRECT: dict[str, pa.DataType] = {
+    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": _INT64, "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"), "STRING": pa.string(),
+}  # fmt: skip
+_DIRECT_LANES = {
+    "TINYINT": np.dtype(np.int8), "SMALLINT": np.dtype(np.int16), "INT": np.dtype(np.int32),
+    "BIGINT": np.dtype(np.int64), "DATE": np.dtype(np.int32), "TIMESTAMP": np.dtype(np.int64),
 }  # fmt: skip
 _OWN_ARROW = {WEIGHT: pa.int64(), CHANGE_TYPE: pa.string()}

@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,30 @@ from freshet.state.tuples import Slots
 from freshet.view import Delta, Deltas, Transaction, View
 
 _CATALOG, _OPEN = "catalog.json", "in-use"
+
+
+@dataclass(slots=True)
+class _Undo:
+    """What takes one step of a transaction back from its table: rows that went, or slots that came."""
+
+    table: Table
+    rows: Int64s | None
+    weights: Int64s | None
+    slots: Slots
+
+    @classmethod
+    def before(cls, table: Table, change: RowChange) -> _Undo:
+        weights = None if table.weights is None else table.weights.data[change.removed]
+        return cls(table, table.tuples.lanes.data[change.removed], weights, change.removed)
+
+    def take_back(self) -> None:
+        none = np.empty(0, np.int64)
+        if self.rows is None:
+            self.table.remove(RowChange(self.slots, none.reshape(0, 1), none))
+            return
+        absent = self.table.tuples.find(self.rows) < 0
+        weights = none if self.weights is None else self.weights[absent]
+        self.table.add(RowChange(self.slots[:0], self.rows[absent], weights))
 
 
 def connect(directory: str | os.PathLike[str] | None = None) -> Database:
@@ -237,12 +261,23 @@ class Database:
         return ChangeError(f"no table {name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
 
     def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
-        undo: list[tuple[Table, Int64s, Int64s, Slots]] = []
+        undo: list[_Undo] = []
         kept = [v.maintained for v in self.views.values()]
+        changes = [(self.tables[name], change) for name, change in resolved.items()]
         try:
-            for name, change in resolved.items():
-                if not change.empty:
-                    self._change_table(self.tables[name], change, kept, deltas, undo)
+            # All that goes goes first: no row appears only to vanish again.
+            for table, change in changes:
+                if len(change.removed):
+                    undo.append(_Undo.before(table, change))
+                    for view in kept:
+                        view.remove(table, change.removed, deltas)
+                    table.remove(change)
+            for table, change in changes:
+                if len(change.added):
+                    slots = table.add(change)
+                    undo.append(_Undo(table, None, None, slots))
+                    for view in kept:
+                        view.insert(table, slots, deltas)
             found = {name: Delta(v.maintained, v.maintained.finish(deltas)) for name, v in self.views.items()}
         except BaseException as e:
             self._undo(undo)
@@ -258,29 +293,10 @@ class Database:
         self._publish(tx)
         return tx
 
-    def _change_table(
-        self, table: Table, change: RowChange, kept: Sequence[Maintained], deltas: bool,
-        undo: list[tuple[Table, Int64s, Int64s, Slots]],
-    ) -> None:  # fmt: skip
-        gone = table.tuples.lanes.data[change.removed]
-        weights = np.empty(0, np.int64) if table.weights is None else table.weights.data[change.removed]
-        undo.append((table, gone, weights, np.empty(0, np.int32)))
-        if len(change.removed):
-            for view in kept:
-                view.remove(table, change.removed, deltas)
-            table.remove(change)
-        slots = table.add(change)
-        undo[-1] = (table, gone, weights, slots)
-        if len(slots):
-            for view in kept:
-                view.insert(table, slots, deltas)
-
-    def _undo(self, undo: list[tuple[Table, Int64s, Int64s, Slots]]) -> None:
+    def _undo(self, undo: list[_Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
-        for table, gone, weights, added in reversed(undo):
-            table.remove(RowChange(added, gone[:0], weights[:0]))
-            held = table.tuples.find(gone)
-            table.add(RowChange(held[:0], gone[held < 0], weights[held < 0] if table.weights is not None else weights))
+        for step in reversed(undo):
+            step.take_back()
         for name, view in self.views.items():
             number = int(self._definitions[name]["number"])
             view.maintained.close()

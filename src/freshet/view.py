@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from freshet.arrow import to_arrow
 from freshet.column import Column
-from freshet.engine.lanes import unpack
+from freshet.engine.lanes import packed_to_arrow
 from freshet.engine.query import Maintained
 from freshet.engine.rows import Rows
 from freshet.errors import StateError
@@ -36,11 +36,8 @@ class Delta:
 
     def table(self) -> pa.Table:
         if self._table is None:
-            columns = unpack(self._rows.lanes, self._view.types, self._view.pool)
-            arrays = [*map(to_arrow, columns), pa.array(self._rows.weights)]
-            fields = self._view.plan.fields
-            names = [f.name for f in fields]
-            self._table = pa.Table.from_arrays(arrays, names=[*names, "_weight"])
+            arrays = [*packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool), pa.array(self._rows.weights)]
+            self._table = pa.Table.from_arrays(arrays, schema=self._view.delta_schema)
             self._rows = None
         return self._table
 

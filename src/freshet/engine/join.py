@@ -13,7 +13,7 @@ import numpy as np
 
 from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
-from freshet.engine.orders import Buffers, Order, make_order
+from freshet.engine.orders import CHUNK, Buffers, Order, make_order
 from freshet.engine.rows import Rows
 from freshet.engine.sources import KeyColumn, Source, bind_keys
 from freshet.plans.model import QueryPlan
@@ -49,9 +49,9 @@ from freshet.state.tree import (
     WEIGHT,
     WIDTH,
     enter,
-    having_status,
     leave,
     live_parents,
+    partakers,
     rise,
 )
 from freshet.state.tuples import Slots
@@ -84,6 +84,7 @@ class Join:
         self.work: Growable = scope.array("work", np.int64)
         self.tree = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
         self._write_shape()
+        self.tree_at, self.checks_at = self.tree.ctypes.data, self.checks.ctypes.data  # what kernels take
         self.origins = [self._origin(i) for i in range(len(plan.nodes))]
         self.orders = {i: make_order(plan, i, self.wanted, self._lane) for i in {0, *self.origins}}
         self.missing = {
@@ -98,6 +99,11 @@ class Join:
         self.keys_of: dict[int, list[KeyColumn]] = {}
         for column in {id(k): k for e in self.edges if e is not None for k in e.columns}.values():
             self.keys_of.setdefault(id(column.source.tuples), []).append(column)
+        dictionaries = {id(e.dictionary): e.dictionary for e in self.edges if e is not None}
+        self.swept = [
+            (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
+        ]
+        self._ones, self._minus = np.ones(CHUNK, np.int64), np.full(CHUNK, -1, np.int64)
         self._stale = True
         self._watch()
 
@@ -186,7 +192,8 @@ class Join:
             row[STATUS], row[COUNTER] = node.status.data.ctypes.data, node.counter.data.ctypes.data
             lanes, weights = node.source.tuples.lanes, node.source.weights
             row[LANES], row[WIDTH] = lanes.data.ctypes.data, lanes.columns
-            row[WEIGHT] = 0 if weights is None or self.plan.distinct_tree else weights.data.ctypes.data
+            counts = weights is not None and node.source.counted and not self.plan.distinct_tree
+            row[WEIGHT] = weights.data.ctypes.data if counts and weights is not None else 0
             for c, links in node.parent_links.items():
                 links.grow(room)
                 self.tree[c, PARENT_LINKS] = links.data.ctypes.data
@@ -219,7 +226,9 @@ class Join:
             self._refresh()
         for i in roles:
             if len(members[i]):
-                self._change(i, enter(self.tree, self.checks, i, members[i]), 1, out)
+                alive = enter(self.tree_at, self.checks_at, i, members[i])
+                if len(alive):
+                    self._change(i, alive, 1, out)
 
     def remove(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
         """Tuples about to leave a table, which still holds them."""
@@ -229,10 +238,11 @@ class Join:
         if self._stale:
             self._refresh()
         for i in roles:
-            members = having_status(self.tree, i, slots, PRESENT)
+            members, alive = partakers(self.tree_at, i, slots)
             if len(members):
-                self._change(i, having_status(self.tree, i, members, ALIVE), -1, out)
-                leave(self.tree, i, members)
+                if len(alive):
+                    self._change(i, alive, -1, out)
+                leave(self.tree_at, i, members)
 
     def _members(self, node: int, slots: Slots) -> Slots:
         """Those of a table's tuples that take part in this role."""
@@ -252,21 +262,19 @@ class Join:
 
     def _change(self, node: int, tuples: Slots, sign: int, out: list[Rows] | None) -> None:
         origin, work = self.origins[node], self.work.data
-        while node != origin and len(tuples):
-            node, sign, tuples, _, _ = rise(self.tree, self.checks, node, tuples, sign, origin, work)
+        while node != origin:
+            node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, work)
             if node < 0:
                 return
-        if not len(tuples):
-            return
         if sign < 0 and out is not None:
             self._collect(self.orders[origin], tuples, sign, out)
-        _, _, _, left, keys = rise(self.tree, self.checks, node, tuples, sign, -1, work)
+        _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, work)
         if out is None:
             return
         if sign > 0:
             self._collect(self.orders[origin], tuples, sign, out)
         if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
-            parents = live_parents(self.tree, left, keys)
+            parents = live_parents(self.tree_at, left, keys)
             if len(parents):
                 self._collect(self.missing[left], parents, -sign, out)
 
@@ -279,19 +287,22 @@ class Join:
         weights, progress = self._source_weights(order.node, tuples, sign), np.zeros(3, np.int64)
         while not progress[DONE]:
             n = enumerate_rows(
-                self.tree, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
+                self.tree_at, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
                 buffers.weights,
             )  # fmt: skip
             if n:
                 lanes = np.empty((n, self.width), np.int64)
-                gather(self.tree, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
+                gather(self.tree_at, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
                 yield Rows(lanes, buffers.weights[:n].copy())
 
     def _source_weights(self, node: int, tuples: Slots, sign: int) -> Int64s:
-        weights = self.nodes[node].source.weights
-        if weights is None or self.plan.distinct_tree:
-            return np.full(len(tuples), sign, np.int64)
-        return weights.data[tuples] * sign
+        source = self.nodes[node].source
+        if source.weights is None or not source.counted or self.plan.distinct_tree:
+            if len(tuples) > len(self._ones):
+                self._ones = np.ones(2 * len(tuples), np.int64)
+                self._minus = -self._ones
+            return (self._ones if sign > 0 else self._minus)[: len(tuples)]
+        return source.weights.data[tuples] * sign
 
     def answer(self, rows: int) -> Iterator[Rows]:
         """All results, `rows` at a time, from the root's alive tuples."""
@@ -335,11 +346,8 @@ class Join:
 
     def sweep(self) -> None:
         """Frees keys no tuple has any more, where enough have gathered."""
-        dictionaries = {id(e.dictionary): e.dictionary for e in self.edges if e is not None}
-        # Upper generalized nodes read lower dictionaries: sweep those that are read first.
-        for dictionary in dictionaries.values():
-            columns = [k for ks in self.keys_of.values() for k in ks if k.dictionary is dictionary]
-            if not dictionary.wants_sweep(sum(c.source.tuples.used for c in columns)):
+        for dictionary, columns in self.swept:
+            if not dictionary.wants_sweep() or not dictionary.pays(sum(c.source.tuples.used for c in columns)):
                 continue
             marked = np.zeros(dictionary.capacity, np.bool_)
             for column in columns:

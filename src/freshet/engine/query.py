@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from freshet.column import Bools, Column
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
 from freshet.engine.lanes import pack, unpack, width
-from freshet.engine.rows import Rows, consolidated
+from freshet.engine.rows import Rows, consolidated, joined
 from freshet.engine.table import RowChange, Table
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import GROUP, TableSchema
@@ -52,7 +53,11 @@ class Maintained:
         self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.keeps = nested or grouping is not None or plan.distinct  # deltas of the join are needed in any case
         self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
+        self.sources = sources
+        self.telling = self.plain and _tells_tuples(plan)
         self.pending: list[Rows] = []
+        fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
+        self.schema, self.delta_schema = pa.schema(fields), pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
 
     def _is_generalized(self, relation: int) -> bool:
         return any(n.generalized and n.relation == relation for n in self.plan.nodes)
@@ -99,6 +104,8 @@ class Maintained:
             return self.distinct.apply(consolidated(parts, self.width))
         if self.join is not None:
             self.join.sweep()
+        if self.telling and not any(s.counted for s in self.sources):
+            return joined(parts, self.width)
         return consolidated(parts, self.width)
 
     def _feed(self, fed: Table, change: RowChange, deltas: bool) -> None:
@@ -259,6 +266,34 @@ class Maintained:
         """Counters changed and keys flipped since the view was made, nested queries included."""
         own = (0, 0) if self.join is None else (int(self.join.work.data[0]), int(self.join.work.data[1]))
         return tuple(map(sum, zip(own, *(c.work() for c, _ in self.inputs), strict=True)))  # type: ignore[return-value]
+
+
+def _tells_tuples(plan: QueryPlan) -> bool:
+    """Whether a result row shows every column of every tuple it is made of. Then, since within a transaction all that
+    goes goes first, no row can both appear and vanish, and the delta needs no adding up (unless rows change their weight)."""
+    shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
+    for node in plan.nodes:
+        edge = node.edge
+        if edge is not None and (edge.kind != "inner" or edge.condition):
+            return False
+        if edge is not None and not plan.nodes[node.parent].generalized:
+            for ours, theirs in zip(edge.child_key, edge.parent_key, strict=True):
+                if isinstance(ours, ColumnRef) and isinstance(theirs, ColumnRef):
+                    if {(ours.relation, ours.column), (theirs.relation, theirs.column)} & shown:
+                        shown |= {(ours.relation, ours.column), (theirs.relation, theirs.column)}
+    for g, node in enumerate(plan.nodes):
+        if node.generalized:
+            children = [n.edge.child_key for n in plan.nodes if n.parent == g and n.edge is not None]
+            for same in zip(*children, strict=True):
+                columns = {(e.relation, e.column) for e in same if isinstance(e, ColumnRef)}
+                if columns & shown:
+                    shown |= columns
+    return all(
+        isinstance(plan.relations[n.relation].source, TableSchema)
+        and all((n.relation, i) in shown for i in range(len(plan.relations[n.relation].fields)))
+        for n in plan.nodes
+        if not n.generalized
+    )
 
 
 def _wanted(plan: QueryPlan) -> list[ColumnRef]:

@@ -20,15 +20,18 @@ class Rows:
         return len(self.weights)
 
 
-def consolidated(parts: Sequence[Rows], width: int) -> Rows:
-    """Equal rows added up, what comes to zero left out."""
+def joined(parts: Sequence[Rows], width: int) -> Rows:
     if not parts:
         return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))
     if len(parts) == 1:
-        lanes, weights = parts[0].lanes, parts[0].weights.copy()
-    else:
-        lanes = np.concatenate([p.lanes for p in parts])
-        weights = np.concatenate([p.weights for p in parts])
+        return parts[0]
+    return Rows(np.concatenate([p.lanes for p in parts]), np.concatenate([p.weights for p in parts]))
+
+
+def consolidated(parts: Sequence[Rows], width: int) -> Rows:
+    """Equal rows added up, what comes to zero left out. Weights of the parts are used up."""
+    whole = joined(parts, width)
+    lanes, weights = whole.lanes, whole.weights
     chosen = np.empty(len(weights), np.int64)
     chosen = chosen[: consolidate(lanes, weights, chosen)]
     if len(chosen) == len(weights):

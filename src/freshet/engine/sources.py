@@ -32,6 +32,9 @@ class Source(Protocol):
     @property
     def capacity(self) -> int: ...
 
+    @property
+    def counted(self) -> bool: ...
+
     def lane(self, column: int) -> tuple[int, int, int]: ...
 
     def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]: ...
@@ -56,6 +59,7 @@ class Generalized:
     """The keys of a generalized node as its tuples: one column an attribute, NULL only where a key may be NULL."""
 
     weights: Growable | None = None
+    counted = False
 
     def __init__(self, dictionary: Dictionary, fields: Sequence[Field], pool: StringPool) -> None:
         self.tuples, self.fields, self.pool = dictionary.tuples, tuple(fields), pool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from freshet.sql.bound import Field
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Scope
 from freshet.state.enumeration import consolidate
+from freshet.state.kernel import kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples
+from freshet.state.tuples import Slots, Tuples, hash_row, probe
 
 
 @dataclass(slots=True)
@@ -43,6 +45,31 @@ class Missing(Exception):
         self.row = row
 
 
+@kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1])")
+def settle(
+    table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any
+) -> Any:
+    """Adds up equal rows and looks up what the table holds of them: how many slots are to be removed and how many rows
+    added, or -1 and the place of a row of which more is taken away than is there."""
+    width, gone, come = rows.shape[1], 0, 0
+    chosen = np.empty(rows.shape[0], np.int64)
+    for i in range(consolidate(rows, weights, chosen)):
+        j = chosen[i]
+        entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
+        have = np.int64(0) if entry == -1 else stored[entry & 0xFFFFFFFF]
+        if have + weights[j] < 0:
+            return -1, j
+        if have > 0:
+            removed[gone] = np.int32(entry & 0xFFFFFFFF)
+            gone += 1
+        if have + weights[j] > 0:
+            for lane in range(width):
+                added[come, lane] = rows[j, lane]
+            after[come] = have + weights[j]
+            come += 1
+    return gone, come
+
+
 class Table:
     """Columns are given in declaration order and stored with the primary key first (`order`)."""
 
@@ -57,11 +84,17 @@ class Table:
         key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
         self.tuples = Tuples(scope, self.width, key_lanes)
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
+        self.flags = scope.array("flags", np.int64)  # whether some row ever had a weight other than 1
         self.scope = scope
 
     @property
     def capacity(self) -> int:
         return len(self.tuples.occupancy.data)
+
+    @property
+    def counted(self) -> bool:
+        """Whether weights matter: some row has stood more than once."""
+        return bool(self.flags.data[0])
 
     def lane(self, column: int) -> tuple[int, int, int]:
         """First lane of a column, its null lane and its bit there."""
@@ -78,20 +111,16 @@ class Table:
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 
     def resolve(self, rows: Int64s, weights: Int64s) -> RowChange:
-        """What a bag of signed rows does to a table without a primary key. Raises `Missing`, having changed nothing."""
+        """What a bag of signed rows does to a table without a primary key; `weights` is used up. Raises `Missing`, having
+        changed nothing."""
         assert self.weights is not None
-        chosen = np.empty(len(rows), np.int64)
-        chosen = chosen[: consolidate(rows, weights, chosen)]
-        if len(chosen) != len(rows):
-            rows, weights = rows[chosen], weights[chosen]
-        slots = self.tuples.find(rows)
-        known = slots >= 0
-        have = np.where(known, self.weights.data[slots], 0)
-        after = have + weights
-        if after.min(initial=0) < 0:
-            raise Missing(int(chosen[int(np.argmax(after < 0))]))
-        stays = after > 0
-        return RowChange(slots[known], rows[stays], after[stays])
+        n = len(rows)
+        removed, added, after = np.empty(n, np.int32), np.empty(rows.shape, np.int64), np.empty(n, np.int64)
+        t = self.tuples
+        gone, come = settle(t.table.data, t.lanes.data, self.weights.data, rows, weights, removed, added, after)
+        if gone < 0:
+            raise Missing(come)
+        return RowChange(removed[:gone], added[:come], after[:come])
 
     def remove(self, change: RowChange) -> None:
         if len(change.removed):
@@ -106,6 +135,9 @@ class Table:
         if self.weights is not None:
             self.weights.grow(self.capacity)
             self.weights.data[slots] = change.weights
+            if not self.flags.data[0] and change.weights.max() > 1:
+                self.flags.data[0] = 1
+                self.weights.changed()
         return slots
 
     def row_count(self) -> int:

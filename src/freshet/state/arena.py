@@ -67,6 +67,10 @@ class Growable:
                 f.truncate(rows * self._row_bytes)
             self._remap(rows)
         self.data[have:] = self.fill
+        self.changed()
+
+    def changed(self) -> None:
+        """Tells those who hold addresses, or what they concluded from the contents, to look again."""
         for watcher in self.watchers:
             watcher()
 

@@ -24,6 +24,7 @@ from freshet.state.tree import (
     PARENT_KEY,
     PARENT_LINKS,
     STATUS,
+    TREE_COLUMNS,
     WEIGHT,
     WIDTH,
     child_key,
@@ -42,56 +43,58 @@ AT_SOURCE, AT_POSITION, DONE = 0, 1, 2
 
 
 @inlined
-def first_slot(t: Any, order: Any, i: Any, cursor: Any) -> Any:
-    node, back = order[i, NODE], order[i, FROM]
-    s = np.int64(cursor[back])
-    if order[i, DIRECTION] == UP:
-        c = order[back, NODE]
+def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
+    """First tuple for position i, whose neighbour already bound is s."""
+    node, direction = order[3 * i + NODE], order[3 * i + DIRECTION]
+    if direction == UP:
+        c = order[3 * order[3 * i + FROM] + NODE]
         k = child_key(t, c, s)
         if k < 0:
             return np.int64(END)
-        status = as_int8(t[node, STATUS])
-        if t[c, PARENT_KEY] == 0:
+        status = as_int8(t[node * TREE_COLUMNS + STATUS])
+        if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
             return k if status[k] == LIVE else np.int64(END)
-        head = np.int64(as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]) - 1
+        head = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
         return head if head >= 0 and status[head] == LIVE else np.int64(END)
-    if s < 0 or order[i, DIRECTION] == NULL:
+    if s < 0 or direction == NULL:
         return np.int64(MISSING)
     k = parent_key(t, node, s)
-    head = np.int64(as_int32(t[node, KEYS])[4 * k + CHILD_HEAD]) - 1 if k >= 0 else np.int64(-1)
+    head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1 if k >= 0 else np.int64(-1)
     if head >= 0:
         return head
-    return np.int64(MISSING) if t[node, KIND] == LEFT else np.int64(END)
+    return np.int64(MISSING) if t[node * TREE_COLUMNS + KIND] == LEFT else np.int64(END)
 
 
 @inlined
-def next_slot(t: Any, order: Any, i: Any, cursor: Any) -> Any:
-    s = np.int64(cursor[i])
+def next_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
+    """The tuple after s at position i."""
     if s < 0:
         return np.int64(END)
-    node = order[i, NODE]
-    if order[i, DIRECTION] == UP:
-        c = order[order[i, FROM], NODE]
-        if t[c, PARENT_KEY] == 0:
+    node = order[3 * i + NODE]
+    if order[3 * i + DIRECTION] == UP:
+        c = order[3 * order[3 * i + FROM] + NODE]
+        if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
             return np.int64(END)
-        after = np.int64(as_int32(t[c, PARENT_LINKS])[2 * s]) - 1
-        return after if after >= 0 and as_int8(t[node, STATUS])[after] == LIVE else np.int64(END)
-    after = np.int64(as_int32(t[node, CHILD_LINKS])[2 * s]) - 1
+        after = np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
+        alive = after >= 0 and as_int8(t[node * TREE_COLUMNS + STATUS])[after] == LIVE
+        return after if alive else np.int64(END)
+    after = np.int64(as_int32(t[node * TREE_COLUMNS + CHILD_LINKS])[2 * s]) - 1
     return after if after >= 0 else np.int64(END)
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i4[::1], i8[::1], i4[::1], i8[::1], i8[::1], i4[:,::1], i8[::1])")
+@kernel("i8(i8, i8[:,::1], i4[::1], i8[::1], i4[::1], i8[::1], i8[::1], i4[:,::1], i8[::1])")
 def enumerate_rows(
-    t: Any, order: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
+    tree: Any, steps: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
 ) -> Any:
     """Fills `rows` (a slot for each position of the order) and `out` (weights) from where the last call stopped; returns
     how many. A source's weight is given, so that one pass serves what appears, vanishes or changes its weight."""
-    width, capacity, n = order.shape[0], rows.shape[0], 0
+    t, order = as_int64(tree), as_int64(steps.ctypes.data)
+    width, capacity, n = steps.shape[0], rows.shape[0], 0
     i, source = progress[AT_POSITION], progress[AT_SOURCE]
-    entering = i == 0
+    entering, last = i == 0, width - 1
     while n < capacity:
         if i == 0:
-            while source < sources.size and not is_live(t, order[0, NODE], np.int64(sources[source])):
+            while source < sources.size and not is_live(t, order[NODE], np.int64(sources[source])):
                 source += 1
             if source >= sources.size:
                 progress[DONE] = 1
@@ -99,50 +102,68 @@ def enumerate_rows(
             cursor[0] = sources[source]
             products[0] = weights[source]
             source += 1
+            if last == 0:
+                rows[n, 0] = cursor[0]
+                out[n] = products[0]
+                n += 1
+            else:
+                i, entering = 1, True
+            continue
+        if entering:
+            s = first_slot(t, order, i, np.int64(cursor[order[3 * i + FROM]]))
         else:
-            s = first_slot(t, order, i, cursor) if entering else next_slot(t, order, i, cursor)
+            s = next_slot(t, order, i, np.int64(cursor[i]))
+        weight = t[order[3 * i + NODE] * TREE_COLUMNS + WEIGHT]
+        if i < last:
             if s == END:
-                i -= 1
-                entering = False
+                i, entering = i - 1, False
                 continue
             cursor[i] = s
-            node = order[i, NODE]
-            if s >= 0 and t[node, WEIGHT] != 0:
-                products[i] = products[i - 1] * as_int64(t[node, WEIGHT])[s]
-            else:
-                products[i] = products[i - 1]
-        if i + 1 < width:
-            i += 1
-            entering = True
-        else:
-            for j in range(width):
+            products[i] = products[i - 1] * as_int64(weight)[s] if s >= 0 and weight != 0 else products[i - 1]
+            i, entering = i + 1, True
+            continue
+        while s != END and n < capacity:  # the innermost loop: all rows that differ in the last tuple alone
+            for j in range(last):
                 rows[n, j] = cursor[j]
-            out[n] = products[i]
+            rows[n, last] = s
+            out[n] = products[last - 1] * as_int64(weight)[s] if s >= 0 and weight != 0 else products[last - 1]
             n += 1
-            entering = False
+            cursor[last] = s
+            if n < capacity:
+                s = next_slot(t, order, i, s)
+        entering = False
+        if s == END:
+            i -= 1
     progress[AT_POSITION], progress[AT_SOURCE] = i, source
     return n
 
 
-@kernel("void(i8[:,::1], i8[:,::1], i4[:,::1], i8, i8[:,::1], i8, i8[:,::1])")
-def gather(t: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, out: Any) -> None:
+@kernel("void(i8, i8[:,::1], i4[:,::1], i8, i8[:,::1], i8, i8[:,::1])")
+def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, out: Any) -> None:
     """Packed rows (engine/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1, bit),
     its value lanes, then from lane `nulls` on the null bits. A missing tuple is NULL in every column."""
-    columns = wanted.shape[0]
+    t, at = as_int64(tree), 0
     for j in range(n):
         for i in range(nulls, out.shape[1]):
             out[j, i] = 0
-        at = 0
-        for i in range(columns):
-            node = order[wanted[i, 0], NODE]
-            s = np.int64(rows[j, wanted[i, 0]])
-            lanes, base = as_int64(t[node, LANES]), s * t[node, WIDTH]
-            null_lane = wanted[i, 3]
-            for lane in range(wanted[i, 2]):
-                out[j, at] = lanes[base + wanted[i, 1] + lane] if s >= 0 else 0
-                at += 1
-            if s < 0 or (null_lane >= 0 and ((lanes[base + null_lane] >> wanted[i, 4]) & 1) == 1):
-                out[j, nulls + i // 63] |= np.int64(1) << (i % 63)
+    for i in range(wanted.shape[0]):
+        position, first, count, null_lane = wanted[i, 0], wanted[i, 1], wanted[i, 2], wanted[i, 3]
+        node = order[position, NODE]
+        lanes, width = as_int64(t[node * TREE_COLUMNS + LANES]), t[node * TREE_COLUMNS + WIDTH]
+        bit, null_at = np.int64(1) << (i % 63), nulls + i // 63
+        for j in range(n):
+            s = np.int64(rows[j, position])
+            if s < 0:
+                for lane in range(count):
+                    out[j, at + lane] = 0
+                out[j, null_at] |= bit
+                continue
+            base = s * width
+            for lane in range(count):
+                out[j, at + lane] = lanes[base + first + lane]
+            if null_lane >= 0 and ((lanes[base + null_lane] >> wanted[i, 4]) & 1) == 1:
+                out[j, null_at] |= bit
+        at += count
 
 
 @kernel("i8(i8[:,::1], i8[::1], i8[::1])")

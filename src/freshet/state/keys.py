@@ -106,10 +106,14 @@ class Dictionary:
         ids[slots[has_key]] = found
         return found[fresh]
 
-    def wants_sweep(self, tuples: int) -> bool:
-        """True when a sweep over that many tuples is paid for by the keys added since the last one."""
-        live, after = self.tuples.live, int(self.clock.data[0])
-        return live > 1024 and live - after > max(after, tuples // 2)
+    def wants_sweep(self) -> bool:
+        """Whether it has doubled since the last sweep."""
+        live = self.tuples.meta.data[LIVE]
+        return bool(live > 1024 and live > 2 * self.clock.data[0])
+
+    def pays(self, tuples: int) -> bool:
+        """Whether a sweep over that many tuples is paid for by the keys added since the last one."""
+        return bool(self.tuples.live - int(self.clock.data[0]) > tuples // 2)
 
     def sweep(self, marked: Bools) -> Slots:
         """Frees the keys that are not marked, and returns them."""

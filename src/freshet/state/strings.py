@@ -338,22 +338,25 @@ class StringPool:
             self._meta.data,
         )  # fmt: skip
 
-    def mark(self) -> Int64s:
+    def mark(self) -> tuple[Int64s, int]:
         """Remembers what the pool holds, for `undo`."""
-        return np.array([*self._meta.data[: _WANTED + 1], self._table.capacity], np.int64)
+        return self._meta.data[: _WANTED + 1].copy(), self._table.capacity
 
-    def undo(self, mark: Int64s) -> None:
+    def undo(self, mark: tuple[Int64s, int]) -> None:
         """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
-        were free, and those before them were placed with these still free, so emptying them restores the index."""
+        were free, and those after them were placed with these still free, so emptying them leaves the index as it was."""
+        before, capacity = mark
         meta, table = self._meta.data, self._table
-        added = np.concatenate([self._free.data[meta[_FREE] : mark[_FREE]], np.arange(mark[_USED], meta[_USED])])
+        added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])
         if len(added):
             table.data[np.isin(table.data & 0xFFFFFFFF, added) & (table.data != 0)] = 0
-            if table.capacity != mark[-1]:
+            if table.capacity != capacity:
                 entries = table.data.copy()
                 table.reset()
                 _rehash(entries, table.data)
-        meta[: _WANTED + 1] = mark[:-1]
+        self.offsets.data[before[_USED] : meta[_USED]] = 0
+        self.bytes.data[before[_END] : meta[_END]] = 0
+        meta[: _WANTED + 1] = before
 
     def reset(self) -> None:
         """Forgets every text."""

@@ -10,6 +10,7 @@ both directions can be walked without meeting a dead end. Live marks are kept fo
 a leaf, being live is seen from the first parent under its key.
 
 A tree is a table of addresses, one row a node; the edge to its parent is in the child's row (state/kernel says why).
+Functions here take it as a pointer, because numba counts references to an array at every call that is not inlined.
 Links and heads hold slot + 1, so that zeroed memory is an empty tree. A generalized node has no rows of its own: its
 tuples are the keys its children share, so on its edges the parent's slot is the key itself.
 """
@@ -26,6 +27,7 @@ from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
 STATUS, COUNTER, WEIGHT, LANES, WIDTH, FULL, FIRST, NEXT, PARENT, KIND = range(10)
 KEYS, CHILD_KEY, CHILD_LINKS, PARENT_KEY, PARENT_LINKS, OUTPUT, OUTPUT_CHILDREN, CHECKS, CHECKS_END = range(10, 19)
 TREE_COLUMNS = 19
+MOST_NODES = 256
 
 # What an edge keeps a key: KEYS is int32[keys, 4].
 SUPPORT, CHILD_HEAD, PARENT_HEAD, PARENT_TAIL = range(4)
@@ -44,15 +46,15 @@ COUNTED, FLIPPED = 0, 1
 
 @inlined
 def child_key(t: Any, c: Any, s: Any) -> Any:
-    return np.int64(as_int32(t[c, CHILD_KEY])[s])
+    return np.int64(as_int32(t[c * TREE_COLUMNS + CHILD_KEY])[s])
 
 
 @inlined
 def parent_key(t: Any, c: Any, s: Any) -> Any:
     """Key under which tuple s of c's parent meets c; -1 when it has none (a NULL in it)."""
-    if t[c, PARENT_KEY] == 0:
+    if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
         return np.int64(s)
-    return np.int64(as_int32(t[c, PARENT_KEY])[s])
+    return np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_KEY])[s])
 
 
 @inlined
@@ -67,7 +69,7 @@ def append(buffer: Any, n: Any, value: Any) -> Any:
 
 @inlined
 def link_child(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c, KEYS]), as_int32(t[c, CHILD_LINKS])
+    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])
     head = keys[4 * k + CHILD_HEAD]
     links[2 * s] = head
     links[2 * s + 1] = 0
@@ -78,7 +80,7 @@ def link_child(t: Any, c: Any, k: Any, s: Any) -> None:
 
 @inlined
 def unlink_child(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c, KEYS]), as_int32(t[c, CHILD_LINKS])
+    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])
     after, before = links[2 * s], links[2 * s + 1]
     if before:
         links[2 * (before - 1)] = after
@@ -90,7 +92,7 @@ def unlink_child(t: Any, c: Any, k: Any, s: Any) -> None:
 
 @inlined
 def link_parent(t: Any, c: Any, k: Any, s: Any, front: Any) -> None:
-    keys, links = as_int32(t[c, KEYS]), as_int32(t[c, PARENT_LINKS])
+    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
     if front:
         head = keys[4 * k + PARENT_HEAD]
         links[2 * s] = head
@@ -113,7 +115,7 @@ def link_parent(t: Any, c: Any, k: Any, s: Any, front: Any) -> None:
 
 @inlined
 def unlink_parent(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c, KEYS]), as_int32(t[c, PARENT_LINKS])
+    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
     after, before = links[2 * s], links[2 * s + 1]
     if before:
         links[2 * (before - 1)] = after
@@ -128,19 +130,19 @@ def unlink_parent(t: Any, c: Any, k: Any, s: Any) -> None:
 @inlined
 def live_above(t: Any, c: Any, k: Any) -> Any:
     """Whether a live parent of c has key k."""
-    status = as_int8(t[t[c, PARENT], STATUS])
-    if t[c, PARENT_KEY] == 0:
+    status = as_int8(t[t[c * TREE_COLUMNS + PARENT] * TREE_COLUMNS + STATUS])
+    if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
         return status[k] == LIVE
-    head = as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]
+    head = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]
     return head != 0 and status[head - 1] == LIVE
 
 
 @inlined
 def is_live(t: Any, e: Any, s: Any) -> Any:
     """Whether tuple s of output node e occurs in the answer."""
-    if as_int8(t[e, STATUS])[s] < ALIVE:
+    if as_int8(t[e * TREE_COLUMNS + STATUS])[s] < ALIVE:
         return False
-    if t[e, PARENT] < 0:
+    if t[e * TREE_COLUMNS + PARENT] < 0:
         return True
     k = child_key(t, e, s)
     return k >= 0 and live_above(t, e, k)
@@ -152,21 +154,21 @@ def follow(t: Any, checks: Any, row: Any, start: Any, s: Any) -> Any:
     at = np.int64(s)
     node = np.int64(-1)
     for i in range(CHECK_STEPS):
-        c = checks[row, start + i]
+        c = checks[row * CHECK_COLUMNS + start + i]
         if c < 0:
             break
-        head = as_int32(t[c, KEYS])[4 * parent_key(t, c, at) + CHILD_HEAD]
+        head = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * parent_key(t, c, at) + CHILD_HEAD]
         at = np.int64(head - 1)
         node = c
     if node < 0:
-        node = checks[row, start + CHECK_STEPS + 1]
-    return as_int64(t[node, LANES])[at * t[node, WIDTH] + checks[row, start + CHECK_STEPS]]
+        node = checks[row * CHECK_COLUMNS + start + CHECK_STEPS + 1]
+    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + checks[row * CHECK_COLUMNS + start + CHECK_STEPS]]
 
 
 @inlined
 def agrees(t: Any, checks: Any, e: Any, s: Any) -> Any:
     """Whether the values reached along both paths of each assertion of e are equal."""
-    for row in range(t[e, CHECKS], t[e, CHECKS_END]):
+    for row in range(t[e * TREE_COLUMNS + CHECKS], t[e * TREE_COLUMNS + CHECKS_END]):
         if follow(t, checks, row, 0, s) != follow(t, checks, row, CHECK_STEPS + 2, s):
             return False
     return True
@@ -181,28 +183,28 @@ def enliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
         s = np.int64(stack[n - 1])
         e = np.int64(stack[n - 2])
         n -= 2
-        as_int8(t[e, STATUS])[s] = LIVE
-        c = t[e, FIRST]
+        as_int8(t[e * TREE_COLUMNS + STATUS])[s] = LIVE
+        c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
-            if t[c, OUTPUT]:
+            if t[c * TREE_COLUMNS + OUTPUT]:
                 k = parent_key(t, c, s)
                 if k >= 0:
                     first = True
-                    if t[c, PARENT_KEY] != 0:
+                    if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
                         # s itself may stand at the head, not yet counted as live above
-                        head = as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]
-                        first = head - 1 == s or as_int8(t[e, STATUS])[head - 1] != LIVE
+                        head = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]
+                        first = head - 1 == s or as_int8(t[e * TREE_COLUMNS + STATUS])[head - 1] != LIVE
                         unlink_parent(t, c, k, s)
                         link_parent(t, c, k, s, True)
-                    if first and t[c, OUTPUT_CHILDREN]:
-                        status = as_int8(t[c, STATUS])
-                        below = as_int32(t[c, KEYS])[4 * k + CHILD_HEAD]
+                    if first and t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
+                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        below = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]
                         while below:
                             if status[below - 1] == ALIVE:
                                 stack = append(append(stack, n, c), n + 1, below - 1)
                                 n += 2
-                            below = as_int32(t[c, CHILD_LINKS])[2 * (below - 1)]
-            c = t[c, NEXT]
+                            below = as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])[2 * (below - 1)]
+            c = t[c * TREE_COLUMNS + NEXT]
     return stack
 
 
@@ -215,98 +217,104 @@ def unliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
         s = np.int64(stack[n - 1])
         e = np.int64(stack[n - 2])
         n -= 2
-        c = t[e, FIRST]
+        c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
-            if t[c, OUTPUT]:
+            if t[c * TREE_COLUMNS + OUTPUT]:
                 k = parent_key(t, c, s)
                 if k >= 0:
-                    if t[c, PARENT_KEY] != 0:
+                    if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
                         unlink_parent(t, c, k, s)
                         link_parent(t, c, k, s, False)
-                    if t[c, OUTPUT_CHILDREN] and not live_above(t, c, k):
-                        status = as_int8(t[c, STATUS])
-                        below = as_int32(t[c, KEYS])[4 * k + CHILD_HEAD]
+                    if t[c * TREE_COLUMNS + OUTPUT_CHILDREN] and not live_above(t, c, k):
+                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        below = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]
                         while below:
                             if status[below - 1] == LIVE:
                                 status[below - 1] = ALIVE
                                 stack = append(append(stack, n, c), n + 1, below - 1)
                                 n += 2
-                            below = as_int32(t[c, CHILD_LINKS])[2 * (below - 1)]
-            c = t[c, NEXT]
+                            below = as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])[2 * (below - 1)]
+            c = t[c * TREE_COLUMNS + NEXT]
     return stack
 
 
-@kernel("i4[::1](i8[:,::1], i8[:,::1], i8, i4[::1])")
-def enter(t: Any, checks: Any, e: Any, slots: Any) -> Any:
+@kernel("i4[::1](i8, i8, i8, i4[::1])")
+def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
     """Puts new tuples into node e; returns those that have all it takes to be alive."""
-    status, counter = as_int8(t[e, STATUS]), as_int8(t[e, COUNTER])
+    t, checks = as_int64(tree), as_int64(assertions)
+    status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
     out = np.empty(slots.size, np.int32)
     n = 0
     for j in range(slots.size):
         s = np.int64(slots[j])
         held = 0
-        c = t[e, FIRST]
+        c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
             k = parent_key(t, c, s)
             supported = False
             if k >= 0:
                 link_parent(t, c, k, s, False)
-                supported = as_int32(t[c, KEYS])[4 * k + SUPPORT] > 0
-            kind = t[c, KIND]
+                supported = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + SUPPORT] > 0
+            kind = t[c * TREE_COLUMNS + KIND]
             if kind == ANTI:
                 held += not supported
             elif kind != LEFT:
                 held += supported
-            c = t[c, NEXT]
+            c = t[c * TREE_COLUMNS + NEXT]
         status[s] = PRESENT
         counter[s] = held
-        if held == t[e, FULL] and agrees(t, checks, e, s):
+        if held == t[e * TREE_COLUMNS + FULL] and agrees(t, checks, e, s):
             out[n] = s
             n += 1
     return out[:n]
 
 
-@kernel("void(i8[:,::1], i8, i4[::1])")
-def leave(t: Any, e: Any, slots: Any) -> None:
+@kernel("void(i8, i8, i4[::1])")
+def leave(tree: Any, e: Any, slots: Any) -> None:
     """Takes tuples, dead by now, out of node e."""
-    status, counter = as_int8(t[e, STATUS]), as_int8(t[e, COUNTER])
+    t = as_int64(tree)
+    status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
     for j in range(slots.size):
         s = np.int64(slots[j])
-        c = t[e, FIRST]
+        c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
             k = parent_key(t, c, s)
             if k >= 0:
                 unlink_parent(t, c, k, s)
-            c = t[c, NEXT]
+            c = t[c * TREE_COLUMNS + NEXT]
         status[s] = ABSENT
         counter[s] = 0
 
 
-@kernel("i4[::1](i8[:,::1], i8, i4[::1], i8)")
-def having_status(t: Any, e: Any, slots: Any, least: Any) -> Any:
-    """Those of the tuples whose status is at least `least`."""
-    status = as_int8(t[e, STATUS])
-    out = np.empty(slots.size, np.int32)
-    n = 0
+@kernel("UniTuple(i4[::1], 2)(i8, i8, i4[::1])")
+def partakers(tree: Any, e: Any, slots: Any) -> Any:
+    """Those of the tuples that are in node e, and those of them that are alive."""
+    status = as_int8(as_int64(tree)[e * TREE_COLUMNS + STATUS])
+    members, alive = np.empty(slots.size, np.int32), np.empty(slots.size, np.int32)
+    n, m = 0, 0
     for j in range(slots.size):
-        if status[slots[j]] >= least:
-            out[n] = slots[j]
+        s = slots[j]
+        if status[s] >= PRESENT:
+            members[n] = s
             n += 1
-    return out[:n]
+        if status[s] >= ALIVE:
+            alive[m] = s
+            m += 1
+    return members[:n], alive[:m]
 
 
 @inlined
 def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: Any) -> Any:
     """Moves the counters of all parents of c under flipped keys by `step`; returns the parents that now change between
     dead and alive. The only step that can cost more than its input: what enclosureness bounds."""
-    p = t[c, PARENT]
-    status, counter, full = as_int8(t[p, STATUS]), as_int8(t[p, COUNTER]), t[p, FULL]
+    p = t[c * TREE_COLUMNS + PARENT]
+    status, counter, full = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER]), t[p * TREE_COLUMNS + FULL]
     out = np.empty(16, np.int32)
     m = 0
     for j in range(n):
         k = np.int64(flipped[j])
-        identity = t[c, PARENT_KEY] == 0
-        s = k if identity else np.int64(as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]) - 1
+        identity = t[c * TREE_COLUMNS + PARENT_KEY] == 0
+        s = k if identity else np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
         while s >= 0:
             counter[s] += step
             work[COUNTED] += 1
@@ -314,26 +322,27 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
             if changes:
                 out = append(out, m, s)
                 m += 1
-            s = np.int64(-1) if identity else np.int64(as_int32(t[c, PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if identity else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
     return out[:m]
 
 
-@kernel("Tuple((i8, i8, i4[::1], i8, i4[::1]))(i8[:,::1], i8[:,::1], i8, i4[::1], i8, i8, i8[::1])")
-def rise(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, work: Any) -> Any:
+@kernel("Tuple((i8, i8, i4[::1], i8, i4[::1]))(i8, i8, i8, i4[::1], i8, i8, i8[::1])")
+def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any, work: Any) -> Any:
     """Makes tuples of e alive (sign 1) or dead (sign -1) and carries what flips up the tree.
 
     Stops before marking anything at node `stop` (-1: never), and before what an anti edge turns to the other sign;
     returns (node, sign, tuples) still to be marked there, or node -1, then the child node of a left edge whose keys
     flipped, or -1, and those keys."""
+    t, checks = as_int64(tree), as_int64(assertions)
     log = np.empty(max(16, 2 * changed.size), np.int32)
-    marks = np.empty((t.shape[0] + 1, 2), np.int64)  # levels passed: node, end of its tuples in the log
+    marks = np.empty((MOST_NODES, 2), np.int64)  # levels passed: node, end of its tuples in the log
     levels, logged = 0, 0
     stack = np.empty(16, np.int32)
     none = np.empty(0, np.int32)
     pending, pending_sign, waiting = np.int64(-1), np.int64(0), none
     left, left_keys = np.int64(-1), none
     while changed.size > 0:
-        status = as_int8(t[e, STATUS])
+        status = as_int8(t[e * TREE_COLUMNS + STATUS])
         for j in range(changed.size):
             s = np.int64(changed[j])
             if sign > 0:
@@ -348,9 +357,9 @@ def rise(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, work: 
         marks[levels, 0] = e
         marks[levels, 1] = logged
         levels += 1
-        if t[e, PARENT] < 0:
+        if t[e * TREE_COLUMNS + PARENT] < 0:
             break
-        keys = as_int32(t[e, KEYS])
+        keys = as_int32(t[e * TREE_COLUMNS + KEYS])
         flipped = np.empty(16, np.int32)
         n = 0
         for j in range(changed.size):
@@ -371,13 +380,13 @@ def rise(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, work: 
         work[FLIPPED] += n
         if n == 0:
             break
-        kind = t[e, KIND]
+        kind = t[e * TREE_COLUMNS + KIND]
         if kind == LEFT:
             left, left_keys = np.int64(e), flipped[:n].copy()
             break
         step = -sign if kind == ANTI else sign
         changed = recount(t, checks, e, flipped, n, step, work)
-        e = t[e, PARENT]
+        e = t[e * TREE_COLUMNS + PARENT]
         if kind == ANTI or e == stop:
             if changed.size > 0:
                 pending, pending_sign, waiting = np.int64(e), np.int64(step), changed
@@ -387,8 +396,8 @@ def rise(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, work: 
         for level in range(levels - 1, -1, -1):
             node = marks[level, 0]
             start = marks[level - 1, 1] if level > 0 else 0
-            if t[node, OUTPUT] and t[node, OUTPUT_CHILDREN]:
-                status = as_int8(t[node, STATUS])
+            if t[node * TREE_COLUMNS + OUTPUT] and t[node * TREE_COLUMNS + OUTPUT_CHILDREN]:
+                status = as_int8(t[node * TREE_COLUMNS + STATUS])
                 for j in range(start, marks[level, 1]):
                     s = np.int64(log[j])
                     if status[s] == ALIVE and is_live(t, node, s):
@@ -396,19 +405,20 @@ def rise(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, work: 
     return pending, pending_sign, waiting, left, left_keys
 
 
-@kernel("i4[::1](i8[:,::1], i8, i4[::1])")
-def live_parents(t: Any, c: Any, keys: Any) -> Any:
+@kernel("i4[::1](i8, i8, i4[::1])")
+def live_parents(tree: Any, c: Any, keys: Any) -> Any:
     """The live parents of node c under the given keys."""
-    p = t[c, PARENT]
-    status = as_int8(t[p, STATUS])
+    t = as_int64(tree)
+    p = t[c * TREE_COLUMNS + PARENT]
+    status = as_int8(t[p * TREE_COLUMNS + STATUS])
     out = np.empty(16, np.int32)
     n = 0
     for j in range(keys.size):
         k = np.int64(keys[j])
-        identity = t[c, PARENT_KEY] == 0
-        s = k if identity else np.int64(as_int32(t[c, KEYS])[4 * k + PARENT_HEAD]) - 1
+        identity = t[c * TREE_COLUMNS + PARENT_KEY] == 0
+        s = k if identity else np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
         while s >= 0 and status[s] == LIVE:
             out = append(out, n, s)
             n += 1
-            s = np.int64(-1) if identity else np.int64(as_int32(t[c, PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if identity else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
     return out[:n]

@@ -1,0 +1,86 @@
+"""A job: the plans of one or more views cut into operators that shards can run, as immutable data.
+
+Operators stand at levels. All operators of one level run in one stateful step of the stream, and what they say goes to a
+higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
+output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
+value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from freshet.plans import codec
+from freshet.plans.model import QueryPlan
+from freshet.sql.bound import Field, TableSchema
+from freshet.sql.expression import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One dimension of a grid, as one stream meets it: what its rows are hashed on there, nothing where they are copied."""
+
+    share: int
+    name: str
+    hashed: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`columns` are positions in the source; filters and dimensions read the source's columns as relation 0. A row is
+    sent where any of `filters` holds entirely; no filters: every row is."""
+
+    name: str
+    source: str  # a table's name in lower case, or an operator's
+    level: int
+    columns: tuple[int, ...]
+    schema: TableSchema  # of the chosen columns
+    filters: tuple[tuple[Expression, ...], ...]
+    grid: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A plan whose relations are streams. `averages` are pairs of output columns (sum, count): see `partials`."""
+
+    name: str
+    level: int
+    plan: QueryPlan
+    averages: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOutput:
+    name: str
+    operator: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    shards: int
+    tables: tuple[TableSchema, ...]
+    streams: tuple[Stream, ...]
+    operators: tuple[Operator, ...]
+    views: tuple[ViewOutput, ...]
+
+    @property
+    def levels(self) -> int:
+        return 1 + max(o.level for o in self.operators)
+
+    def to_json(self) -> str:
+        return codec.to_json(self, indent=None)
+
+    @staticmethod
+    def from_json(text: str) -> Job:
+        job = codec.from_json(text)
+        assert isinstance(job, Job)
+        return job
+
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+
+for _part in (Dimension, Stream, Operator, ViewOutput, Job):
+    codec.register(_part)

@@ -1,0 +1,199 @@
+"""HyperCube shares: which attributes of a join the shards form a grid over, and how many cells each gets.
+
+The *core* of a plan are its output nodes reached from the root by inner edges: each result holds exactly one tuple of
+each. Dimensions are classes of equal key expressions of core nodes, and the identity of a core relation's row. Every
+result has one value in each dimension, so exactly one cell holds all of its core tuples. Below the core (semi, anti and
+left edges, and inner edges inside those) a key inherits the dimension of the parent's key it must equal and nothing
+else, so wherever a parent tuple lives, every tuple that can support it lives too.
+
+Shares minimize the rows a cell takes in: the sum over relations of size / product of the shares of its dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from freshet.plans.model import QueryPlan
+from freshet.sql.bound import TableSchema
+from freshet.sql.expression import ColumnRef, Expression, describe, transform
+
+_STEP = 4.0  # how much larger than a table those that refer to its primary key are taken to be, where nobody says
+
+
+@dataclass(slots=True)
+class Grid:
+    """`hashed[d][r]` is what relation r is hashed on in dimension d; relations not in it are copied."""
+
+    names: list[str]
+    shares: list[int]
+    hashed: list[dict[int, tuple[Expression, ...]]]
+
+
+def choose_grid(
+    plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Sequence[int]]
+) -> Grid:
+    """The cheapest grid; `sizes` and `used` columns are by relation. Dimensions of share 1 are left out."""
+    names, hashed = _dimensions(plan, used)
+    if not names or shards == 1:
+        return Grid([], [], [])
+    known = _estimated(plan, sizes)
+
+    def load(shares: Sequence[int]) -> float:
+        total = 0.0
+        for relation, size in known.items():
+            for share, of in zip(shares, hashed, strict=True):
+                if relation in of:
+                    size /= share
+            total += size
+        return total
+
+    best = min(_factorings(shards, len(names)), key=lambda s: (load(s), sum(x > 1 for x in s), [-x for x in s]))
+    kept = [d for d, share in enumerate(best) if share > 1]
+    return Grid([names[d] for d in kept], [best[d] for d in kept], [hashed[d] for d in kept])
+
+
+def covers(grid: Grid, expressions: Sequence[Expression]) -> bool:
+    """Whether rows with equal values of the expressions always come from one cell."""
+    given = {normal(e) for e in expressions}
+    return all(
+        any(all(normal(e) in given for e in of) for r, of in hashed.items() if of) for hashed in grid.hashed
+    )
+
+
+def normal(expression: Expression) -> Expression:
+    """The expression without what does not change its value."""
+    return transform(
+        expression, lambda x: replace(x, name="", nullable=True) if isinstance(x, ColumnRef) else x
+    )
+
+
+# Dimensions -----------------------------------------------------------------------------------------------------
+
+
+def _dimensions(
+    plan: QueryPlan, used: Mapping[int, Sequence[int]]
+) -> tuple[list[str], list[dict[int, tuple[Expression, ...]]]]:
+    core = _core(plan)
+    classes: dict[tuple[int, Expression], int] = {}
+    members: list[list[tuple[int, Expression]]] = []
+
+    def number(relation: int, expression: Expression) -> int:
+        key = (relation, normal(expression))
+        if key not in classes:
+            classes[key] = len(members)
+            members.append([(relation, expression)])
+        return classes[key]
+
+    def merge(a: int, b: int) -> None:
+        if a == b:
+            return
+        for relation, expression in members[b]:
+            classes[relation, normal(expression)] = a
+        members[a] += members[b]
+        members[b] = []
+
+    for i, node in enumerate(plan.nodes):
+        for above, below in _key_pairs(plan, i):
+            if node.parent not in core:
+                continue
+            a = number(plan.nodes[node.parent].relation, above)
+            if i in core:
+                merge(a, number(node.relation, below))
+    names, hashed = [], []
+    stored = {n.relation for n in plan.nodes if not n.generalized}
+    for group in members:
+        of = _reach(plan, core, group)
+        if of.keys() & stored:
+            names.append(" = ".join(dict.fromkeys(describe(e) for _, e in group)))
+            hashed.append({r: e for r, e in of.items() if r in stored})
+    for i in sorted(core):
+        node = plan.nodes[i]
+        if not node.generalized:
+            source = plan.relations[node.relation].source
+            key = source.primary_key if isinstance(source, TableSchema) else ()
+            fields = plan.relations[node.relation].fields
+            columns = tuple(
+                ColumnRef(fields[c].type, node.relation, c, fields[c].name, fields[c].nullable)
+                for c in (key or sorted(used[node.relation]))
+            )
+            if columns:
+                names.append(f"row of {plan.relations[node.relation].alias}")
+                hashed.append({node.relation: columns})
+    return names, hashed
+
+
+def _core(plan: QueryPlan) -> set[int]:
+    core: set[int] = set()
+    for i, node in enumerate(plan.nodes):
+        inner = node.edge is None or (node.edge.kind == "inner" and node.parent in core)
+        if inner and node.output:
+            core.add(i)
+    return core
+
+
+def _key_pairs(plan: QueryPlan, i: int) -> list[tuple[Expression, Expression]]:
+    node = plan.nodes[i]
+    if node.edge is None:
+        return []
+    parent = plan.nodes[node.parent]
+    above = node.edge.parent_key
+    if parent.generalized:
+        fields = plan.relations[parent.relation].fields
+        above = tuple(ColumnRef(f.type, parent.relation, c, f.name, f.nullable) for c, f in enumerate(fields))
+    return list(zip(above, node.edge.child_key, strict=True))
+
+
+def _reach(
+    plan: QueryPlan, core: set[int], group: Sequence[tuple[int, Expression]]
+) -> dict[int, tuple[Expression, ...]]:
+    """What each relation is hashed on for a dimension: the group's members, then down every edge out of the core."""
+    found: dict[int, Expression] = {}
+    for relation, expression in group:
+        found.setdefault(relation, expression)
+    reads = {(r, normal(e)) for r, e in group}
+    for i, node in enumerate(plan.nodes):
+        if i in core or node.edge is None:
+            continue
+        for above, below in _key_pairs(plan, i):
+            if (plan.nodes[node.parent].relation, normal(above)) in reads:
+                reads.add((node.relation, normal(below)))
+                found.setdefault(node.relation, below)
+    return {r: (e,) for r, e in found.items()}
+
+
+# Sizes ----------------------------------------------------------------------------------------------------------
+
+
+def _estimated(plan: QueryPlan, sizes: Mapping[int, float]) -> dict[int, float]:
+    """Rows of each relation. Where unknown: a relation that joins another's whole primary key is larger than that one."""
+    known = {n.relation: sizes.get(n.relation, 1.0) for n in plan.nodes if not n.generalized}
+    for _ in plan.nodes:
+        for i, node in enumerate(plan.nodes):
+            if node.edge is None or node.generalized or plan.nodes[node.parent].generalized:
+                continue
+            pairs, above = _key_pairs(plan, i), plan.nodes[node.parent].relation
+            below = node.relation
+            unique_above = _is_key(plan, above, [a for a, _ in pairs])
+            unique_below = _is_key(plan, below, [b for _, b in pairs])
+            if unique_below and not unique_above and above not in sizes:
+                known[above] = max(known[above], _STEP * known[below])
+            if unique_above and not unique_below and below not in sizes:
+                known[below] = max(known[below], _STEP * known[above])
+    return known
+
+
+def _is_key(plan: QueryPlan, relation: int, expressions: Sequence[Expression]) -> bool:
+    source = plan.relations[relation].source
+    columns = {e.column for e in expressions if isinstance(e, ColumnRef)}
+    return isinstance(source, TableSchema) and bool(source.primary_key) and set(source.primary_key) <= columns
+
+
+def _factorings(number: int, places: int) -> Iterator[tuple[int, ...]]:
+    if places == 1:
+        yield (number,)
+        return
+    for first in range(1, number + 1):
+        if number % first == 0:
+            for rest in _factorings(number // first, places - 1):
+                yield (first, *rest)

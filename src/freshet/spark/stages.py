@@ -1,0 +1,253 @@
+"""Plans to a job: which operators run at which level, what each reads, and over which grid.
+
+A nested query is an operator of its own, one level below its reader. Where several cells can speak of one group or one
+distinct row, the operator is split and a merge stands a level above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from freshet.errors import UnsupportedError
+from freshet.plans.model import QueryPlan, RelationPlan
+from freshet.spark.job import Dimension, Job, Operator, Stream, ViewOutput
+from freshet.spark.partials import Split, split_distinct, split_grouping
+from freshet.spark.shares import Grid, choose_grid, covers
+from freshet.sql.bound import TableSchema
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, transform, walk
+
+
+def make_job(plans: Mapping[str, QueryPlan], shards: int, sizes: Mapping[str, float] | None = None) -> Job:
+    """The job that keeps all the views; `sizes` are rows by table, as far as known."""
+    return _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
+
+
+@dataclass(slots=True)
+class _Use:
+    """One relation of one operator, and the rows it needs."""
+
+    operator: int
+    relation: int
+    source: str
+    schema: TableSchema
+    level: int
+    grid: tuple[Dimension, ...]
+    filter: tuple[Expression, ...]
+    columns: frozenset[int]
+
+
+class _Stages:
+    def __init__(self, shards: int, sizes: dict[str, float]) -> None:
+        self.shards, self.sizes = shards, sizes
+        self.operators: list[Operator] = []
+        self.uses: list[_Use] = []
+        self.tables: dict[str, TableSchema] = {}
+
+    def job(self, plans: Mapping[str, QueryPlan]) -> Job:
+        views = []
+        for name, plan in plans.items():
+            made = self.operators[self._add(plan)]
+            views.append(ViewOutput(name, made.name, plan.fields))
+        streams = self._streams()
+        return Job(self.shards, tuple(self.tables.values()), streams, tuple(self.operators), tuple(views))
+
+    # Operators ------------------------------------------------------------------------------------------------
+
+    def _add(self, plan: QueryPlan) -> int:
+        """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
+        if not any(not n.generalized for n in plan.nodes):
+            raise UnsupportedError("a query without tables never changes; read at least one table")
+        inputs = {
+            i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)
+        }
+        level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
+        used = used_columns(plan)
+        sizes = {
+            i: self.sizes[r.source.name.lower()]
+            for i, r in enumerate(plan.relations)
+            if isinstance(r.source, TableSchema) and r.source.name.lower() in self.sizes
+        }
+        grid = choose_grid(plan, self.shards, sizes, used)
+        split = self._split(plan, grid)
+        if split is None:
+            number = self._operator(plan, level, inputs, grid, used)
+        else:
+            number = self._operator(split.shard, level, inputs, grid, used_columns(split.shard), split.averages)
+            number = self._merge(split, number)
+        if plan.distinct and plan.grouping is not None and self.shards > 1:
+            number = self._merge(split_distinct(self.operators[number].plan), number)
+        return number
+
+    def _split(self, plan: QueryPlan, grid: Grid) -> Split | None:
+        if not grid.shares:
+            return None
+        if plan.grouping is not None:
+            return None if plan.grouping.keys and covers(grid, plan.grouping.keys) else split_grouping(plan)
+        if plan.distinct:
+            return None if covers(grid, plan.outputs) else split_distinct(plan)
+        return None
+
+    def _merge(self, split: Split, below: int) -> int:
+        dimension = Dimension(self.shards, "group", split.keys) if split.keys else Dimension(1, "group")
+        name = "group" if split.merge.grouping is not None else "row"
+        names = [name] if split.keys else []
+        shares = [dimension.share] if split.keys else []
+        hashed: list[dict[int, tuple[Expression, ...]]] = [{0: split.keys}] if split.keys else []
+        grid = Grid(names, shares, hashed)
+        return self._operator(
+            split.merge, self.operators[below].level + 1, {0: below}, grid, used_columns(split.merge, every=True)
+        )
+
+    def _operator(
+        self, plan: QueryPlan, level: int, inputs: Mapping[int, int], grid: Grid,
+        used: Mapping[int, frozenset[int]], averages: tuple[tuple[int, int], ...] = (),
+    ) -> int:  # fmt: skip
+        number = len(self.operators)
+        self.operators.append(Operator(f"#{number}", level, plan, averages))
+        for node in plan.nodes:
+            if node.generalized:
+                continue
+            r = node.relation
+            relation = plan.relations[r]
+            if r in inputs:
+                source = self.operators[inputs[r]].name
+                schema = TableSchema(source, relation.fields)
+            else:
+                assert isinstance(relation.source, TableSchema)
+                schema, source = relation.source, relation.source.name.lower()
+                self.tables.setdefault(source, schema)
+            dimensions = tuple(
+                Dimension(share, name, tuple(_as_source(e) for e in of.get(r, ())))
+                for name, share, of in zip(grid.names, grid.shares, grid.hashed, strict=True)
+            )
+            columns = used[r] | set(schema.primary_key)
+            filters = tuple(_as_source(f) for f in node.filter)
+            self.uses.append(_Use(number, r, source, schema, level, dimensions, filters, frozenset(columns)))
+        return number
+
+    # Streams --------------------------------------------------------------------------------------------------
+
+    def _streams(self) -> tuple[Stream, ...]:
+        shared: dict[tuple[object, ...], list[_Use]] = {}
+        for use in self.uses:
+            where = tuple((d.share, tuple(map(_unnamed, d.hashed))) for d in use.grid)
+            shared.setdefault((use.source, use.level, where), []).append(use)
+        streams = []
+        for number, uses in enumerate(shared.values()):
+            first = uses[0]
+            own = len(uses) == 1
+            kept: set[int] = set().union(*(u.columns for u in uses))
+            if not own or first.source.startswith("#"):
+                for u in uses:
+                    kept |= {e.column for f in u.filter for e in walk(f) if isinstance(e, ColumnRef)}
+            columns = tuple(sorted(kept))
+            name = f"{first.source}/{number}"
+            schema = _projected(first.schema, name, columns)
+            filters = () if any(not u.filter for u in uses) else tuple(dict.fromkeys(u.filter for u in uses))
+            streams.append(Stream(name, first.source, first.level, columns, schema, filters, first.grid))
+            for u in uses:
+                self._read(u, schema, columns, own and not first.source.startswith("#"))
+        return tuple(streams)
+
+    def _read(self, use: _Use, schema: TableSchema, columns: tuple[int, ...], filtered: bool) -> None:
+        """Makes an operator read its relation from the stream."""
+        operator = self.operators[use.operator]
+        place = {c: i for i, c in enumerate(columns)}
+        plan = operator.plan
+
+        def moved(e: Expression) -> Expression:
+            if isinstance(e, ColumnRef) and e.relation == use.relation:
+                return replace(e, column=place[e.column])
+            return e
+
+        if filtered:
+            plan = replace(plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes))
+        plan = map_expressions(plan, lambda e: transform(e, moved))
+        relations = list(plan.relations)
+        relations[use.relation] = RelationPlan(relations[use.relation].alias, schema, schema.fields)
+        self.operators[use.operator] = replace(operator, plan=replace(plan, relations=tuple(relations)))
+
+
+def _projected(schema: TableSchema, name: str, columns: tuple[int, ...]) -> TableSchema:
+    place = {c: i for i, c in enumerate(columns)}
+    return TableSchema(name, tuple(schema.fields[c] for c in columns), tuple(place[c] for c in schema.primary_key))
+
+
+def _as_source(expression: Expression) -> Expression:
+    return transform(expression, lambda e: replace(e, relation=0) if isinstance(e, ColumnRef) else e)
+
+
+def _unnamed(expression: Expression) -> Expression:
+    return transform(expression, lambda e: replace(e, name="") if isinstance(e, ColumnRef) else e)
+
+
+# Expressions of a plan ------------------------------------------------------------------------------------------
+
+
+def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression]) -> QueryPlan:
+    """The plan with every expression over its relations changed; nested plans are left alone."""
+
+    def each(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        return tuple(map(change, expressions))
+
+    def call(c: AggregateCall) -> AggregateCall:
+        return replace(c, args=each(c.args), filter=None if c.filter is None else change(c.filter))
+
+    nodes = []
+    for n in plan.nodes:
+        edge = n.edge
+        if edge is not None:
+            edge = replace(
+                edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition)
+            )
+        checks = tuple(
+            replace(a, left_value=change(a.left_value), right_value=change(a.right_value)) for a in n.assertions
+        )
+        nodes.append(replace(n, edge=edge, filter=each(n.filter), assertions=checks))
+    grouping = plan.grouping
+    if grouping is not None:
+        having = None if grouping.having is None else change(grouping.having)
+        grouping = replace(grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having)
+    return replace(plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs))
+
+
+def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:
+    """The columns of each relation that are read anywhere but in its own filter, or `every` column."""
+    if every:
+        return {i: frozenset(range(len(r.fields))) for i, r in enumerate(plan.relations)}
+    found: dict[int, set[int]] = {i: set() for i in range(len(plan.relations))}
+
+    def note(e: Expression) -> Expression:
+        for x in walk(e):
+            if isinstance(x, ColumnRef) and x.relation >= 0:
+                found[x.relation].add(x.column)
+        return e
+
+    map_expressions(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)), note)
+    return {i: frozenset(columns) for i, columns in found.items()}
+
+
+def explain_job(job: Job) -> str:
+    """The grid and the levels, for people."""
+    return "\n".join(_lines(job))
+
+
+def _lines(job: Job) -> Iterator[str]:
+    yield f"shards     {job.shards}"
+    for level in range(job.levels):
+        yield f"level {level}"
+        for operator in (o for o in job.operators if o.level == level):
+            views = [v.name for v in job.views if v.operator == operator.name]
+            shown = [r.alias for r in operator.plan.relations if isinstance(r.source, TableSchema)]
+            yield f"  {operator.name} reads {', '.join(shown)}" + (f", gives view {', '.join(views)}" if views else "")
+        for s in (s for s in job.streams if s.level == level):
+            columns = ", ".join(f.name for f in s.schema.fields)
+            parts = [
+                f"{'×'.join(str(d.share) for d in s.grid) or '1'} cells",
+                *(
+                    f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
+                    for d in s.grid
+                ),
+            ]
+            yield f"  {s.source} ({columns}) · " + " · ".join(parts)
