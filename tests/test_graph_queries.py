@@ -96,9 +96,9 @@ def test_sliding_window_over_a_real_graph() -> None:
     edges = real_edges()[:12_000]
     db = freshet.connect()
     db.execute(DDL)
-    wanted = QUERIES | ENDS
+    wanted = {name: sql for name, sql in (QUERIES | ENDS).items() if name != "star"}  # a hub's star has 10¹¹ rows
     db.apply({"v1": pa.table({"v": np.unique(edges)[::50]}), "v2": pa.table({"v": np.unique(edges)[1::50]})})
-    views = {name: db.create_view(name, sql) for name, sql in wanted.items() if not name.startswith("four_hop")}
+    views = {name: db.create_view(name, sql) for name, sql in wanted.items()}
     sums = {name: RunningSum(view.to_arrow()) for name, view in views.items()}
     stream = list(in_transactions(edge_window(edges, 1_200), "g", 1_500))
     window = pa.table({"src": edges[:0, 0], "dst": edges[:0, 1]})

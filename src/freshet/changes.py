@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -33,25 +32,22 @@ SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which of the given columns is what, worked out once for each set of names."""
+    """Which of the given columns is what, worked out anew only when rows come in another form than the last ones."""
 
+    schema: pa.Schema
+    direct: bool  # every column is there, in the very form its lane is read from
     given: tuple[tuple[int, int, int, Type], ...]  # place in the batch, column of the table, first lane, type
     absent: frozenset[int]
     weight: int | None
     change_type: int | None
 
 
-_layouts: WeakKeyDictionary[Table, dict[tuple[str, ...], _Layout]] = WeakKeyDictionary()
-
-
 def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     """What the given rows do to the table; refuses them whole if any is bad."""
     batch = _as_batch(schema, rows)
-    known = _layouts.setdefault(table, {})
-    names = tuple(batch.schema.names)
-    layout = known.get(names)
-    if layout is None:
-        layout = known[names] = _layout(table, schema, names)
+    layout: _Layout | None = table.memo
+    if layout is None or not layout.schema.equals(batch.schema):
+        layout = table.memo = _layout(table, schema, batch.schema)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
         kinds = _kinds(schema, arrays[layout.change_type])
@@ -61,7 +57,7 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     if layout.absent and schema.primary_key and not (weights > 0).any():
         deletes = np.full(n, _KIND_NAMES.index("delete"))
         return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(deletes, weights)
-    packed = None if layout.absent else _direct_rows(table, layout, arrays, n)
+    packed = _direct_rows(table, layout, arrays, n) if layout.direct else None
     if packed is None:
         columns = _columns(schema, layout, arrays, n)
         _check_nulls(schema, columns, None)
@@ -69,9 +65,9 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     return resolve_rows(table, schema, packed, weights)
 
 
-def _layout(table: Table, schema: TableSchema, names: tuple[str, ...]) -> _Layout:
+def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     given, weight, change_type = {}, None, None
-    for place, name in enumerate(names):
+    for place, name in enumerate(form.names):
         column = schema.position(name)
         if column is not None and column in given:
             raise ChangeError(f"column {name} is given twice; give it once", schema.name)
@@ -86,14 +82,16 @@ def _layout(table: Table, schema: TableSchema, names: tuple[str, ...]) -> _Layou
     if weight is not None and change_type is not None:
         raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
     absent = frozenset(range(len(schema.fields))) - given.keys()
-    return _Layout(tuple(given.values()), absent, weight, change_type)
+    direct = not absent and all(
+        form.types[place] == _DIRECT.get(type_.name) and type_.length is None for place, _, _, type_ in given.values()
+    )
+    return _Layout(form, direct, tuple(given.values()), absent, weight, change_type)
 
 
 def _direct_rows(table: Table, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> Int64s | None:
-    """Packed rows straight from Arrow's buffers, where every column is in its own form and without NULLs."""
-    for place, _, _, type_ in layout.given:
-        array = arrays[place]
-        if array.null_count or array.type != _DIRECT.get(type_.name) or type_.length is not None:
+    """Packed rows straight from Arrow's buffers, where there are no NULLs."""
+    for place, _, _, _ in layout.given:
+        if arrays[place].null_count:
             return None
     rows = np.empty((n, table.width), np.int64)
     rows[:, table.value_lanes :] = 0

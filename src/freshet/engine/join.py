@@ -218,10 +218,9 @@ class Join:
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
-        members = {i: self._members(i, slots) for i in roles}
+        members = {i: self._members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
-            users = [members[i] for i in column.users if i in members]
-            self._assign(column, users[0] if len(users) == 1 else slots if any(u is slots for u in users) else _union(users))
+            self._assign(column, _union([members[i] for i in column.users], slots))
         if self._stale:
             self._refresh()
         for i in roles:
@@ -246,11 +245,8 @@ class Join:
 
     def _members(self, node: int, slots: Slots) -> Slots:
         """Those of a table's tuples that take part in this role."""
-        conditions = self.plan.nodes[node].filter
-        if not conditions:
-            return slots
-        source = self.nodes[node].source
-        return slots[evaluate_filter(conditions, source.reader(slots), len(slots))]
+        read = self.nodes[node].source.reader(slots)
+        return slots[evaluate_filter(self.plan.nodes[node].filter, read, len(slots))]
 
     def _assign(self, column: KeyColumn, slots: Slots) -> None:
         column.ids.grow(column.source.capacity)
@@ -380,5 +376,9 @@ class Join:
         return out
 
 
-def _union(parts: list[Slots]) -> Slots:
-    return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts)).astype(np.int32)
+def _union(parts: list[Slots], everything: Slots) -> Slots:
+    if len(parts) == 1:
+        return parts[0]
+    if any(len(p) == len(everything) for p in parts):
+        return everything
+    return np.unique(np.concatenate(parts)).astype(np.int32)

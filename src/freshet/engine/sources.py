@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from freshet.sql.bound import Field
 from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.sql.expression import ColumnRef, Expression, transform
 from freshet.state.arena import Growable, Scope
+from freshet.state.kernel import kernel
 from freshet.state.keys import PART_COLUMNS, Dictionary
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
@@ -40,19 +41,27 @@ class Source(Protocol):
     def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]: ...
 
 
+@kernel("i8(i8[:,::1], i4[::1], i8, i8, i8, i8[::1], b1[::1])")
+def read_lane(lanes: Any, slots: Any, lane: Any, null_lane: Any, bit: Any, out: Any, valid: Any) -> Any:
+    """One lane of stored tuples, and which are not NULL; returns how many are NULL."""
+    nulls = 0
+    for j in range(slots.size):
+        s = slots[j]
+        out[j] = lanes[s, lane]
+        valid[j] = null_lane < 0 or ((lanes[s, null_lane] >> bit) & 1) == 0
+        nulls += not valid[j]
+    return nulls
+
+
 def read_column(lanes: Int64s, slots: Slots, type_: Type, at: tuple[int, int, int], pool: StringPool) -> Column:
     """One column of stored tuples."""
     first, null_lane, bit = at
-    data = lanes[slots, first]
-    valid = None
-    if null_lane >= 0:
-        nulls = (lanes[slots, null_lane] >> bit) & 1
-        if nulls.any():
-            valid = nulls == 0
-    hi = lanes[slots, first + 1] if type_.lanes == 2 else None
+    data, valid = np.empty(len(slots), np.int64), np.empty(len(slots), np.bool_)
+    known = None if not read_lane(lanes, slots, first, null_lane, bit, data, valid) else valid
     if type_.is_fraction:
-        return Column(type_, data.view(np.float64), valid)
-    return Column(type_, data, valid, hi, pool if type_.name == "STRING" else None)
+        return Column(type_, data.view(np.float64), known)
+    hi = lanes[slots, first + 1] if type_.lanes == 2 else None
+    return Column(type_, data, known, hi, pool if type_.name == "STRING" else None)
 
 
 class Generalized:

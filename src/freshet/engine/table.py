@@ -86,6 +86,7 @@ class Table:
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
         self.flags = scope.array("flags", np.int64)  # whether some row ever had a weight other than 1
         self.scope = scope
+        self.memo: Any = None  # how the last changes were laid out (freshet/changes)
 
     @property
     def capacity(self) -> int:

@@ -166,9 +166,16 @@ def _reach(
 
 
 def _estimated(plan: QueryPlan, sizes: Mapping[int, float]) -> dict[int, float]:
-    """Rows of each relation. Where unknown: a relation that joins another's whole primary key is larger than that one."""
+    """Rows of each relation. Where unknown: larger than what it refers to by a foreign key, declared or seen in a join
+    with another's whole primary key."""
     known = {n.relation: sizes.get(n.relation, 1.0) for n in plan.nodes if not n.generalized}
+    sources = {r: plan.relations[r].source for r in known}
     for _ in plan.nodes:
+        for r, s in ((r, s) for r, s in sources.items() if isinstance(s, TableSchema) and r not in sizes):
+            referred = {k.table.lower() for k in s.foreign_keys}
+            for other, to in sources.items():
+                if isinstance(to, TableSchema) and to.name.lower() in referred:
+                    known[r] = max(known[r], _STEP * known[other])
         for i, node in enumerate(plan.nodes):
             if node.edge is None or node.generalized or plan.nodes[node.parent].generalized:
                 continue

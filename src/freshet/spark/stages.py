@@ -239,7 +239,7 @@ def _lines(job: Job) -> Iterator[str]:
         yield f"level {level}"
         for operator in (o for o in job.operators if o.level == level):
             views = [v.name for v in job.views if v.operator == operator.name]
-            shown = [r.alias for r in operator.plan.relations if isinstance(r.source, TableSchema)]
+            shown = [operator.plan.relations[n.relation].alias for n in operator.plan.nodes if not n.generalized]
             yield f"  {operator.name} reads {', '.join(shown)}" + (f", gives view {', '.join(views)}" if views else "")
         for s in (s for s in job.streams if s.level == level):
             columns = ", ".join(f.name for f in s.schema.fields)

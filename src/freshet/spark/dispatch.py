@@ -1,0 +1,135 @@
+"""Dispatch: which cells of its grid each row of a stream goes to, and the stream keys that spread cells over partitions.
+
+A cell's number is its coordinates in mixed radix. Hashes depend on values alone, so a row and its later removal, in
+whatever process, meet in the same cells.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.column import Column, Int64s
+from freshet.engine.lanes import values
+from freshet.spark.job import Dimension
+from freshet.sql.evaluate import evaluate
+from freshet.sql.expression import ColumnRef
+from freshet.sql.functions.rows import text_of
+from freshet.state.arena import Arena
+from freshet.state.kernel import as_int32, kernel
+from freshet.state.strings import StringPool, hash_bytes
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0xA0761D6478BD642F)
+
+
+@kernel("void(i8, i8, u8[::1])")
+def _hash_texts(offsets: Any, texts: Any, out: Any) -> None:
+    for i in range(len(out)):
+        begin = np.int64(as_int32(offsets)[i])
+        out[i] = np.uint64(hash_bytes(texts + begin, np.int64(as_int32(offsets)[i + 1]) - begin))
+
+
+def hash_rows(columns: Sequence[Column], rows: int) -> np.ndarray:  # type: ignore[type-arg]
+    """A well-mixed 64-bit hash of each row."""
+    out = np.full(rows, _MIX, np.uint64)
+    for column in columns:
+        for lane in _lanes(column):
+            out = _mixed(out ^ lane)
+    return out
+
+
+def _lanes(column: Column) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
+    if column.type.name == "STRING":
+        found = [_text_hashes(column)]
+    else:
+        wide = values(column, _no_pool())
+        found = [np.ascontiguousarray(wide[:, i]).view(np.uint64) for i in range(wide.shape[1])]
+    for lane in found:
+        yield lane if column.valid is None else np.where(column.valid, lane, _NULL)
+
+
+def _text_hashes(column: Column) -> np.ndarray:  # type: ignore[type-arg]
+    text = text_of(column)
+    if text.offset:
+        text = pa.concat_arrays([text, text[:0]])
+    out = np.empty(len(text), np.uint64)
+    _, offsets, data = text.buffers()
+    if len(text):
+        _hash_texts(offsets.address, data.address if data is not None else 0, out)
+    return out
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@functools.cache
+def _no_pool() -> StringPool:
+    """Numbers need no pool, but the function that reads their lanes asks for one."""
+    return StringPool(Arena().scope("text"))
+
+
+def cells(
+    grid: Sequence[Dimension], read: Callable[[ColumnRef], Column], rows: int
+) -> Iterator[tuple[tuple[int, ...], np.ndarray | None]]:  # type: ignore[type-arg]
+    """Which rows go where: each set of cells with the rows they all get, None for all rows."""
+    base: Int64s = np.zeros(rows, np.int64)
+    copies = [0]
+    stride = 1
+    hashed = False
+    for dimension in grid:
+        if dimension.hashed:
+            columns = [evaluate(e, read, rows) for e in dimension.hashed]
+            base += (hash_rows(columns, rows) % np.uint64(dimension.share)).astype(np.int64) * stride
+            hashed = True
+        else:
+            copies = [c + i * stride for i in range(dimension.share) for c in copies]
+        stride *= dimension.share
+    if not hashed:
+        yield tuple(copies), None
+        return
+    order = np.argsort(base, kind="stable") if rows else np.empty(0, np.int64)
+    found, starts = np.unique(base[order], return_index=True)
+    for at, start, end in zip(found.tolist(), starts.tolist(), [*starts.tolist(), rows][1:], strict=True):
+        yield tuple(at + c for c in copies), None if end - start == rows else order[start:end]
+
+
+# Spark's own partitioning ---------------------------------------------------------------------------------------
+
+
+@functools.cache
+def shard_keys(shards: int) -> tuple[int, ...]:
+    """A key for each shard such that Spark's hash puts shard s into partition s of `shards`, or of any multiple in
+    different ones: otherwise two shards might share a partition while a core idles."""
+    keys: dict[int, int] = {}
+    candidate = 0
+    while len(keys) < shards:
+        keys.setdefault(spark_hash(candidate) % shards, candidate)
+        candidate += 1
+    return tuple(keys[s] for s in range(shards))
+
+
+def spark_hash(value: int) -> int:
+    """Spark's hash() of a BIGINT: Murmur3 over its two halves, seed 42."""
+    h = 42
+    for word in (value & 0xFFFFFFFF, (value >> 32) & 0xFFFFFFFF):
+        k = word * 0xCC9E2D51 & 0xFFFFFFFF
+        k = (k << 15 | k >> 17) & 0xFFFFFFFF
+        h ^= k * 0x1B873593 & 0xFFFFFFFF
+        h = (h << 13 | h >> 19) & 0xFFFFFFFF
+        h = (h * 5 + 0xE6546B64) & 0xFFFFFFFF
+    h ^= 8
+    h ^= h >> 16
+    h = h * 0x85EBCA6B & 0xFFFFFFFF
+    h ^= h >> 13
+    h = h * 0xC2B2AE35 & 0xFFFFFFFF
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h
