@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from freshet.arrow import from_arrow
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import pack
-from freshet.engine.table import Missing, RowChange, Table
+from freshet.engine.table import Missing, Repeated, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
-from freshet.state.enumeration import consolidate
 from freshet.state.tuples import Tuples
 from freshet.types import Type
 
@@ -113,44 +112,16 @@ def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
 
 def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
     """What signed whole rows do to the table."""
-    if not schema.primary_key:
-        try:
-            return table.resolve(rows, weights)
-        except Missing as e:
-            raise ChangeError(
-                f"removes a row the table does not hold ({_show_row(table, schema, rows[e.row])}); remove only what was inserted",
-                schema.name,
-                e.row,
-            ) from None
-    chosen = np.empty(len(rows), np.int64)
-    chosen = chosen[: consolidate(rows, weights, chosen)]
-    if len(chosen) != len(rows):
-        rows, weights = rows[chosen], weights[chosen]
-    slots = table.tuples.find(rows)
-    gone, come = weights < 0, weights > 0
-    if gone.any():
-        held = slots >= 0
-        held[held] = (table.tuples.lanes.data[slots[held]] == rows[held]).all(axis=1)
-        bad = gone & (~held | (weights < -1))
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise ChangeError(
-                f"removes a row the table does not hold ({_show_row(table, schema, rows[at])}); remove only what was inserted",
-                schema.name,
-                int(chosen[at]),
-            )
-    removed = slots[gone]
-    twice = come & ((weights > 1) | ((slots >= 0) & ~np.isin(slots, removed)))
-    if not twice.any() and come.sum() > 1:
-        twice[np.flatnonzero(come)[_repeated(np.ascontiguousarray(rows[come][:, : table.tuples.key_lanes]))]] = True
-    if twice.any():
-        at = int(np.argmax(twice))
-        raise ChangeError(
-            f"a second row with primary key ({_show_key(table, schema, rows[at])}); remove the first, or send it as an upsert",
-            schema.name,
-            int(chosen[at]),
-        )
-    return RowChange(removed, np.ascontiguousarray(rows[come]), weights[come])
+    try:
+        return table.resolve(rows, weights)
+    except Repeated as e:
+        key = _show_key(table, schema, rows[e.row])
+        reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
+        raise ChangeError(reason, schema.name, e.row) from None
+    except Missing as e:
+        row = _show_row(table, schema, rows[e.row])
+        reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
+        raise ChangeError(reason, schema.name, e.row) from None
 
 
 class _Feed:
@@ -373,13 +344,6 @@ def _kinds(schema: TableSchema, array: pa.Array) -> np.ndarray:  # type: ignore[
             f"{CHANGE_TYPE} is {array[row].as_py()!r}; give one of {', '.join(SIGNS)}", schema.name, row
         )
     return np.asarray(found).astype(np.int64)
-
-
-def _repeated(rows: Int64s) -> np.ndarray:  # type: ignore[type-arg]
-    """Places of rows that stand more than once."""
-    weights, chosen = np.ones(len(rows), np.int64), np.empty(len(rows), np.int64)
-    consolidate(rows, weights, chosen)
-    return np.flatnonzero(weights > 1)
 
 
 def _unknown_column(schema: TableSchema, name: str) -> ChangeError:

@@ -21,13 +21,13 @@ from freshet.state.arena import Scope
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples, hash_row, probe
+from freshet.state.tuples import Slots, Tuples, hash_row, probe, same_row
 
 
 @dataclass(slots=True)
 class RowChange:
     """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple (or the
-    weight it had), and rows that appear, each with the weight it then has."""
+    weight it had), and rows that appear; in a bag, each with the weight it then has."""
 
     removed: Slots
     added: Int64s
@@ -38,11 +38,19 @@ class RowChange:
         return not (len(self.removed) or len(self.added))
 
 
+MISSING, REPEATED = -1, -2
+_NO_WEIGHTS = np.empty(0, np.int64)
+
+
 class Missing(Exception):
     """A change takes away more copies of a row than there are; `row` is its place in the batch."""
 
     def __init__(self, row: int) -> None:
         self.row = row
+
+
+class Repeated(Missing):
+    """A row comes whose primary key is there already."""
 
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1])")
@@ -58,7 +66,7 @@ def settle(
         entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
         have = np.int64(0) if entry == -1 else stored[entry & 0xFFFFFFFF]
         if have + weights[j] < 0:
-            return -1, j
+            return MISSING, j
         if have > 0:
             removed[gone] = np.int32(entry & 0xFFFFFFFF)
             gone += 1
@@ -66,6 +74,53 @@ def settle(
             for lane in range(width):
                 added[come, lane] = rows[j, lane]
             after[come] = have + weights[j]
+            come += 1
+    return gone, come
+
+
+@kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8, i8[:,::1], i8[::1], i4[::1], i8[:,::1])")
+def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, removed: Any, added: Any) -> Any:
+    """The same for a table whose rows are told apart by their first `key` lanes: how many slots are to be removed and how
+    many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there already."""
+    n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
+    chosen = np.empty(n, np.int64)
+    m = consolidate(rows, weights, chosen)
+    size = 16
+    while size < 2 * m:
+        size *= 2
+    index = np.full(size, -1, np.int64)  # keys within this batch, as rows of it
+    freed = np.zeros(n, np.bool_)  # by the first row with a key: whether the stored row with that key goes
+    given = np.zeros(n, np.bool_)  # and whether a row with that key comes
+    held = np.empty(n, np.int64)  # the stored row with that key, or -1
+    owner = np.empty(n, np.int64)
+    for i in range(m):
+        j = chosen[i]
+        h = hash_row(rows, j, key)
+        at = probe(index, rows, rows, j, key, h)
+        if index[at] == -1:
+            index[at] = np.int64((h << np.uint64(32)) | np.uint64(j))
+            entry = table[probe(table, lanes, rows, j, key, h)]
+            held[j] = -1 if entry == -1 else entry & 0xFFFFFFFF
+        first = index[at] & 0xFFFFFFFF
+        owner[j] = first
+        slot = held[first]
+        if weights[j] < 0:
+            if weights[j] < -1 or slot < 0 or freed[first] or not same_row(lanes, slot, rows, j, width):
+                return MISSING, j
+            freed[first] = True
+            removed[gone] = np.int32(slot)
+            gone += 1
+        else:
+            if weights[j] > 1 or given[first]:
+                return REPEATED, j
+            given[first] = True
+    for i in range(m):
+        j = chosen[i]
+        if weights[j] > 0:
+            if held[owner[j]] >= 0 and not freed[owner[j]]:
+                return REPEATED, j
+            for lane in range(width):
+                added[come, lane] = rows[j, lane]
             come += 1
     return gone, come
 
@@ -112,12 +167,15 @@ class Table:
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 
     def resolve(self, rows: Int64s, weights: Int64s) -> RowChange:
-        """What a bag of signed rows does to a table without a primary key; `weights` is used up. Raises `Missing`, having
-        changed nothing."""
-        assert self.weights is not None
-        n = len(rows)
-        removed, added, after = np.empty(n, np.int32), np.empty(rows.shape, np.int64), np.empty(n, np.int64)
-        t = self.tuples
+        """What signed rows do to the table; `weights` is used up. Raises `Missing` or `Repeated`, having changed nothing."""
+        n, t = len(rows), self.tuples
+        removed, added = np.empty(n, np.int32), np.empty(rows.shape, np.int64)
+        if self.weights is None:
+            gone, come = settle_keyed(t.table.data, t.lanes.data, t.key_lanes, rows, weights, removed, added)
+            if gone < 0:
+                raise (Missing if gone == MISSING else Repeated)(come)
+            return RowChange(removed[:gone], added[:come], _NO_WEIGHTS)
+        after = np.empty(n, np.int64)
         gone, come = settle(t.table.data, t.lanes.data, self.weights.data, rows, weights, removed, added, after)
         if gone < 0:
             raise Missing(come)

@@ -1,0 +1,239 @@
+"""The stateful step of one level: all blocks of a micro-batch for one shard are one transaction of that shard.
+
+Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is a
+digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from freshet.engine.rows import Rows
+from freshet.spark import profile
+from freshet.spark.block import Signed, from_block, joined, to_block
+from freshet.spark.cache import Cached, open_shard
+from freshet.spark.dispatch import shard_keys
+from freshet.spark.encode import Sent, _job, send
+from freshet.spark.job import Job
+from freshet.spark.shard import Shard
+
+LOG = StructType([StructField("stream", StringType()), StructField("payload", BinaryType())])
+STANDING = StructType(
+    [
+        StructField("level", IntegerType()),
+        StructField("shard", IntegerType()),
+        StructField("version", LongType()),
+        StructField("token", BinaryType()),
+        StructField("logged", LongType()),
+        StructField("fingerprint", StringType()),
+    ]
+)
+JOB = StructType([StructField("job", StringType())])
+
+_LEAST_LOG = 8_192  # rows of a log not worth compacting
+_APPEND = 32 << 20  # bytes handed to the state store at a time
+
+logger = logging.getLogger("freshet.spark")
+
+
+@dataclass(slots=True)
+class _Standing:
+    version: int
+    token: bytes
+    logged: int  # rows in the log
+
+
+class Level(StatefulProcessor):
+    def __init__(self, job_json: str, level: int, arenas: str | None, profile_to: str | None = None) -> None:
+        self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._log = handle.getListState("log", LOG)
+        self._standing = handle.getValueState("standing", STANDING)
+        self._written = handle.getValueState("job", JOB)
+        self._query = handle.getQueryInfo().getQueryId()
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        began = time.perf_counter()
+        job = _job(self.job_json)
+        arrived: dict[str, list[bytes]] = {}
+        passing: list[Sent] = []
+        for row in rows:
+            if row.level == self.level:
+                arrived.setdefault(row.stream, []).append(bytes(row.payload))
+            else:
+                passing.append((key[0], row.level, row.stream, bytes(row.payload)))
+        read = time.perf_counter()
+        told: list[Sent] = []
+        if arrived:
+            told = self._transaction(job, shard_keys(job.shards).index(key[0]), arrived, read - began)
+        for sent in (*passing, *told):
+            yield Row(key=sent[0], level=sent[1], stream=sent[2], payload=sent[3])
+
+    def _transaction(self, job: Job, shard: int, arrived: dict[str, list[bytes]], reading: float) -> list[Sent]:
+        started = time.perf_counter()
+        fingerprint = job.fingerprint()
+        standing = self._stands(fingerprint)
+        for blocks in arrived.values():
+            blocks.sort()  # the order in which blocks were fetched means nothing, and the token must not depend on it
+        token = _token(standing.token, arrived)
+        cached = self._open(job, fingerprint, shard, standing)
+        opened = time.perf_counter()
+        try:
+            changes = {name: _rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
+            cached.begin()
+            try:
+                deltas = cached.shard.apply(changes)
+            except OSError as e:  # a full disk under the arena
+                cached, deltas = self._in_memory(job, standing, cached, changes, e)
+            applied = time.perf_counter()
+            told = self._told(job, cached.shard, deltas, shard, standing.version == 0)
+            cached.shard.sweep()
+            encoded = time.perf_counter()
+            logged = standing.logged + sum(map(len, changes.values()))
+            if logged > max(2 * cached.shard.live_rows(), _LEAST_LOG):
+                logged = self._compact(cached.shard)
+            else:
+                _append(self._log, [(n, b) for n, bs in arrived.items() if len(changes[n]) for b in bs])
+            version = standing.version + 1
+            self._standing.update((self.level, shard, version, token, logged, fingerprint))
+            if standing.version == 0:
+                self._written.update((self.job_json,))
+            cached.commit(fingerprint, version, token)
+        except BaseException:
+            cached.discard()
+            raise
+        finally:
+            cached.close()
+        profile.note(
+            self.profile_to, "level", level=self.level, shard=shard, version=standing.version + 1, reading=reading,
+            opening=opened - started, engine=applied - opened, telling=encoded - applied,
+            logging=time.perf_counter() - encoded, rows=sum(map(len, changes.values())),
+            bytes=sum(len(b) for bs in arrived.values() for b in bs),
+        )  # fmt: skip
+        return told
+
+    def _stands(self, fingerprint: str) -> _Standing:
+        found = self._standing.get()
+        if found is None:
+            return _Standing(0, b"", 0)
+        if found[5] != fingerprint:
+            from freshet.errors import StateError
+
+            raise StateError(
+                "the checkpoint was made by another query, another number of shards or another version of Freshet; start "
+                "with a new checkpoint, or go back to what made it"
+            )
+        return _Standing(int(found[2]), bytes(found[3]), int(found[4]))
+
+    # The arena ------------------------------------------------------------------------------------------------
+
+    def _open(self, job: Job, fingerprint: str, shard: int, standing: _Standing) -> Cached:
+        folder = None if self.arenas is None else Path(self.arenas) / self._query / f"level{self.level}-shard{shard}"
+        cached = open_shard(folder, job, fingerprint, self.level, standing.version, standing.token)
+        if not cached.whole:
+            try:
+                self._rebuild(cached.shard, cached.why, f"level {self.level}, shard {shard}")
+            except OSError as e:
+                cached.discard()
+                cached.close()
+                cached = open_shard(None, job, fingerprint, self.level, standing.version, standing.token)
+                self._rebuild(cached.shard, f"{e.strerror} under {self.arenas}", f"level {self.level}, shard {shard}")
+        return cached
+
+    def _rebuild(self, shard: Shard, why: str, where: str) -> None:
+        start = time.perf_counter()
+        by_stream: dict[str, list[bytes]] = {}
+        for stream, payload in self._log.get():
+            by_stream.setdefault(stream, []).append(bytes(payload))
+        fetched = time.perf_counter()
+        rows = sum(
+            shard.load(name, (_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items()
+        )
+        shard.loaded()
+        spent = time.perf_counter() - start
+        logger.warning(
+            "freshet: %s rebuilt from its log: %s rows in %.2f s (%.2f s to read it); %s",
+            where, f"{rows:,}", spent, fetched - start, why,
+        )  # fmt: skip
+        profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
+
+    def _in_memory(
+        self, job: Job, standing: _Standing, spoiled: Cached, changes: dict[str, Signed], error: OSError
+    ) -> tuple[Cached, dict[str, Rows]]:
+        spoiled.discard()
+        spoiled.close()
+        cached = open_shard(None, job, "", self.level, standing.version, standing.token)
+        self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}")
+        return cached, cached.shard.apply(changes)
+
+    # What goes on ---------------------------------------------------------------------------------------------
+
+    def _told(self, job: Job, shard: Shard, deltas: dict[str, Rows], number: int, first: bool) -> list[Sent]:
+        keys, told = shard_keys(job.shards), []
+        for operator, _ in shard.operators:
+            rows = deltas[operator.name]
+            streams = [s for s in job.streams if s.source == operator.name]
+            if not len(rows):
+                # A total over no rows at all is an answer too: whoever gives it must hear of the first transaction.
+                for s in streams if first and number == 0 else []:
+                    told.append((keys[0], s.level, s.name, to_block(shard.told(operator, rows))))
+                continue
+            columns = shard.told(operator, rows)
+            for s in streams:
+                told += send(s, job.shards, Signed([columns.columns[c] for c in s.columns], columns.weights))
+            if any(v.operator == operator.name for v in job.views):
+                told.append((keys[number], job.levels, operator.name, to_block(columns)))
+        return told
+
+    def _compact(self, shard: Shard) -> int:
+        """Writes the log anew as what the shard holds."""
+        self._log.clear()
+        rows, entries, size = 0, [], 0
+        for name, part in shard.contents():
+            payload = to_block(part)
+            rows += len(part)
+            entries.append((name, payload))
+            size += len(payload)
+            if size > _APPEND:
+                _append(self._log, entries)
+                entries, size = [], 0
+        _append(self._log, entries)
+        return rows
+
+    def close(self) -> None:
+        pass
+
+
+def _append(log: Any, entries: list[tuple[str, bytes]]) -> None:
+    if entries:
+        log.appendList(entries)
+
+
+def _block(shard: Shard, name: str, payload: bytes) -> Signed:
+    return from_block(payload, [f.type for f in shard.streams[name].schema.fields])
+
+
+def _rows(shard: Shard, name: str, blocks: list[bytes]) -> Signed:
+    types = [f.type for f in shard.streams[name].schema.fields]
+    return joined([from_block(b, types) for b in blocks], types)
+
+
+def _token(before: bytes, arrived: dict[str, list[bytes]]) -> bytes:
+    digest = hashlib.blake2b(before, digest_size=16)
+    for name in sorted(arrived):
+        digest.update(name.encode())
+        for block in arrived[name]:
+            digest.update(len(block).to_bytes(8, "little"))
+            digest.update(block)
+    return digest.digest()

@@ -1,0 +1,182 @@
+"""maintain: streaming DataFrames of changes in, a streaming DataFrame of changes out."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from freshet.arrow import to_arrow
+from freshet.changes import CHANGE_TYPE, WEIGHT
+from freshet.errors import PlanError
+from freshet.plans import Plan
+from freshet.plans import plan as make_plan
+from freshet.spark.block import from_block
+from freshet.spark.encode import BLOCKS, Encoder, _job, needed_columns
+from freshet.spark.job import Job, ViewOutput
+from freshet.spark.level import Level
+from freshet.spark.stages import explain_job, make_job
+from freshet.sql import Catalog
+from freshet.sql.bound import Field
+from freshet.types import Type
+
+VIEW = "_view"
+logger = logging.getLogger("freshet.spark")
+
+Views = str | Plan | Mapping[str, str | Plan]
+
+
+def maintain(
+    spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
+    shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "", profile: str | None = None,
+) -> DataFrame:  # fmt: skip
+    """Keeps one view, or several by name, fresh over streams of changes of `tables`.
+
+    The result is a stream of the view's columns and `_weight`; with several views, of `_view`, a struct of columns for
+    each view (NULL in the rows of others) and `_weight`: see `split`. `schema` holds the CREATE TABLE statements.
+    `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
+    of the grid. `arena` is a folder on every worker for the cached state (None: none is cached).
+    """
+    count = shards if shards is not None else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    if count < 1:
+        raise PlanError(f"{count} shards; give 1 or more")
+    if str(count) != spark.conf.get("spark.sql.shuffle.partitions"):
+        logger.warning(
+            "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
+            count, spark.conf.get("spark.sql.shuffle.partitions"),
+        )  # fmt: skip
+    job = compile_job(views, schema, count, sizes)
+    logger.info("freshet: %s", explain_job(job))
+    folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
+    blocks = _encoded(job, tables, profile)
+    for level in range(job.levels):
+        processor = Level(job.to_json(), level, folder, profile)
+        blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
+    single = not isinstance(views, Mapping)
+    return blocks.mapInArrow(Decoder(job.to_json(), single), _result_ddl(job, single))
+
+
+def explain(
+    views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
+) -> str:
+    """How the views would run on so many shards: levels, grids and what each table sends."""
+    return explain_job(compile_job(views, schema, shards, sizes))
+
+
+def split(changes: DataFrame, view: str) -> DataFrame:
+    """One view's changes out of several: its columns and `_weight`."""
+    return changes.where(F.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
+
+
+def compile_job(views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None) -> Job:
+    named = views if isinstance(views, Mapping) else {"view": views}
+    if not named:
+        raise PlanError("no views; give a query, or a dict of name to query")
+    catalog = Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+    plans = {}
+    for name, view in named.items():
+        if isinstance(view, Plan):
+            plans[name] = view.root
+            continue
+        if catalog is None:
+            raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
+        plans[name] = make_plan(view, catalog).root
+    return make_job(plans, shards, sizes)
+
+
+# In -------------------------------------------------------------------------------------------------------------
+
+
+def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> DataFrame:
+    given = {name.lower(): df for name, df in tables.items()}
+    parts = []
+    for table in job.tables:
+        name = table.name.lower()
+        if name not in given:
+            raise PlanError(f"no stream for table {table.name}; the streams given are {', '.join(given) or 'none'}")
+        df = given[name]
+        columns = {c.lower(): c for c in df.columns}
+        unknown = [c for c in df.columns if table.position(c) is None and c not in (WEIGHT, CHANGE_TYPE)]
+        if unknown:
+            near = get_close_matches(unknown[0], [f.name for f in table.fields], 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise PlanError(f"table {table.name} has no column {unknown[0]}{hint}; select the table's own columns")
+        if WEIGHT in columns and CHANGE_TYPE in columns:
+            raise PlanError(f"the stream of {table.name} carries both {WEIGHT} and {CHANGE_TYPE}; keep one")
+        wanted = []
+        for position in needed_columns(job, name):
+            field = table.fields[position]
+            if field.name.lower() in columns:
+                wanted.append(columns[field.name.lower()])
+            elif not field.nullable:
+                raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
+        wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]
+        parts.append(df.select(*(f"`{c}`" for c in wanted)).mapInArrow(Encoder(job.to_json(), name, profile), BLOCKS))
+    return functools.reduce(DataFrame.union, parts)
+
+
+# Out ------------------------------------------------------------------------------------------------------------
+
+
+class Decoder:
+    """A function for mapInArrow: blocks of the views' deltas in, rows out."""
+
+    def __init__(self, job_json: str, single: bool) -> None:
+        self.job_json, self.single = job_json, single
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = _job(self.job_json)
+        for batch in batches:
+            for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
+                for view in (v for v in job.views if v.operator == stream):
+                    yield self._rows(job, view, payload.as_py())
+
+    def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:
+        rows = from_block(payload, [f.type for f in view.fields])
+        arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
+        weights = pa.array(rows.weights)
+        if self.single:
+            return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
+        columns = [pa.array([view.name]).take(pa.array([0] * len(rows)))]
+        for v in job.views:
+            if v.name == view.name:
+                columns.append(pa.StructArray.from_arrays(arrays, [f.name for f in v.fields]))
+            else:
+                kind = pa.struct([(f.name, out_type(f.type)) for f in v.fields])
+                columns.append(pa.nulls(len(rows), kind))
+        return pa.RecordBatch.from_arrays([*columns, weights], [VIEW, *(v.name for v in job.views), WEIGHT])
+
+
+def out_type(type_: Type) -> pa.DataType:
+    if type_.name == "TIMESTAMP":
+        return pa.timestamp("us", tz="UTC")
+    return pa.string() if type_.name == "VOID" else type_.to_arrow()
+
+
+def out_array(array: pa.Array, type_: Type) -> pa.Array:
+    return array if array.type == out_type(type_) else array.cast(out_type(type_))
+
+
+def fields_ddl(fields: Iterable[Field]) -> str:
+    return ", ".join(f"`{f.name}` {spark_type(f.type)}" for f in fields)
+
+
+def spark_type(type_: Type) -> str:
+    return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
+
+
+def _result_ddl(job: Job, single: bool) -> str:
+    if single:
+        return f"{fields_ddl(job.views[0].fields)}, {WEIGHT} BIGINT"
+    structs = []
+    for v in job.views:
+        inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
+        structs.append(f"`{v.name}` STRUCT<{inside}>")
+    return f"{VIEW} STRING, {', '.join(structs)}, {WEIGHT} BIGINT"

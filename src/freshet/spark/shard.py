@@ -1,0 +1,154 @@
+"""One shard of one level: the stored tables its streams bring, and the operators over them.
+
+The rows of its streams are all a shard needs to be made again: applying the sum of what it was sent, in any order, leads
+to the same answers. That is what its log holds and what `contents` gives back in compact form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from freshet.changes import resolve_rows
+from freshet.column import Column
+from freshet.engine.lanes import pack, unpack
+from freshet.engine.query import Maintained
+from freshet.engine.rows import Rows
+from freshet.engine.table import RowChange, Table
+from freshet.errors import ChangeError, EvaluationError
+from freshet.spark.block import Signed
+from freshet.spark.job import Job, Operator, Stream
+from freshet.state.arena import Arena
+from freshet.state.enumeration import consolidate
+from freshet.state.kernel import compile_kernels
+from freshet.state.strings import StringPool
+
+CHUNK = 262_144  # rows of a block in a compacted log
+
+
+class Shard:
+    def __init__(self, job: Job, level: int, arena: Arena, only: str | None = None) -> None:
+        """`only`: the one operator wanted, to read its answer."""
+        compile_kernels()
+        self.arena = arena
+        self.pool = StringPool(arena.scope("text"))
+        operators = [o for o in job.operators if o.level == level and only in (None, o.name)]
+        read = {r.source.name for o in operators for r in o.plan.relations if not isinstance(r.source, type(o.plan))}
+        self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
+        self.tables: dict[str, Table] = {
+            s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
+            for i, s in enumerate(self.streams.values())
+        }
+        self.operators: list[tuple[Operator, Maintained]] = []
+        for i, o in enumerate(operators):
+            by_name = {name.lower(): table for name, table in self.tables.items()}
+            self.operators.append((o, Maintained(arena.scope(f"view{i}"), o.plan, by_name, self.pool)))
+
+    def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
+        """One transaction; every operator's delta. A refusal comes before the first change; an expression without a
+        value comes later, and then the shard is spoiled: its maker throws it away and has the log."""
+        resolved = {name: self._resolve(name, rows) for name, rows in changes.items() if len(rows)}
+        try:
+            for name, change in resolved.items():
+                self._change(self.tables[name], change, True)
+            deltas = {o.name: kept.finish(True) for o, kept in self.operators}
+        except EvaluationError as e:
+            raise ChangeError(f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression") from e
+        return deltas
+
+    def _resolve(self, name: str, rows: Signed) -> RowChange:
+        table, stream = self.tables[name], self.streams[name]
+        lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
+        return resolve_rows(table, replace(stream.schema, name=stream.source), lanes, rows.weights)
+
+    def _change(self, table: Table, change: RowChange, deltas: bool) -> None:
+        if len(change.removed):
+            for _, kept in self.operators:
+                kept.remove(table, change.removed, deltas)
+            table.remove(change)
+        slots = table.add(change)
+        if len(slots):
+            for _, kept in self.operators:
+                kept.insert(table, slots, deltas)
+
+    def load(self, name: str, parts: Iterator[Signed]) -> int:
+        """Takes in everything a log holds for one stream: only the sum counts. Returns how many rows were read."""
+        table = self.tables[name]
+        found, weights = [], []
+        for rows in parts:
+            found.append(pack([rows.columns[i] for i in table.order], self.pool, len(rows)))
+            weights.append(rows.weights)
+        if not found:
+            return 0
+        lanes, signed = np.concatenate(found), np.concatenate(weights)
+        read = len(signed)
+        if len(found) > 1 or (signed != 1).any():
+            chosen = np.empty(read, np.int64)
+            chosen = chosen[: consolidate(lanes, signed, chosen)]
+            lanes, signed = lanes[chosen], signed[chosen]
+        if (signed < 0).any():
+            raise ChangeError("the log removes a row it never added; the checkpoint is damaged: restore it", name)
+        table.reserve(len(signed))
+        for start in range(0, len(signed), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._change(table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False)
+        return read
+
+    def loaded(self) -> None:
+        """Ends a load: what changed was told long ago."""
+        for _, kept in self.operators:
+            kept.finish(False)
+
+    def sweep(self) -> None:
+        """Frees text nobody holds any more."""
+        if not self.pool.wants_sweep():
+            return
+        marked = np.zeros(self.pool.used, np.bool_)
+        for table in self.tables.values():
+            table.string_marks(marked)
+        for _, kept in self.operators:
+            kept.string_marks(marked)
+        self.pool.sweep(marked)
+
+    def live_rows(self) -> int:
+        return sum(t.tuples.live for t in self.tables.values())
+
+    def contents(self) -> Iterator[tuple[str, Signed]]:
+        """The rows of every stream, some at a time."""
+        for name, table in self.tables.items():
+            slots = table.tuples.slots()
+            for start in range(0, len(slots), CHUNK):
+                part = slots[start : start + CHUNK]
+                weights = np.ones(len(part), np.int64) if table.weights is None else table.weights.data[part]
+                yield name, Signed(table.columns(part), weights)
+
+    def told(self, operator: Operator, rows: Rows) -> Signed:
+        """An operator's delta as columns."""
+        types = [f.type for f in operator.plan.fields]
+        told = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
+        return _with_zeros(told, operator) if operator.averages else told
+
+
+def _with_zeros(rows: Signed, operator: Operator) -> Signed:
+    """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
+    from freshet.spark.block import joined
+
+    assert operator.plan.grouping is not None
+    keys = len(operator.plan.grouping.keys)
+    parts = [rows]
+    for total, count in operator.averages:
+        copies = rows.columns[count].data - 1
+        at = np.flatnonzero(copies > 0)
+        if len(at):
+            columns = [c.take(at) if i < keys else _missing(c, len(at)) for i, c in enumerate(rows.columns)]
+            columns[total] = Column(rows.columns[total].type, np.zeros(len(at), np.int64))
+            parts.append(Signed(columns, rows.weights[at] * copies[at]))
+    return joined(parts, [c.type for c in rows.columns])
+
+
+def _missing(column: Column, rows: int) -> Column:
+    from freshet.changes import null_column
+
+    return null_column(column.type, rows)
