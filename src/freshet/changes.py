@@ -82,7 +82,8 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
         raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
     absent = frozenset(range(len(schema.fields))) - given.keys()
     direct = not absent and all(
-        form.types[place] == _DIRECT.get(type_.name) and type_.length is None for place, _, _, type_ in given.values()
+        type_.name in _DIRECT and form.types[place] == type_.to_arrow() and type_.length is None
+        for place, _, _, type_ in given.values()
     )
     return _Layout(form, direct, tuple(given.values()), absent, weight, change_type)
 
@@ -98,10 +99,15 @@ def _direct_rows(table: Table, layout: _Layout, arrays: Sequence[pa.Array], n: i
         array = arrays[place]
         if type_.name == "STRING":
             rows[:, lane] = table.pool.intern(array)
-        else:
-            at, (_, data) = array.offset, array.buffers()
-            if n:
-                rows[:, lane] = np.frombuffer(data, _DIRECT_LANES[type_.name], n, at * _DIRECT_LANES[type_.name].itemsize)
+        elif n:
+            stored = _DIRECT[type_.name]
+            parts = 2 if type_.name == "DECIMAL" else 1
+            at = array.offset * parts * stored.itemsize
+            data = np.frombuffer(array.buffers()[1], stored, n * parts, at)
+            if parts == 2:
+                rows[:, lane : lane + type_.lanes] = data.reshape(n, 2)[:, : type_.lanes]
+            else:
+                rows[:, lane] = data
     return rows
 
 
@@ -378,13 +384,10 @@ _PYTHON_ARROW: dict[str, pa.DataType] = {
     "DOUBLE": pa.float64(), "FLOAT": pa.float64(),
 }  # fmt: skip
 _INT64 = pa.int64()
-#: Arrow types whose buffer holds a column's lane as it is, or as a smaller integer.
-_DIRECT: dict[str, pa.DataType] = {
-    "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": _INT64, "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us"), "STRING": pa.string(),
-}  # fmt: skip
-_DIRECT_LANES = {
+#: Types whose Arrow buffer holds a column's lanes as they are, or as smaller integers, and what it holds.
+_DIRECT: dict[str, np.dtype[Any]] = {
     "TINYINT": np.dtype(np.int8), "SMALLINT": np.dtype(np.int16), "INT": np.dtype(np.int32),
     "BIGINT": np.dtype(np.int64), "DATE": np.dtype(np.int32), "TIMESTAMP": np.dtype(np.int64),
+    "DECIMAL": np.dtype(np.int64), "STRING": np.dtype(np.int64),
 }  # fmt: skip
 _OWN_ARROW = {WEIGHT: pa.int64(), CHANGE_TYPE: pa.string()}

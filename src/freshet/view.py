@@ -32,7 +32,8 @@ class Delta:
     __slots__ = ("__weakref__", "_rows", "_table", "_view")
 
     def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._view, self._rows, self._table = view, rows, None
+        self._view, self._rows = view, rows
+        self._table = None if len(rows) else view.no_delta
 
     def table(self) -> pa.Table:
         if self._table is None:

@@ -56,8 +56,10 @@ class Maintained:
         self.sources = sources
         self.telling = self.plain and _tells_tuples(plan)
         self.pending: list[Rows] = []
+        self.touched = False  # whether groups have changed since the last flush
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.schema, self.delta_schema = pa.schema(fields), pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
+        self.no_delta = self.delta_schema.empty_table()
 
     def _is_generalized(self, relation: int) -> bool:
         return any(n.generalized and n.relation == relation for n in self.plan.nodes)
@@ -96,7 +98,8 @@ class Maintained:
             change = child.finish(True)
             if len(change):
                 self._feed(fed, fed.resolve(change.lanes, change.weights), deltas)
-        if self.aggregate is not None:
+        if self.aggregate is not None and self.touched:
+            self.touched = False
             columns, weights = self.aggregate.flush()
             self.pending = self._above_groups(columns, weights) if len(weights) else []
         parts, self.pending = self.pending, []
@@ -158,6 +161,7 @@ class Maintained:
             mask: Bools | None = None if call.filter is None else evaluate_filter((call.filter,), read, n)
             args.append([evaluate(a, read, n) for a in call.args])
             filters.append(mask)
+        self.touched = True
         self.aggregate.apply(keys, args, filters, weights)
 
     def _above_groups(self, columns: list[Column], weights: np.ndarray) -> list[Rows]:  # type: ignore[type-arg]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ STANDING = StructType(
         StructField("token", BinaryType()),
         StructField("logged", LongType()),
         StructField("fingerprint", StringType()),
+        StructField("home", StringType()),
     ]
 )
 JOB = StructType([StructField("job", StringType())])
@@ -51,6 +53,7 @@ class _Standing:
     version: int
     token: bytes
     logged: int  # rows in the log
+    home: str  # the folder of its arena: a name of its own, since queries share machines
 
 
 class Level(StatefulProcessor):
@@ -61,7 +64,6 @@ class Level(StatefulProcessor):
         self._log = handle.getListState("log", LOG)
         self._standing = handle.getValueState("standing", STANDING)
         self._written = handle.getValueState("job", JOB)
-        self._query = handle.getQueryInfo().getQueryId()
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         began = time.perf_counter()
@@ -106,7 +108,7 @@ class Level(StatefulProcessor):
             else:
                 _append(self._log, [(n, b) for n, bs in arrived.items() if len(changes[n]) for b in bs])
             version = standing.version + 1
-            self._standing.update((self.level, shard, version, token, logged, fingerprint))
+            self._standing.update((self.level, shard, version, token, logged, fingerprint, standing.home))
             if standing.version == 0:
                 self._written.update((self.job_json,))
             cached.commit(fingerprint, version, token)
@@ -126,7 +128,7 @@ class Level(StatefulProcessor):
     def _stands(self, fingerprint: str) -> _Standing:
         found = self._standing.get()
         if found is None:
-            return _Standing(0, b"", 0)
+            return _Standing(0, b"", 0, uuid.uuid4().hex)
         if found[5] != fingerprint:
             from freshet.errors import StateError
 
@@ -134,12 +136,12 @@ class Level(StatefulProcessor):
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; start "
                 "with a new checkpoint, or go back to what made it"
             )
-        return _Standing(int(found[2]), bytes(found[3]), int(found[4]))
+        return _Standing(int(found[2]), bytes(found[3]), int(found[4]), str(found[6]))
 
     # The arena ------------------------------------------------------------------------------------------------
 
     def _open(self, job: Job, fingerprint: str, shard: int, standing: _Standing) -> Cached:
-        folder = None if self.arenas is None else Path(self.arenas) / self._query / f"level{self.level}-shard{shard}"
+        folder = None if self.arenas is None else Path(self.arenas) / standing.home
         cached = open_shard(folder, job, fingerprint, self.level, standing.version, standing.token)
         if not cached.whole:
             try:
