@@ -103,10 +103,10 @@ class Maintained:
             columns, weights = self.aggregate.flush()
             self.pending = self._above_groups(columns, weights) if len(weights) else []
         parts, self.pending = self.pending, []
-        if self.distinct is not None:
-            return self.distinct.apply(consolidated(parts, self.width))
         if self.join is not None:
             self.join.sweep()
+        if self.distinct is not None:
+            return self.distinct.apply(consolidated(parts, self.width))
         if self.telling and not any(s.counted for s in self.sources):
             return joined(parts, self.width)
         return consolidated(parts, self.width)
