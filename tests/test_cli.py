@@ -31,7 +31,7 @@ def test_explain(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> 
     assert main(["explain", query, "--schema", schema]) == 0
     shown = capsys.readouterr().out
     assert "height" in shown
-    assert "free-connex" in shown or "q-hierarchical" in shown
+    assert "class      acyclic" in shown  # x and z without y: rows may repeat
 
 
 def test_plan_is_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

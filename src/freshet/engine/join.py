@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -311,31 +312,32 @@ class Join:
             yield from self._results(self.orders[0], alive, 1, buffers)
 
     def count(self) -> int:
-        """Number of results, by adding up from the leaves instead of enumerating. Exact: Python integers where 64 bits
-        could overflow."""
-        totals: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
+        """Number of results, by adding up from the leaves instead of enumerating: in 64 bits where doubles, carried
+        alongside, say that they suffice, else in Python's integers."""
+        about = self._total(np.float64)
+        return int(about) if about == 0 else int(self._total(np.int64 if about < 2.0**62 else object))
+
+    def _total(self, kind: Any) -> Any:
+        totals: dict[int, Any] = {}
         for i in range(len(self.nodes) - 1, -1, -1):
-            plan, node = self.plan.nodes[i], self.nodes[i]
-            if not plan.output:
+            node = self.nodes[i]
+            if not self.plan.nodes[i].output:
                 continue
             slots = np.flatnonzero(node.status.data[: node.source.tuples.used] >= ALIVE).astype(np.int32)
-            counts = self._source_weights(i, slots, 1).astype(object)
+            counts = self._source_weights(i, slots, 1).astype(kind)
             for c, child in enumerate(self.plan.nodes):
-                if child.parent != i or not child.output:
-                    continue
                 edge = self.edges[c]
-                assert edge is not None and child.edge is not None
+                if child.parent != i or not child.output or edge is None or child.edge is None:
+                    continue
                 keys = slots if edge.parent is None else edge.parent.ids.data[slots]
                 found = np.where(keys >= 0, totals[c][np.maximum(keys, 0)], 0)
                 counts = counts * (np.maximum(found, 1) if child.edge.kind == "left" else found)
-            if i == 0:
-                return int(counts.sum()) if len(counts) else 0
             edge = self.edges[i]
-            assert edge is not None
-            total = np.zeros(edge.dictionary.capacity, object)
+            if edge is None:
+                return counts.sum() if len(counts) else 0
             keys = edge.child.ids.data[slots]
-            np.add.at(total, keys[keys >= 0], counts[keys >= 0])
-            totals[i] = total
+            totals[i] = np.zeros(edge.dictionary.capacity, kind)
+            np.add.at(totals[i], keys[keys >= 0], counts[keys >= 0])
         return 0
 
     # Upkeep ---------------------------------------------------------------------------------------------------
