@@ -78,7 +78,7 @@ HEIGHT_TWO = {
 
 @pytest.mark.parametrize("sql", HEIGHT_TWO.values(), ids=list(HEIGHT_TWO))
 def test_first_in_first_out_on_height_two(sql: str) -> None:
-    """A tuple's life spans at most three flips of each key it hangs on: a change moves a constant number of counters."""
+    """A tuple's life spans at most three flips of each key it hangs on: a change moves few counters, whatever the size."""
     for name in streams(SIZES[0]):
         costs = []
         for size in SIZES:
@@ -128,8 +128,7 @@ def test_insert_only_on_a_comb() -> None:
         run(db, comb_stream(size))
         assert described(db)["height"] == 3
         costs.append(counters_a_change(db))
-    assert 0 < max(costs) <= 4
-    assert costs[1] < 1.5 * costs[0]
+    assert 0 < max(costs) <= 4, "as many as the tree has edges"
 
 
 STARS = {
