@@ -78,7 +78,7 @@ HEIGHT_TWO = {
 
 @pytest.mark.parametrize("sql", HEIGHT_TWO.values(), ids=list(HEIGHT_TWO))
 def test_first_in_first_out_on_height_two(sql: str) -> None:
-    """A tuple's life spans at most three flips of each key it hangs on: a change moves few counters, whatever the size."""
+    """A tuple's life spans at most three flips of each key it hangs on, so a change moves few counters at any size."""
     for name in streams(SIZES[0]):
         costs = []
         for size in SIZES:
