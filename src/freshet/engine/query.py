@@ -266,7 +266,9 @@ class Maintained:
                     if self.aggregate is None:
                         self._forget_deltas()
         if self.join is None and self.aggregate is not None:
-            self._into_groups(self._reader([]), np.ones(1, np.int64), 1)
+            read = self._reader([])
+            if evaluate_filter(self.plan.residual, read, 1).all():
+                self._into_groups(read, np.ones(1, np.int64), 1)
         self._settle()
         if self.aggregate is not None:
             columns, weights = self.aggregate.flush()

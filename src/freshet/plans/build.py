@@ -9,7 +9,7 @@ from itertools import islice
 from freshet.errors import UnsupportedError
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import Assertion, Edge, Node, QueryPlan, RelationPlan
+from freshet.plans.model import Assertion, Edge, Guarantee, Node, QueryPlan, RelationPlan
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
@@ -50,6 +50,8 @@ class _Planner:
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
+        if not block.relations:
+            return self._constant()
         inner = self._sort(block.predicates, set(block.relations))
         residual = [*inner.residual, *query.where]
         shown = self._shown(inner.attributes)
@@ -59,19 +61,18 @@ class _Planner:
         tree: JoinTree | None = None
         assertions: tuple[TreeAssertion, ...] = ()
         distinct_tree = False
-        if block.relations and query.distinct and query.grouping is None and not residual and not _has_left(block):
+        if query.distinct and query.grouping is None and not residual and not _has_left(block):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
             distinct_tree = tree is not None
-        if tree is None and block.relations:
+        if tree is None:
             joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
             whole = replace(joined, output=joined.attributes)
             tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
-        if tree is not None:
-            self._add_tree(block, tree, inner, assertions)
-            if distinct_tree:
-                outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
-            for arm in block.arms:
-                self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
+        self._add_tree(block, tree, inner, assertions)
+        if distinct_tree:
+            outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
+        for arm in block.arms:
+            self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
         if not distinct_tree:
             self._skip_unread()
         return QueryPlan(
@@ -85,6 +86,23 @@ class _Planner:
             distinct_tree,
             guarantee(query, verdict, tree, residual, assertions, distinct_tree),
             tuple(self.described),
+        )
+
+    def _constant(self) -> QueryPlan:
+        """A query without tables: one row, unless its WHERE says none."""
+        query, block = self.query, self.query.block
+        if block.arms:
+            raise UnsupportedError(f"{_ARM_NAMES[block.arms[0].kind]} in a query without FROM; name a table in FROM")
+        return QueryPlan(
+            tuple(self.relations),
+            (),
+            (*block.predicates, *query.where),
+            query.grouping,
+            query.outputs,
+            query.fields,
+            query.distinct and query.grouping is not None,
+            False,
+            Guarantee("constant", 0, "the view never changes", "constant"),
         )
 
     # Predicates -----------------------------------------------------------------------------------------------
