@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from freshet.spark.maintain import explain, maintain, split
+from freshet.spark.snapshot import snapshot, views
 
-__all__ = ["explain", "maintain", "split"]
+__all__ = ["explain", "maintain", "snapshot", "split", "views"]
