@@ -64,7 +64,10 @@ STEPS[3]["c"][0]["region"] = "E"
         "SELECT o.id, c.region FROM o LEFT JOIN c ON c.id = o.customer",
         "SELECT o.id FROM o WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.id = o.customer)",
         "SELECT DISTINCT c.region FROM c JOIN o ON o.customer = c.id",
-        "SELECT c.region, m.x FROM c JOIN (SELECT customer, MAX(total) AS x FROM o GROUP BY customer) m ON customer = c.id",
+        (
+            "SELECT c.region, m.x FROM c JOIN (SELECT customer, MAX(total) AS x FROM o GROUP BY customer) m "
+            "ON customer = c.id"
+        ),
         "SELECT COUNT(DISTINCT customer) AS n, MIN(total) AS low FROM o",
     ],
 )
