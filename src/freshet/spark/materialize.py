@@ -46,7 +46,9 @@ def materialize(
     `trigger` holds the arguments of Spark's `DataStreamWriter.trigger`, as in `{"availableNow": True}`.
     """
     if not changes.isStreaming:
-        raise PlanError("the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream")
+        raise PlanError(
+            "the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream"
+        )
     if keep_versions < 1:
         raise PlanError(f"keep_versions is {keep_versions}; keep 1 version or more")
     copies: dict[str | None, Copy] = {}
@@ -113,7 +115,9 @@ def _views(changes: DataFrame, target: str | Mapping[str, str]) -> dict[str | No
 def _copy(spark: SparkSession, target: str, view: str | None, options: dict[str, str], keep: int) -> Copy:
     if target.startswith("jdbc:"):
         if view is not None and "table" in options:
-            raise PlanError("several views would go to one table; leave the option table away: tables are named as views")
+            raise PlanError(
+                "several views would go to one table; leave the option table away: tables are named as views"
+            )
         return JdbcCopy(spark, target, options if view is None else {"table": view, **options})
     if options:
         raise PlanError(f"a folder takes no options, and {', '.join(options)} was given; options belong to a JDBC URL")

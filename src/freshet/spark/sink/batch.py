@@ -145,7 +145,6 @@ def shown(row: Mapping[str, Any]) -> str:
 def taken_too_often(target: str, row: Mapping[str, Any], number: int, taken: int, held: int) -> ChangeError:
     copies = f"{taken} of the row" if taken > 1 else "the row"
     return ChangeError(
-        f"batch {number} takes away {copies} {shown(row)}, of which the copy holds {held}: changes and target do not"
-        " belong together; fill a new target from the beginning of the changes",
-        target,
+        f"batch {number} takes away {copies} {shown(row)}, of which {target} holds {held}: changes and target do not"
+        " belong together; fill a new target from the beginning of the changes"
     )

@@ -196,8 +196,10 @@ class JdbcCopy:
                 fault = f"a row has no key: {shown(row)}; choose key columns that are never NULL"
             else:
                 count = max(found["_came"], found["_went"])
-                fault = f"{count} rows have the key {shown(row)}; choose key columns in which no two rows of the view agree"
-            raise ChangeError(f"batch {batch.number}: {fault}, or leave the key away to count rows", self._name)
+                fault = (
+                    f"{count} rows have the key {shown(row)}; choose key columns in which no two rows of the view agree"
+                )
+            raise ChangeError(f"batch {batch.number} for {self._name}: {fault}, or leave the key away")
         operation = (F.col("_came") - F.col("_went")).cast("int")
         return changed.select(*(F.col(f"_last.{quoted(c)}") for c in batch.columns), operation.alias(OP))
 
@@ -207,16 +209,17 @@ class JdbcCopy:
         same = " AND ".join(f"{t}.{k} = {s}.{k}" for k in keys)
         shown_keys = ", ".join(f"{s}.{k}" for k in keys)
         for operation, exists, fault in (
-            (f"{op} < {INSERTED}", "NOT EXISTS", "takes away the row with key {}, which the table does not hold"),
-            (f"{op} = {INSERTED}", "EXISTS", "adds a row with key {}, which the table holds already"),
+            (f"{op} < {INSERTED}", "NOT EXISTS", f"takes away the row with key {{}}, which {self._name} does not hold"),
+            (f"{op} = {INSERTED}", "EXISTS", f"adds a row with key {{}}, which {self._name} holds already"),
         ):
-            wrong = link.first(f"SELECT {shown_keys} FROM {s} WHERE {operation} AND {exists} (SELECT 1 FROM {t} WHERE {same})")
+            wrong = link.first(
+                f"SELECT {shown_keys} FROM {s} WHERE {operation} AND {exists} (SELECT 1 FROM {t} WHERE {same})"
+            )
             if wrong is not None:
                 fact = fault.format(shown(dict(zip(self.key, wrong, strict=True))))
                 raise ChangeError(
                     f"batch {batch.number} {fact}: changes and target do not belong together; fill a new table from the"
-                    " beginning of the changes",
-                    self._name,
+                    " beginning of the changes"
                 )
         listed = ", ".join(keys)
         tuple_ = listed if len(keys) == 1 else f"({listed})"

@@ -76,7 +76,9 @@ class Version:
         except (ValueError, TypeError, KeyError) as error:
             raise StateError(f"{where} is not a version file of a materialized view; remove the target") from error
         if known != FORMAT:
-            raise StateError(f"{where} has format {known}; this version of Freshet reads format {FORMAT}: use a newer one")
+            raise StateError(
+                f"{where} has format {known}; this version of Freshet reads format {FORMAT}: use a newer one"
+            )
         return Version(
             stored["version"],
             StructType.fromJson(stored["columns"]),
@@ -233,7 +235,9 @@ def merges(sizes: Sequence[int], added: int) -> int:
     return 0
 
 
-def _stored(spark: SparkSession, folder: Folder, schema: StructType, runs: Mapping[str, int] | Sequence[str]) -> DataFrame:
+def _stored(
+    spark: SparkSession, folder: Folder, schema: StructType, runs: Mapping[str, int] | Sequence[str]
+) -> DataFrame:
     nullable = [StructField(f.name, f.dataType) for f in schema]
     full = StructType([StructField(HASH, LongType()), *nullable, StructField(WEIGHT, LongType())])
     if not runs:
