@@ -16,8 +16,8 @@ import pytest
 
 import freshet
 from benchmarks.streams import edge_window, in_transactions
-from oracle import RunningSum, duckdb_answer, same_bag
-from twin import Twin, TwinTable
+from tests.oracle import RunningSum, duckdb_answer, same_bag
+from tests.twin import Twin, TwinTable
 
 THREE = "FROM g g1, g g2, g g3 WHERE g1.dst = g2.src AND g2.dst = g3.src"
 FOUR = "FROM g g1, g g2, g g3, g g4 WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g4.src"

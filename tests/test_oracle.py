@@ -8,7 +8,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from oracle import RunningSum, duckdb_answer, same_bag, tpch_query
+from tests.oracle import RunningSum, duckdb_answer, same_bag, tpch_query
 
 D = decimal.Decimal
 

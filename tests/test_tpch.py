@@ -14,8 +14,8 @@ import pytest
 
 import freshet
 from benchmarks import tpch as schema
-from oracle import tpch_query
-from twin import Moves, Places, Twin, TwinTable
+from tests.oracle import tpch_query
+from tests.twin import Moves, Places, Twin, TwinTable
 
 TRANSACTIONS = 60
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import freshet
 from freshet.db import Database
-from oracle import RunningSum, duckdb_answer, same_bag
+from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Places = npt.NDArray[np.int64]
 Moves = tuple[Places, Places]  # places among the known rows, and the weight of each

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plain import column, normal, plain
 from freshet.engine.aggregate import Aggregate
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression
 from freshet.state.arena import Arena
 from freshet.state.strings import StringPool
 from freshet.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type, decimal
+from tests.engine.plain import column, normal, plain
 
 NARROW, WIDE = decimal(9, 2), decimal(25, 3)
 TYPES = [STRING, DOUBLE, BIGINT, NARROW, WIDE, BOOLEAN]  # the input's columns
@@ -258,8 +258,8 @@ CONTINUE = """
 import sys
 from collections import Counter
 sys.path.insert(0, sys.argv[2])
-from engine.test_aggregate import *
-from engine.test_aggregate import FIRST, SECOND
+from tests.engine.test_aggregate import *
+from tests.engine.test_aggregate import FIRST, SECOND
 arena = Arena(sys.argv[1])
 aggregate = Aggregate(arena.scope("a"), StringPool(arena.scope("pool")), [STRING], CALLS, grand_total=False)
 told = Counter(r for b in aggregate.batches(3) for r in plain(b))
@@ -283,6 +283,6 @@ def test_another_process_attaches_and_goes_on(tmp_path: Path) -> None:
     tell(aggregate, told)
     assert told == answer([0], sum((Counter({r: w}) for r, w in FIRST), Counter()))
     arena.flush()
-    command = [sys.executable, "-c", CONTINUE, str(tmp_path), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", CONTINUE, str(tmp_path), str(Path(__file__).parents[2])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

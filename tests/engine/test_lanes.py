@@ -9,12 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plain import column, normal, plain
 from freshet.column import Column
 from freshet.engine import lanes
 from freshet.state.arena import Arena
 from freshet.state.strings import StringPool
 from freshet.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, Type, decimal
+from tests.engine.plain import column, normal, plain
 
 WIDE = decimal(30, 2)
 VALUES = {

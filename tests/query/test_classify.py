@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import query.brute_force_trees as brute
+import tests.query.brute_force_trees as brute
 from freshet.query import Hypergraph, classify
 from freshet.query.hypergraph import gyo_core, minimal_cycle
-from query.brute_force_trees import hypergraph
+from tests.query.brute_force_trees import hypergraph
 
 CLASSES = ("q-hierarchical", "free-connex", "acyclic", "foreign-key acyclic")
 

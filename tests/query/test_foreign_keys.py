@@ -9,7 +9,7 @@ import pytest
 
 from freshet.errors import PlanError
 from freshet.query import Assertion, ForeignKeyTree, Hypergraph, foreign_key_tree
-from query.brute_force_trees import drawn, hypergraph
+from tests.query.brute_force_trees import drawn, hypergraph
 
 Keys = list[frozenset[str] | None]
 Rank = tuple[int, int, float]

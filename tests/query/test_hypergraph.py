@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import query.brute_force_trees as brute
+import tests.query.brute_force_trees as brute
 from freshet.errors import PlanError
 from freshet.query import Hypergraph
-from query.brute_force_trees import hypergraph
+from tests.query.brute_force_trees import hypergraph
 
 attribute_sets = st.sets(st.sampled_from("abcdef"), max_size=4).map(frozenset)
 

@@ -8,10 +8,10 @@ from itertools import islice
 
 import pytest
 
-import query.brute_force_trees as brute
+import tests.query.brute_force_trees as brute
 from freshet.errors import PlanError
 from freshet.query import Hypergraph, JoinTree, best_tree, join_trees
-from query.brute_force_trees import drawn, hypergraph
+from tests.query.brute_force_trees import drawn, hypergraph
 
 Updates = tuple[float, ...]
 Shape = tuple[frozenset[tuple[object, object]], frozenset[object]]

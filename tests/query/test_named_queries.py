@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freshet.query import Assertion, Hypergraph, best_tree, classify, foreign_key_tree, join_trees
-from query.brute_force_trees import drawn, hypergraph
+from tests.query.brute_force_trees import drawn, hypergraph
 
 
 def query(output: str, **relations: str) -> Hypergraph:

@@ -6,7 +6,7 @@ import pytest
 
 from freshet.errors import PlanError
 from freshet.query import JoinTree, TreeNode
-from query.brute_force_trees import hypergraph
+from tests.query.brute_force_trees import hypergraph
 
 Node = tuple[int | None, str, int] | tuple[int | None, str, int, bool]
 

@@ -1,15 +1,10 @@
-"""Makes `described` importable and gives every test the same small tables."""
+"""The small tables every test here binds against."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import pytest
 
 from freshet.sql.catalog import Catalog
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 DDL = """
 CREATE TABLE a (k BIGINT PRIMARY KEY, x INT, y INT NOT NULL, s STRING, d DATE, p DECIMAL(10,2));

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from described import described
 
 from freshet.sql import Catalog, bind_query
+from tests.sql.described import described
 
 PAIRS = {
     "comma joins and NOT pushed inward": (

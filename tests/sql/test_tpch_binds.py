@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from described import described
 
 from freshet.errors import UnsupportedError
 from freshet.sql import Catalog, bind_query
+from tests.sql.described import described
 
 duckdb = pytest.importorskip("duckdb")
 extension = pytest.importorskip("duckdb_extension_tpch")

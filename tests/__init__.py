@@ -1,0 +1,1 @@
+"""The test suite: one folder an area, beside what several areas share."""
