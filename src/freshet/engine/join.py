@@ -17,45 +17,95 @@ from freshet.engine.lanes import width
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
 from freshet.engine.rows import Rows
 from freshet.engine.sources import KeyColumn, Source, bind_keys
-from freshet.plans.model import QueryPlan
-from freshet.sql.evaluate import evaluate_filter
+from freshet.errors import PlanError
+from freshet.plans.model import Comparison, QueryPlan
+from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
+from freshet.state.comparison import ENDS_COLUMNS
 from freshet.state.enumeration import DONE, enumerate_rows, gather
 from freshet.state.strings import StringPool
-from freshet.state.tree import (
+from freshet.state.tree import enter, leave, live_parents, partakers, rise
+from freshet.state.tree_table import (
     ALIVE,
+    AT_MOST,
     CHECK_COLUMNS,
     CHECK_STEPS,
     CHECKS,
     CHECKS_END,
     CHILD_KEY,
     CHILD_LINKS,
+    CHILD_SIDES,
+    CHILD_VALUES,
+    COMPARISON,
     COUNTER,
+    ENDS,
     FIRST,
     FULL,
     KEYS,
     KIND,
     KINDS,
     LANES,
+    LESS,
+    LIVE_LINKS,
+    LIVE_SIDES,
+    MOST_NODES,
     NEXT,
+    NONE,
     OUTPUT,
     OUTPUT_CHILDREN,
     PARENT,
     PARENT_KEY,
     PARENT_LINKS,
+    PARENT_SIDES,
+    PARENT_VALUES,
     PRESENT,
     STATUS,
     TREE_COLUMNS,
+    UNEQUAL,
     WEIGHT,
     WIDTH,
-    enter,
-    leave,
-    live_parents,
-    partakers,
-    rise,
-)
+)  # fmt: skip
 from freshet.state.tuples import Slots
+
+#: Comparisons as kernels know them, and whether both values are turned around.
+_COMPARISONS = {"<": (LESS, False), "<=": (AT_MOST, False), ">": (LESS, True), ">=": (AT_MOST, True), "<>": (UNEQUAL, False)}
+
+
+@dataclass(slots=True)
+class _Order:
+    """What an edge with a comparison keeps beside links: values of both ends, and sorted chains over them."""
+
+    child: int
+    parent: int
+    comparison: Comparison
+    child_values: Growable
+    parent_values: Growable
+    child_sides: Growable
+    parent_sides: Growable
+    live_links: Growable
+    live_sides: Growable
+    ends: Growable
+
+    @classmethod
+    def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> _Order:
+        pairs = [scope.array(f"{name}{child}", np.int32, columns=2) for name in ("sides", "parentsides", "live", "livesides")]
+        values = [scope.array(f"{name}{child}", np.int64) for name in ("values", "parentvalues")]
+        ends = scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS)
+        return cls(child, parent, comparison, *values, *pairs, ends)
+
+    def assign(self, node: int, source: Source, slots: Slots) -> None:
+        """Values of tuples that come to this end of the edge, in the order of plain integers."""
+        end, expression = (
+            (self.child_values, self.comparison.child) if node == self.child else (self.parent_values, self.comparison.parent)
+        )
+        end.grow(source.capacity)
+        data = evaluate(expression, source.reader(slots), len(slots)).data
+        if data.dtype == np.float64:
+            bits = np.where(np.isnan(data), np.nan, data + 0.0).view(np.int64)
+            data = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+        end.data[slots] = ~data if _COMPARISONS[self.comparison.operator][1] else data
+
 
 @dataclass(slots=True)
 class _Node:
@@ -82,6 +132,13 @@ class Join:
         self.edge_keys: list[Growable | None] = [
             None if n.edge is None else scope.array(f"edge{i}", np.int32, columns=4) for i, n in enumerate(plan.nodes)
         ]
+        self.ordered = {
+            i: _Order.make(scope, i, n.parent, n.edge.comparison)
+            for i, n in enumerate(plan.nodes)
+            if n.edge is not None and n.edge.comparison is not None
+        }
+        if len(plan.nodes) > MOST_NODES:
+            raise PlanError(f"a join of {len(plan.nodes)} nodes; at most {MOST_NODES} are kept in one tree")
         self.work: Growable = scope.array("work", np.int64)
         self.tree = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
         self._write_shape()
@@ -134,6 +191,7 @@ class Join:
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
             row[OUTPUT] = node.output
+            row[COMPARISON] = _COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
@@ -210,7 +268,19 @@ class Join:
             if edge.parent is not None:
                 edge.parent.ids.grow(edge.parent.source.capacity)
                 row[PARENT_KEY] = edge.parent.ids.data.ctypes.data
+            if i in self.ordered:
+                self._refresh_order(self.ordered[i], row, edge.dictionary.capacity)
         self._stale = False
+
+    def _refresh_order(self, order: _Order, row: Int64s, keys: int) -> None:
+        above, below = self.nodes[order.parent].source.capacity, self.nodes[order.child].source.capacity
+        for column, array, room in (
+            (ENDS, order.ends, keys), (CHILD_SIDES, order.child_sides, below), (PARENT_SIDES, order.parent_sides, above),
+            (LIVE_LINKS, order.live_links, above), (LIVE_SIDES, order.live_sides, above),
+            (CHILD_VALUES, order.child_values, below), (PARENT_VALUES, order.parent_values, above),
+        ):  # fmt: skip
+            array.grow(room)
+            row[column] = array.data.ctypes.data
 
     # Changes --------------------------------------------------------------------------------------------------
 
@@ -222,6 +292,10 @@ class Join:
         members = {i: self._members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
             self._assign(column, _union([members[i] for i in column.users], slots))
+        for order in self.ordered.values():
+            for i in (order.child, order.parent):
+                if i in members and len(members[i]):
+                    order.assign(i, source, members[i])
         if self._stale:
             self._refresh()
         for i in roles:
@@ -314,6 +388,8 @@ class Join:
     def count(self) -> int:
         """Number of results, by adding up from the leaves instead of enumerating: in 64 bits where doubles, carried
         alongside, say that they suffice, else in Python's integers."""
+        if any(self.plan.nodes[i].output for i in self.ordered):  # how many compare is not kept
+            return sum(int(rows.weights.sum()) for rows in self.answer(CHUNK))
         about = self._total(np.float64)
         return int(about) if about == 0 else int(self._total(np.int64 if about < 2.0**62 else object))
 

@@ -15,8 +15,24 @@ from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
 from freshet.state.tree import child_key, is_live, parent_key
 from freshet.state.tree_table import (
-    CHILD_HEAD, CHILD_LINKS, CHILD_VALUES, COMPARISON, KEYS, KIND, LANES, LEFT, LIVE, NONE, PARENT_HEAD, PARENT_KEY,
-    PARENT_LINKS, PARENT_VALUES, STATUS, TREE_COLUMNS, WEIGHT, WIDTH,
+    CHILD_HEAD,
+    CHILD_LINKS,
+    CHILD_VALUES,
+    COMPARISON,
+    KEYS,
+    KIND,
+    LANES,
+    LEFT,
+    LIVE,
+    NONE,
+    PARENT_HEAD,
+    PARENT_KEY,
+    PARENT_LINKS,
+    PARENT_VALUES,
+    STATUS,
+    TREE_COLUMNS,
+    WEIGHT,
+    WIDTH,
 )  # fmt: skip
 from freshet.state.tuples import hash_row, same_row
 
