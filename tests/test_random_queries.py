@@ -1,4 +1,4 @@
-"""Random schemas, random acyclic queries of up to five tables, random transactions; DuckDB is the oracle after each one.
+"""Random schemas, acyclic queries of up to five tables and transactions; DuckDB is the oracle after each one.
 
 Domains are tiny, so that keys collide, groups empty, and tuples die and come back.
 """
@@ -43,7 +43,11 @@ def compares(parent: int, child: int) -> st.SearchStrategy[str]:
     """Mostly nothing, sometimes a comparison of a column of each, maybe with an offset."""
     column, operator = st.sampled_from(COLUMNS), st.sampled_from(("<", "<=", ">", ">=", "<>"))
     made = st.builds(
-        lambda p, o, c, plus: f" AND r{parent}.{p} {o} r{child}.{c}{plus}", column, operator, column, st.sampled_from(("", " + 1"))
+        lambda p, o, c, plus: f" AND r{parent}.{p} {o} r{child}.{c}{plus}",
+        column,
+        operator,
+        column,
+        st.sampled_from(("", " + 1")),
     )
     return st.one_of(st.just(""), st.just(""), made)
 
@@ -77,7 +81,9 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
             visible.append(i)
     shown = [i for i in range(n) if any(f" r{i}" in j for j in joins)]
     if draw(st.booleans()):
-        where.append(f"r{draw(st.sampled_from(visible))}.{draw(column)} {draw(st.sampled_from(('>= 1', '<> 1', 'IS NULL', '= 2')))}")
+        where.append(
+            f"r{draw(st.sampled_from(visible))}.{draw(column)} {draw(st.sampled_from(('>= 1', '<> 1', 'IS NULL', '= 2')))}"
+        )
     if len(visible) > 1 and draw(st.integers(0, 3)) == 0:
         x, y = draw(st.sampled_from(visible)), draw(st.sampled_from(visible))
         where.append(f"r{x}.{draw(column)} {draw(st.sampled_from(('<', '<>', '<=')))} r{y}.{draw(column)}")

@@ -1,7 +1,7 @@
 """The join operator: one tree of counters over stored tables (state/tree has the laws).
 
-A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so that a
-self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
+A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so
+that a self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ import numpy as np
 
 from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
+from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
-from freshet.engine.rows import Rows
+from freshet.engine.rows import Rows, Sink
 from freshet.engine.sources import KeyColumn, Source, bind_keys
 from freshet.errors import PlanError
-from freshet.plans.model import Comparison, QueryPlan
-from freshet.sql.evaluate import evaluate, evaluate_filter
+from freshet.plans.model import QueryPlan
+from freshet.sql.evaluate import evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
-from freshet.state.comparison import ENDS_COLUMNS
 from freshet.state.enumeration import DONE, enumerate_rows, gather
 from freshet.state.strings import StringPool
 from freshet.state.tree import enter, leave, live_parents, partakers, rise
 from freshet.state.tree_table import (
     ALIVE,
-    AT_MOST,
     CHECK_COLUMNS,
     CHECK_STEPS,
     CHECKS,
@@ -46,7 +45,6 @@ from freshet.state.tree_table import (
     KIND,
     KINDS,
     LANES,
-    LESS,
     LIVE_LINKS,
     LIVE_SIDES,
     MOST_NODES,
@@ -62,49 +60,10 @@ from freshet.state.tree_table import (
     PRESENT,
     STATUS,
     TREE_COLUMNS,
-    UNEQUAL,
     WEIGHT,
     WIDTH,
 )  # fmt: skip
 from freshet.state.tuples import Slots
-
-#: Comparisons as kernels know them, and whether both values are turned around.
-_COMPARISONS = {"<": (LESS, False), "<=": (AT_MOST, False), ">": (LESS, True), ">=": (AT_MOST, True), "<>": (UNEQUAL, False)}
-
-
-@dataclass(slots=True)
-class _Order:
-    """What an edge with a comparison keeps beside links: values of both ends, and sorted chains over them."""
-
-    child: int
-    parent: int
-    comparison: Comparison
-    child_values: Growable
-    parent_values: Growable
-    child_sides: Growable
-    parent_sides: Growable
-    live_links: Growable
-    live_sides: Growable
-    ends: Growable
-
-    @classmethod
-    def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> _Order:
-        pairs = [scope.array(f"{name}{child}", np.int32, columns=2) for name in ("sides", "parentsides", "live", "livesides")]
-        values = [scope.array(f"{name}{child}", np.int64) for name in ("values", "parentvalues")]
-        ends = scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS)
-        return cls(child, parent, comparison, *values, *pairs, ends)
-
-    def assign(self, node: int, source: Source, slots: Slots) -> None:
-        """Values of tuples that come to this end of the edge, in the order of plain integers."""
-        end, expression = (
-            (self.child_values, self.comparison.child) if node == self.child else (self.parent_values, self.comparison.parent)
-        )
-        end.grow(source.capacity)
-        data = evaluate(expression, source.reader(slots), len(slots)).data
-        if data.dtype == np.float64:
-            bits = np.where(np.isnan(data), np.nan, data + 0.0).view(np.int64)
-            data = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-        end.data[slots] = ~data if _COMPARISONS[self.comparison.operator][1] else data
 
 
 @dataclass(slots=True)
@@ -133,7 +92,7 @@ class Join:
             None if n.edge is None else scope.array(f"edge{i}", np.int32, columns=4) for i, n in enumerate(plan.nodes)
         ]
         self.ordered = {
-            i: _Order.make(scope, i, n.parent, n.edge.comparison)
+            i: OrderedEdge.make(scope, i, n.parent, n.edge.comparison)
             for i, n in enumerate(plan.nodes)
             if n.edge is not None and n.edge.comparison is not None
         }
@@ -179,19 +138,20 @@ class Join:
         )
 
     def _write_shape(self) -> None:
-        nodes, checks = self.plan.nodes, []
+        nodes = self.plan.nodes
+        checks: list[list[int]] = []
         for i, node in enumerate(nodes):
             row = self.tree[i]
             children = [c for c, n in enumerate(nodes) if n.parent == i]
-            kinds = [nodes[c].edge.kind for c in children]  # type: ignore[union-attr]
-            row[FULL] = sum(k != "left" for k in kinds)
+            edges = [n.edge for n in nodes if n.parent == i and n.edge is not None]
+            row[FULL] = sum(e.kind != "left" for e in edges)
             row[FIRST] = children[0] if children else -1
             for c, following in zip(children, [*children, -1][1:], strict=True):
                 self.tree[c, NEXT] = following
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
             row[OUTPUT] = node.output
-            row[COMPARISON] = _COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
+            row[COMPARISON] = COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
@@ -272,20 +232,24 @@ class Join:
                 self._refresh_order(self.ordered[i], row, edge.dictionary.capacity)
         self._stale = False
 
-    def _refresh_order(self, order: _Order, row: Int64s, keys: int) -> None:
+    def _refresh_order(self, order: OrderedEdge, row: Int64s, keys: int) -> None:
         above, below = self.nodes[order.parent].source.capacity, self.nodes[order.child].source.capacity
         for column, array, room in (
-            (ENDS, order.ends, keys), (CHILD_SIDES, order.child_sides, below), (PARENT_SIDES, order.parent_sides, above),
-            (LIVE_LINKS, order.live_links, above), (LIVE_SIDES, order.live_sides, above),
-            (CHILD_VALUES, order.child_values, below), (PARENT_VALUES, order.parent_values, above),
-        ):  # fmt: skip
+            (ENDS, order.ends, keys),
+            (CHILD_SIDES, order.child_sides, below),
+            (PARENT_SIDES, order.parent_sides, above),
+            (LIVE_LINKS, order.live_links, above),
+            (LIVE_SIDES, order.live_sides, above),
+            (CHILD_VALUES, order.child_values, below),
+            (PARENT_VALUES, order.parent_values, above),
+        ):
             array.grow(room)
             row[column] = array.data.ctypes.data
 
     # Changes --------------------------------------------------------------------------------------------------
 
-    def insert(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
-        """Tuples that are now in a table. With `out`, result rows that appear or vanish are appended to it."""
+    def insert(self, source: Source, slots: Slots, out: Sink | None) -> None:
+        """Tuples that are now in a table. With `out`, result rows that appear or vanish go there."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
@@ -304,7 +268,7 @@ class Join:
                 if len(alive):
                     self._change(i, alive, 1, out)
 
-    def remove(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
+    def remove(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples about to leave a table, which still holds them."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
@@ -331,7 +295,7 @@ class Join:
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
 
-    def _change(self, node: int, tuples: Slots, sign: int, out: list[Rows] | None) -> None:
+    def _change(self, node: int, tuples: Slots, sign: int, out: Sink | None) -> None:
         origin, work = self.origins[node], self.work.data
         while node != origin:
             node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, work)
@@ -351,7 +315,7 @@ class Join:
 
     # Results --------------------------------------------------------------------------------------------------
 
-    def _collect(self, order: Order, tuples: Slots, sign: int, out: list[Rows]) -> None:
+    def _collect(self, order: Order, tuples: Slots, sign: int, out: Sink) -> None:
         out.extend(self._results(order, tuples, sign, order.buffers))
 
     def _results(self, order: Order, tuples: Slots, sign: int, buffers: Buffers) -> Iterator[Rows]:
@@ -438,7 +402,8 @@ class Join:
 
     def string_marks(self, marked: Bools) -> None:
         """Marks the text held in keys."""
-        for dictionary, key in {id(e.dictionary): (e.dictionary, e.child) for e in self.edges if e is not None}.values():
+        held = {id(e.dictionary): (e.dictionary, e.child) for e in self.edges if e is not None}
+        for dictionary, key in held.values():
             lanes, at = dictionary.tuples.lanes.data[dictionary.tuples.slots()], 0
             for e in key.expressions:
                 if e.type.name == "STRING":

@@ -1,4 +1,4 @@
-"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on result rows."""
+"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class _Planner:
         hypergraph = self._hypergraph(block, inner.attributes, shown)
         keys = [self._primary_key(r, inner.attributes) for r in block.relations]
         verdict = classify(hypergraph, keys)
-        tree, assertions, placed, distinct_tree = None, (), (), False
+        tree: JoinTree | None = None
+        assertions: tuple[TreeAssertion, ...] = ()
+        placed: tuple[Compared, ...] = ()
+        distinct_tree = False
         if block.relations and query.distinct and query.grouping is None and not residual and not _has_left(block):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
             distinct_tree = tree is not None
@@ -78,7 +81,7 @@ class _Planner:
                 self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
         if not distinct_tree:
             self._skip_unread()
-        plan = QueryPlan(
+        return QueryPlan(
             tuple(self.relations),
             tuple(replace(n, filter=(*n.filter, *self.filters.get(n.relation, ()))) for n in self.nodes),
             tuple(residual),
@@ -90,7 +93,6 @@ class _Planner:
             guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.nodes),
             tuple(self.described),
         )
-        return plan
 
     # Predicates -----------------------------------------------------------------------------------------------
 
@@ -138,9 +140,8 @@ class _Planner:
         """The attributes the query shows: what its class depends on."""
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
-        return frozenset(
-            column_attribute(attributes, e) for o in read for e in walk(o) if isinstance(e, ColumnRef) and e.relation >= 0
-        )
+        columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
+        return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
 
     def _hypergraph(self, block: Block, attributes: Attributes, shown: frozenset[str]) -> Hypergraph:
         """Join attributes and shown columns, and for a relation that shows less than identifies its tuples, one hidden
@@ -211,14 +212,14 @@ class _Planner:
         if found is None:
             names = ", ".join(self.relations[r].alias for r in block.relations)
             raise UnsupportedError(
-                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; leave out one of the "
-                "joins, or declare the primary keys that make it a foreign-key join"
+                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; "
+                "leave out one of the joins, or declare the primary keys that make it a foreign-key join"
             )
         return found.tree, found.assertions
 
     def _add_tree(
-        self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion], edge: Edge | None = None,
-        parent: int = -1, output: bool = True, placed: Sequence[Compared] = (),
+        self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion],
+        edge: Edge | None = None, parent: int = -1, output: bool = True, placed: Sequence[Compared] = (),
     ) -> int:  # fmt: skip
         """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
         base = len(self.nodes)
@@ -233,7 +234,9 @@ class _Planner:
                 continue
             above = tree.nodes[n.parent]
             key = tree.key(i)
-            parent_key = () if above.relation is None else tuple(inner.attributes.value(numbers[n.parent], a) for a in key)
+            parent_key: tuple[Expression, ...] = ()
+            if above.relation is not None:
+                parent_key = tuple(inner.attributes.value(numbers[n.parent], a) for a in key)
             kind = "inner" if n.output or not output else "semi"
             link = Edge(
                 kind,
@@ -244,9 +247,7 @@ class _Planner:
             comparison = carried(marked, i, placed)
             if comparison is not None:
                 link = self._comparing(link, comparison.seen_from(numbers[n.parent]))
-            self.nodes.append(
-                Node(relation, names, base + n.parent, link, n.relation is None, output and n.output)
-            )
+            self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)
         return base
@@ -285,7 +286,8 @@ class _Planner:
                 self.filters.setdefault(numbers[n], []).append(build("is_not_null", (value,)))
         if not (isinstance(left, ColumnRef) and isinstance(right, ColumnRef)):
             raise UnsupportedError(
-                f"the assertion {describe(left)} = {describe(right)} compares expressions; join on plain columns of one type"
+                f"the assertion {describe(left)} = {describe(right)} compares expressions; "
+                "join on plain columns of one type"
             )
         check = Assertion(
             tuple(base + n for n in _path(tree, a.node, a.left)), left,
@@ -298,7 +300,10 @@ class _Planner:
 
     def _add_arm(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
         mine, theirs = set(arm.block.relations), set(host_block.relations)
-        local, pairs, condition, compares = [], [], [], []
+        local: list[Expression] = []
+        pairs: list[tuple[Expression, Expression, bool]] = []
+        condition: list[Expression] = []
+        compares: list[Comparison] = []
         for p in arm.block.predicates:
             read = references(p)
             pair = equality(p)
@@ -314,14 +319,15 @@ class _Planner:
                 (host_relation,) = read & theirs
                 compares.append(comparison.seen_from(host_relation))
             else:
-                raise UnsupportedError(f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison "
-                                       "of plain values connect it to the rest of the query; use =, or compare after the join")  # fmt: skip
+                raise UnsupportedError(
+                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison of plain values "
+                    "connect it to the rest of the query; use =, or compare after the join"
+                )
         inner = self._sort(local, mine)
-        values, below = [a for a, _, _ in pairs], [b for _, b, _ in pairs]
-        at, parent_key = self._host(
-            host_block, host, base, [*values, *(c.parent for c in compares)], condition, arm
-        )
-        tree, child_key, placed = self._arm_tree(arm, inner, [*below, *(c.child for c in compares)], bool(compares))
+        above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
+        inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
+        at, parent_key = self._host(host_block, host, base, above, condition, arm)
+        tree, child_key, placed = self._arm_tree(arm, inner, inside, bool(compares))
         edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]
@@ -332,7 +338,8 @@ class _Planner:
         node = self.nodes[root]
         names = node.attributes
         keys = tuple(
-            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner) for k in child_key[: len(pairs)]
+            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner)
+            for k in child_key[: len(pairs)]
         )
         assert node.edge is not None
         self.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
@@ -386,16 +393,16 @@ class _Planner:
             if not trees:
                 names = ", ".join(describe(v) for v in values)
                 raise UnsupportedError(
-                    f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; connect it by "
-                    "one table"
+                    f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
+                    "connect it by one table"
                 )
             found = _all_output(min(trees, key=lambda t: self._cost(block, t))), ()
         tree, placed = found
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
             raise UnsupportedError(
-                f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; only equalities and "
-                "one comparison of plain values for each pair of tables can"
+                f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; "
+                "only equalities and one comparison of plain values for each pair of tables can"
             )
         found_keys = keys(tree)
         assert found_keys is not None
@@ -423,7 +430,8 @@ _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / 
 
 def _columns_above(query: Query) -> frozenset[int]:
     """Relations whose columns are read above the join."""
-    expressions: list[Expression] = [*query.where, *(p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None)]
+    checked = [p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None]
+    expressions: list[Expression] = [*query.where, *checked]
     if query.grouping is None:
         expressions += query.outputs
     else:
@@ -472,4 +480,3 @@ def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
 
 def _has_left(block: Block) -> bool:
     return any(arm.kind == "left" for arm in block.arms)
-

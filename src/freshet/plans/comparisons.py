@@ -1,7 +1,7 @@
 """Comparisons between two relations, and trees that can carry them on their edges (IEDyn's generalized join trees).
 
-A comparison is placed by giving both relations an attribute of their own for it: in a join tree with that attribute the two
-must be neighbours. An edge carries one comparison; what no tree can place stays a check on result rows.
+A comparison is placed by giving both relations an attribute of their own for it: in a join tree with that attribute
+the two must be neighbours. An edge carries one comparison; what no tree can place stays a check on result rows.
 """
 
 from __future__ import annotations
@@ -53,9 +53,12 @@ def compared(predicate: Expression) -> Compared | None:
 
 
 def placed_tree(
-    h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared], cost: Callable[[JoinTree], object],
+    h: Hypergraph,
+    relations: Sequence[int],
+    candidates: Sequence[Compared],
+    cost: Callable[[JoinTree], tuple[float, float, int]],
     accept: Callable[[JoinTree], bool] = lambda tree: True,
-) -> tuple[JoinTree, tuple[Compared, ...]] | None:  # fmt: skip
+) -> tuple[JoinTree, tuple[Compared, ...]] | None:
     """The cheapest tree that carries as many of the comparisons as any can, and which those are."""
     for count in range(len(candidates), 0, -1):
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
@@ -72,8 +75,8 @@ def placed_tree(
                 continue
             trees = [t for t in islice(join_trees(marked), _TREES) if _plain_above(t) and accept(t)]
             if trees:
-                tree = min(trees, key=cost)  # type: ignore[type-var, arg-type]
-                if best is None or cost(tree) < cost(best[0]):  # type: ignore[operator]
+                tree = min(trees, key=cost)
+                if best is None or cost(tree) < cost(best[0]):
                     best = tree, chosen
         if best is not None:
             return best

@@ -30,7 +30,9 @@ def guarantee(
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
     else:
         update = "O(λ) amortized; O(1) for insert-only streams"
-        lost.append(f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}")
+        lost.append(
+            f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}"
+        )
     for node in nodes:
         if node.edge is not None and node.edge.comparison is not None:
             c = node.edge.comparison
@@ -55,5 +57,6 @@ def guarantee(
             + verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
         )
     elif not distinct_tree and name == "acyclic":
-        lost.append("constant delay between different rows: " + verdict.why_not.get("free-connex", "") + "; duplicates are kept")
+        why = verdict.why_not.get("free-connex", "")
+        lost.append(f"constant delay between different rows: {why}; duplicates are kept")
     return Guarantee(name, tree.height, update, delay, tuple(lost))

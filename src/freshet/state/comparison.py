@@ -1,10 +1,10 @@
 """Edges with a comparison: the parent's value must be less than, at most, or different from the child's.
 
-Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent finds support is told
-by the extreme of the first, whether a child is reached by that of the last: a < b for some b exactly when a < max b. So
-when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update costs what it flips,
-plus a logarithm to find the place. For "different", the least and the greatest together tell: all differ from v unless
-both are v.
+Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent finds support is
+told by the extreme of the first, whether a child is reached by that of the last: a < b for some b exactly when
+a < max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update
+costs what it flips, plus a logarithm to find the place. For "different", the least and the greatest together tell: all
+differ from v unless both are v.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def append(buffer: Any, n: Any, value: Any) -> Any:
 @inlined
 def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
     """Whether some alive child under key k compares with parent value a."""
-    ends, values, op = as_int32(t[c * TREE_COLUMNS + ENDS]), as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), t[c * TREE_COLUMNS + COMPARISON]
+    ends, values, op = (
+        as_int32(t[c * TREE_COLUMNS + ENDS]),
+        as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]),
+        t[c * TREE_COLUMNS + COMPARISON],
+    )
     tail = ends[ENDS_COLUMNS * k + CHILDREN + TAIL]
     if tail == 0:
         return False
@@ -68,7 +72,11 @@ def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
 @inlined
 def is_reached(t: Any, c: Any, k: Any, b: Any) -> Any:
     """Whether some live parent under key k compares with child value b."""
-    ends, values, op = as_int32(t[c * TREE_COLUMNS + ENDS]), as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]), t[c * TREE_COLUMNS + COMPARISON]
+    ends, values, op = (
+        as_int32(t[c * TREE_COLUMNS + ENDS]),
+        as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]),
+        t[c * TREE_COLUMNS + COMPARISON],
+    )
     head = ends[ENDS_COLUMNS * k + LIVES + HEAD]
     if head == 0:
         return False
@@ -143,9 +151,7 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
     if op == UNEQUAL:
         if any0 and least0 != most0:
             return out, n
-        return unequal_flips(
-            ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n
-        )
+        return unequal_flips(ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n)
     if any0 and most0 == most1:
         return out, n
     # Parents that compare with the greater extreme but not with the smaller one.
@@ -161,7 +167,7 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
 
 @inlined
 def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
-    """Puts parent s among the live ones of its key, or takes it away; appends the children that are reached with it only."""
+    """Puts parent s among the live ones of its key, or takes it away; appends the children only it reaches."""
     base = c * TREE_COLUMNS
     ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k, t[base + COMPARISON]
     values = as_int64(t[base + PARENT_VALUES])
@@ -181,9 +187,7 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
     if op == UNEQUAL:
         if any0 and least0 != most0:
             return out, n
-        return unequal_flips(
-            ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n
-        )
+        return unequal_flips(ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n)
     if any0 and least0 == least1:
         return out, n
     child = first_from(ends, at + CHILDREN, sides, values, least1, op == AT_MOST)
@@ -199,7 +203,11 @@ def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
     """Puts parent s into, or takes it out of, the chain of all parents of its key."""
     base = c * TREE_COLUMNS
     ends, at = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + PARENTS
-    links, sides, values = as_int32(t[base + PARENT_LINKS]), as_int32(t[base + PARENT_SIDES]), as_int64(t[base + PARENT_VALUES])
+    links, sides, values = (
+        as_int32(t[base + PARENT_LINKS]),
+        as_int32(t[base + PARENT_SIDES]),
+        as_int64(t[base + PARENT_VALUES]),
+    )
     if adding:
         add_sorted(ends, at, links, sides, values, s)
     else:

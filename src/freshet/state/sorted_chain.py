@@ -4,9 +4,9 @@ Per key, the tuples form a doubly linked list in ascending order of (value, slot
 finds the place of a value in O(log n). The list gives the next tuple in O(1), so enumeration keeps its constant delay;
 the treap is needed only where a list is entered in the middle. Priorities are a hash of the slot: nothing to store.
 
-All functions take pointers: `ends` has root, head and tail of each key, `links` next and previous, `sides` left and right
-of each slot, all as slot + 1 with 0 for none; `values` the value by slot. `ends` may have more columns: `at` is the place
-of the key's root in it.
+All functions take pointers: `ends` has root, head and tail of each key, `links` next and previous, `sides` left and
+right of each slot, all as slot + 1 with 0 for none; `values` the value by slot. `ends` may have more columns: `at` is
+the place of the key's root in it.
 """
 
 from __future__ import annotations

@@ -344,7 +344,8 @@ class StringPool:
 
     def undo(self, mark: tuple[Int64s, int]) -> None:
         """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
-        were free, and those after them were placed with these still free, so emptying them leaves the index as it was."""
+        were free, and those after them were placed with these still free, so emptying them leaves the index as it
+        was."""
         before, capacity = mark
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])

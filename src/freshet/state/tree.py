@@ -1,17 +1,17 @@
 """The tree of counters: kernels that keep a join tree's tuples alive and live, one relation's changes at a time.
 
 Laws, for node e with children c1..cm, tuple s of e, and edge keys k(s):
-    support(c, k) = number of alive tuples of c under k
-    counter(s)    = number of counting edges of s that hold: support > 0 (inner, semi) or = 0 (anti); left edges never count
+    support(c, k) = number of alive tuples of c under k; on an edge with a comparison, of those that compare with s
+    counter(s)    = number of counting edges of s that hold: support > 0 (inner, semi) or = 0 (anti), never left
     alive(s)      = s is present, counter(s) is full and every assertion of e agrees
-    live(s)       = alive(s), and s is at the root or some live parent has its key
-On an edge with a comparison, support counts only children that compare, and likewise for live parents (state/comparison).
-Under each key, the chain of children holds the alive ones, and the chain of parents all of them, the live ones first: so
-both directions can be walked without meeting a dead end. Live marks are kept for nodes that have output children; for
-a leaf, being live is seen from the first parent under its key.
+    live(s)       = alive(s), and s is at the root or some live parent has its key (and compares with it)
+Under each key, the chain of children holds the alive ones, and the chain of parents all of them, the live ones first:
+so both directions can be walked without meeting a dead end (state/comparison says how where values are compared). Live
+marks are kept for nodes that have output children; for a leaf, being live is seen from the first parent under its key.
 
-A tree is a table of addresses (state/tree_table). Links and heads hold slot + 1, so that zeroed memory is an empty tree. A generalized node has no rows of its own: its
-tuples are the keys its children share, so on its edges the parent's slot is the key itself.
+A tree is a table of addresses (state/tree_table). Links and heads hold slot + 1, so that zeroed memory is an empty
+tree. A generalized node has no rows of its own: its tuples are the keys its children share, so on its edges the
+parent's slot is the key itself.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ def follow(t: Any, checks: Any, row: Any, start: Any, s: Any) -> Any:
         node = c
     if node < 0:
         node = checks[row * CHECK_COLUMNS + start + CHECK_STEPS + 1]
-    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + checks[row * CHECK_COLUMNS + start + CHECK_STEPS]]
+    lane = checks[row * CHECK_COLUMNS + start + CHECK_STEPS]
+    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + lane]
 
 
 @inlined

@@ -1,7 +1,7 @@
 """The table that describes a join tree to the kernels: one row of integers a node, most of them addresses.
 
-The edge to a node's parent is in the node's own row. Kernels take the table as a pointer, because numba counts references to
-an array at every call that is not inlined.
+The edge to a node's parent is in the node's own row. Kernels take the table as a pointer, because numba counts
+references to an array at every call that is not inlined.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABSENT, PRESENT, ALIVE, LIVE = range(4)  # status
 INNER, SEMI, ANTI, LEFT = range(4)  # kind
 KINDS = {"inner": INNER, "semi": SEMI, "anti": ANTI, "left": LEFT}
 
-# Comparison of the parent's value with the child's. Greater is less with both values turned around (~), so it needs none.
+# Comparison of the parent's value with the child's. Greater is less with both values turned around (~).
 NONE, LESS, AT_MOST, UNEQUAL = range(4)
 
 # An assertion: two paths of nodes down from the tuple it is checked on, then a lane at the end of each.
