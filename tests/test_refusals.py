@@ -75,6 +75,9 @@ def order(**values: Any) -> dict[str, Any]:
     return {"id": 9, "customer": "eve", "total": None, "day": None, "flag": None, **values}
 
 
+NO_DICT: Any = [{"id": 1}]
+
+
 def apply(**changes: Any) -> Callable[[Database], Any]:
     return lambda db: db.apply(changes)
 
@@ -133,7 +136,7 @@ CHANGES: dict[str, Refused] = {
     ),
     "rows of no known form": (apply(orders=7), ChangeError, "rows are an int; give a pyarrow Table"),
     "rows that are no dicts": (apply(orders=[order(), (1, 2)]), ChangeError, "row 1: the row is a tuple"),
-    "changes that are no dict": (lambda db: db.apply([order()]), ChangeError, "give a dict of table name"),
+    "changes that are no dict": (lambda db: db.apply(NO_DICT), ChangeError, "give a dict of table name"),
     "a column twice": (
         apply(notes=pa.table([pa.array([1]), pa.array([2]), pa.array(["x"])], names=["id", "ID", "body"])),
         ChangeError,
@@ -366,7 +369,7 @@ def test_rows_that_only_pass_through_a_transaction_are_not_evaluated(sql: str) -
     db.execute("CREATE TABLE o (id INT PRIMARY KEY); CREATE TABLE l (id INT PRIMARY KEY, q INT)")
     view = db.create_view("v", sql)
     sums = RunningSum(view.to_arrow())
-    transactions = [
+    transactions: list[dict[str, list[dict[str, Any]]]] = [
         {"o": [{"id": 1}], "l": [{"id": 1, "q": 5}]},
         {"l": [{"id": 1, "q": 2, "_change_type": "upsert"}]},
         {"l": [{"id": 2, "q": 3}], "o": [{"id": 2}]},
