@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
+from spark.databases import driver_jars
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +39,8 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    session = settings(SparkSession.builder.master("local[2]").appName("freshet tests")).getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, driver_jars())))
+    session = settings(builder.appName("freshet tests")).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
