@@ -25,7 +25,7 @@ from freshet.spark.block import Signed, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Sent, read_job
-from freshet.spark.job import Job
+from freshet.spark.job import Job, fingerprint
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import arrived_rows, read_block, tell
 
@@ -60,6 +60,7 @@ class _Standing:
 class Level(StatefulProcessor):
     def __init__(self, job_json: str, level: int, arenas: str | None, profile_to: str | None = None) -> None:
         self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
+        self.fingerprint = fingerprint(job_json)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getListState("log", LOG)
@@ -85,12 +86,11 @@ class Level(StatefulProcessor):
 
     def _transaction(self, job: Job, shard: int, arrived: dict[str, list[bytes]], reading: float) -> list[Sent]:
         started = time.perf_counter()
-        fingerprint = job.fingerprint()
-        standing = self._stands(fingerprint)
+        standing = self._stands()
         for blocks in arrived.values():
             blocks.sort()  # the order in which blocks were fetched means nothing, and the token must not depend on it
         token = _token(standing.token, arrived)
-        cached = self._open(job, fingerprint, shard, standing)
+        cached = self._open(job, shard, standing)
         opened = time.perf_counter()
         try:
             changes = {name: arrived_rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
@@ -109,10 +109,10 @@ class Level(StatefulProcessor):
             else:
                 _append(self._log, [(n, b) for n, bs in arrived.items() if len(changes[n]) for b in bs])
             version = standing.version + 1
-            self._standing.update((self.level, shard, version, token, logged, fingerprint, standing.home))
+            self._standing.update((self.level, shard, version, token, logged, self.fingerprint, standing.home))
             if standing.version == 0:
                 self._written.update((self.job_json,))
-            cached.commit(fingerprint, version, token)
+            cached.commit(self.fingerprint, version, token)
         except BaseException:
             cached.discard()
             raise
@@ -126,11 +126,11 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         return told
 
-    def _stands(self, fingerprint: str) -> _Standing:
+    def _stands(self) -> _Standing:
         found = self._standing.get()
         if found is None:
             return _Standing(0, b"", 0, uuid.uuid4().hex)
-        if found[5] != fingerprint:
+        if found[5] != self.fingerprint:
             from freshet.errors import StateError
 
             raise StateError(
@@ -141,16 +141,16 @@ class Level(StatefulProcessor):
 
     # The arena ------------------------------------------------------------------------------------------------
 
-    def _open(self, job: Job, fingerprint: str, shard: int, standing: _Standing) -> Cached:
+    def _open(self, job: Job, shard: int, standing: _Standing) -> Cached:
         folder = None if self.arenas is None else Path(self.arenas) / standing.home
-        cached = open_shard(folder, job, fingerprint, self.level, shard, standing.version, standing.token)
+        cached = open_shard(folder, job, self.fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
                 self._rebuild(cached.shard, cached.why, f"level {self.level}, shard {shard}")
             except OSError as e:
                 cached.discard()
                 cached.close()
-                cached = open_shard(None, job, fingerprint, self.level, shard, standing.version, standing.token)
+                cached = open_shard(None, job, self.fingerprint, self.level, shard, standing.version, standing.token)
                 self._rebuild(cached.shard, f"{e.strerror} under {self.arenas}", f"level {self.level}, shard {shard}")
         return cached
 
@@ -176,7 +176,7 @@ class Level(StatefulProcessor):
     ) -> tuple[Cached, dict[str, Rows]]:
         spoiled.discard()
         spoiled.close()
-        cached = open_shard(None, job, "", self.level, number, standing.version, standing.token)
+        cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
         self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}, shard {number}")
         return cached, cached.shard.apply(changes)
 

@@ -25,6 +25,7 @@ from freshet.spark.level import Level
 from freshet.spark.stages import explain_job, make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
+from freshet.state.kernel import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"
@@ -54,13 +55,15 @@ def maintain(
         )  # fmt: skip
     job = compile_job(views, schema, count, sizes)
     logger.info("freshet: %s", explain_job(job))
+    compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
-    blocks = _encoded(job, tables, profile)
+    job_json = job.to_json()
+    blocks = _encoded(job, job_json, tables, profile)
     for level in range(job.levels):
-        processor = Level(job.to_json(), level, folder, profile)
+        processor = Level(job_json, level, folder, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping)
-    return blocks.mapInArrow(Decoder(job.to_json(), single), _result_ddl(job, single))
+    return blocks.mapInArrow(Decoder(job_json, single), _result_ddl(job, single))
 
 
 def explain(
@@ -94,7 +97,7 @@ def compile_job(views: Views, schema: str | Catalog | None, shards: int, sizes: 
 # In -------------------------------------------------------------------------------------------------------------
 
 
-def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> DataFrame:
+def _encoded(job: Job, job_json: str, tables: Mapping[str, DataFrame], profile: str | None) -> DataFrame:
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
     for table in job.tables:
@@ -118,7 +121,7 @@ def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> 
             elif not field.nullable:
                 raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
         wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]
-        parts.append(df.select(*(f"`{c}`" for c in wanted)).mapInArrow(Encoder(job.to_json(), name, profile), BLOCKS))
+        parts.append(df.select(*(f"`{c}`" for c in wanted)).mapInArrow(Encoder(job_json, name, profile), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
 
 
