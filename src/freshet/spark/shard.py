@@ -86,7 +86,7 @@ class Shard:
             return 0
         lanes, signed = np.concatenate(found), np.concatenate(weights)
         read = len(signed)
-        if len(found) > 1 or (signed != 1).any():
+        if len(found) > 1 or table.weights is not None or (signed != 1).any():
             chosen = np.empty(read, np.int64)
             chosen = chosen[: consolidate(lanes, signed, chosen)]
             lanes, signed = lanes[chosen], signed[chosen]
