@@ -35,13 +35,16 @@ Row = tuple[Any, ...]
 def random_row(rng: random.Random) -> Row:
     t = datetime(2024, 1, 1, 0, 0, 0, rng.randrange(3), UTC).replace(tzinfo=None)
     return (
-        rng.choice([None, 1, 2]), rng.choice([None, "a", "b'\\é"]), rng.choice([None, Decimal("1.50"), Decimal("-0.01")]),
-        rng.choice([None, 0.0, 0.1, 1e300]), rng.choice([None, t]),
-    )  # fmt: skip
+        rng.choice([None, 1, 2]),
+        rng.choice([None, "a", "b'\\é"]),
+        rng.choice([None, Decimal("1.50"), Decimal("-0.01")]),
+        rng.choice([None, 0.0, 0.1, 1e300]),
+        rng.choice([None, t]),
+    )
 
 
 def random_changes(rng: random.Random, held: Counter[Row], size: int) -> list[Row]:
-    """Changes that are possible, a row's weight spread over several of them; `held` becomes what is there afterwards."""
+    """Changes that are possible, a row's weight spread over several of them; `held` becomes what is there then."""
     rows = []
     for _ in range(size):
         if held and rng.random() < 0.45:
@@ -203,7 +206,7 @@ def test_of_two_writers_one_fails(spark: SparkSession, tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VersionedCopy, "_advanced", slowly)
-        with pytest.raises(StateError, match="another query made version 1 of .*; stop one"):
+        with pytest.raises(StateError, match=r"another query made version 1 of .*; stop one"):
             copy.apply(batch_of(spark, [(1, 1)], schema), 0, "q")
 
 
@@ -211,12 +214,12 @@ def test_batches_that_do_not_follow_are_refused(spark: SparkSession, tmp_path: P
     schema = "a INT, _weight BIGINT"
     copy = folder_copy(spark, str(tmp_path), schema)
     copy.apply(batch_of(spark, [(1, 1)], schema), 200, "q")
-    with pytest.raises(StateError, match="was filled by streaming query q, and this is query r.*checkpoint"):
+    with pytest.raises(StateError, match=r"was filled by streaming query q, and this is query r.*checkpoint"):
         copy.apply(batch_of(spark, [(1, 1)], schema), 201, "r")
     for rows in ([(2, 1)], [(1, 2)], []):
         with pytest.raises(StateError, match="batch 200 comes again with other rows"):
             copy.apply(batch_of(spark, rows, schema), 200, "q")
-    with pytest.raises(StateError, match="batch 7 comes again, but .* remembers them from 200 on only"):
+    with pytest.raises(StateError, match=r"batch 7 comes again, but .* remembers them from 200 on only"):
         copy.apply(batch_of(spark, [(1, 1)], schema), 7, "q")
     assert answer(spark, tmp_path) == Counter({(1,): 1})
 

@@ -38,7 +38,19 @@ class Database:
             with sqlite3.connect(self.place) as link:
                 return [tuple(row) for row in link.execute(sql)]
         null, tab = "∅", "\x1f"
-        login = ["psql", "-h", "127.0.0.1", "-p", self.place, "-U", "freshet", "-d", "postgres", "-v", "ON_ERROR_STOP=1"]
+        login = [
+            "psql",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            self.place,
+            "-U",
+            "freshet",
+            "-d",
+            "postgres",
+            "-v",
+            "ON_ERROR_STOP=1",
+        ]
         command = [*login, "-A", "-t", "-q", "-F", tab, "-P", f"null={null}", "-c", sql]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         return [tuple(None if v == null else v for v in line.split(tab)) for line in done.stdout.splitlines()]
@@ -85,7 +97,9 @@ def held_rows(database: Database) -> Counter[Row]:
 
 
 def keyed_rows(database: Database) -> dict[Row, Row]:
-    return {(int(a), b): (None if c is None else Decimal(str(c)),) for a, b, c in database.rows("SELECT k, s, d FROM copy")}
+    return {
+        (int(a), b): (None if c is None else Decimal(str(c)),) for a, b, c in database.rows("SELECT k, s, d FROM copy")
+    }
 
 
 def stages(database: Database) -> int:
@@ -147,7 +161,9 @@ def test_impossible_changes_are_rolled_back_whole(spark: SparkSession, database:
     copy = database.copy(spark)
     copy.apply(batch_of(spark, [(1, "a", None, 2), (None, "a", None, 1)]), 0, "q")
     before = held_rows(database)
-    with pytest.raises(ChangeError, match=r"batch 1 takes away 3 of the row \(k=1, s=a, d=NULL\), of which table copy holds 2"):
+    with pytest.raises(
+        ChangeError, match=r"batch 1 takes away 3 of the row \(k=1, s=a, d=NULL\), of which table copy holds 2"
+    ):
         copy.apply(batch_of(spark, [(7, "new", None, 1), (1, "a", None, -3)]), 1, "q")
     with pytest.raises(ChangeError, match=r"takes away the row \(k=NULL, s=b, d=NULL\), of which table copy holds 0"):
         copy.apply(batch_of(spark, [(None, "b", None, -1), (None, "a", None, -1)]), 1, "q")
@@ -195,13 +211,13 @@ def test_of_two_writers_one_fails(spark: SparkSession, database: Database, monke
     copy, other = database.copy(spark), database.copy(spark)
     whole = JdbcCopy._save
 
-    def slowly(self: JdbcCopy, *args: Any) -> None:
+    def slowly(self: JdbcCopy, rows: DataFrame) -> None:
         monkeypatch.setattr(JdbcCopy, "_save", whole)
         other.apply(batch_of(spark, [(1, "a", None, 1)]), 0, "q")
-        whole(self, *args)
+        whole(self, rows)
 
     monkeypatch.setattr(JdbcCopy, "_save", slowly)
-    with pytest.raises(StateError, match="batch 0 of table copy could not be recorded.*stop one of the two"):
+    with pytest.raises(StateError, match=r"batch 0 of table copy could not be recorded.*stop one of the two"):
         copy.apply(batch_of(spark, [(1, "a", None, 1)]), 0, "q")
     assert held_rows(database) == Counter({(1, "a", None): 1})
 
@@ -270,7 +286,9 @@ def test_refusals_name_the_fault_and_the_remedy(spark: SparkSession, database: D
 
     refused(PlanError, "needs the option table", table="")
     refused(PlanError, "needs the option driver", driver="")
-    refused(PlanError, r"no.such.Driver is not on Spark's class path; name its jar in spark.jars", driver="no.such.Driver")
+    refused(
+        PlanError, r"no.such.Driver is not on Spark's class path; name its jar in spark.jars", driver="no.such.Driver"
+    )
     refused(PlanError, "is not a plain table name", table="copy; DROP TABLE x")
     refused(PlanError, "no column z for the key; it has k, s, d", key="z")
     wrong = "org.postgresql.Driver" if "sqlite" in database.url else "org.sqlite.JDBC"
