@@ -12,7 +12,7 @@ from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder, Sent
 from freshet.spark.job import Job
 from freshet.spark.shard import Shard
-from freshet.spark.transaction import arrived_rows, read_block, tell
+from freshet.spark.transaction import read_block, take_in, tell
 from freshet.state.arena import Arena
 
 
@@ -47,9 +47,10 @@ class LocalJob:
             if first:
                 self.shards[level, number] = Shard(self.job, level, number, Arena())
             shard = self.shards[level, number]
-            deltas = shard.apply({name: arrived_rows(shard, name, blocks) for name, blocks in mine.items()})
-            self.logs.setdefault((level, number), []).extend((n, b) for n, bs in mine.items() for b in bs)
-            told += tell(self.job, shard, number, deltas, first)
+            rows, log = take_in(shard, mine)
+            deltas = shard.apply(rows)
+            self.logs.setdefault((level, number), []).extend(log)
+            told += tell(self.job, shard, number, rows, deltas, first)
         return told
 
     def forget(self) -> None:

@@ -60,12 +60,22 @@ class ViewOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Normalized:
+    """A table whose changes may be upserts or deletes by key alone: `stream`, hashed on the primary key, brings them with
+    what they do and when to the first level, which knows every row and turns them into whole-row changes."""
+
+    table: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     shards: int
     tables: tuple[TableSchema, ...]
     streams: tuple[Stream, ...]
     operators: tuple[Operator, ...]
     views: tuple[ViewOutput, ...]
+    normalized: tuple[Normalized, ...] = ()
 
     @property
     def levels(self) -> int:
@@ -86,5 +96,5 @@ def fingerprint(job_json: str) -> str:
     return hashlib.blake2b(job_json.encode(), digest_size=16).hexdigest()
 
 
-for _part in (Dimension, Stream, Operator, ViewOutput, Job):
+for _part in (Dimension, Stream, Operator, ViewOutput, Normalized, Job):
     codec.register(_part)

@@ -19,15 +19,14 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from freshet.engine.rows import Rows
 from freshet.spark import profile
-from freshet.spark.block import Signed, to_block
+from freshet.spark.block import to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Sent, read_job
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.shard import Shard
-from freshet.spark.transaction import arrived_rows, read_block, tell
+from freshet.spark.transaction import read_block, take_in, tell
 
 LOG = StructType([StructField("stream", StringType()), StructField("payload", BinaryType())])
 STANDING = StructType(
@@ -93,21 +92,23 @@ class Level(StatefulProcessor):
         cached = self._open(job, shard, standing)
         opened = time.perf_counter()
         try:
-            changes = {name: arrived_rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
             cached.begin()
             try:
+                changes, log = take_in(cached.shard, arrived)
                 deltas = cached.shard.apply(changes)
             except OSError as e:  # a full disk under the arena
-                cached, deltas = self._in_memory(job, shard, standing, cached, changes, e)
+                cached = self._in_memory(job, shard, standing, cached, e)
+                changes, log = take_in(cached.shard, arrived)
+                deltas = cached.shard.apply(changes)
             applied = time.perf_counter()
-            told = tell(job, cached.shard, shard, deltas, standing.version == 0)
+            told = tell(job, cached.shard, shard, changes, deltas, standing.version == 0)
             cached.shard.sweep()
             encoded = time.perf_counter()
             logged = standing.logged + sum(map(len, changes.values()))
             if logged > max(2 * cached.shard.live_rows(), _LEAST_LOG):
                 logged = self._compact(cached.shard)
             else:
-                _append(self._log, [(n, b) for n, bs in arrived.items() if len(changes[n]) for b in bs])
+                _append(self._log, log)
             version = standing.version + 1
             self._standing.update((self.level, shard, version, token, logged, self.fingerprint, standing.home))
             if standing.version == 0:
@@ -172,13 +173,13 @@ class Level(StatefulProcessor):
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
     def _in_memory(
-        self, job: Job, number: int, standing: _Standing, spoiled: Cached, changes: dict[str, Signed], error: OSError
-    ) -> tuple[Cached, dict[str, Rows]]:
+        self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError
+    ) -> Cached:
         spoiled.discard()
         spoiled.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
         self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}, shard {number}")
-        return cached, cached.shard.apply(changes)
+        return cached
 
     # What goes on ---------------------------------------------------------------------------------------------
 
