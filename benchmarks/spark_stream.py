@@ -44,13 +44,17 @@ def _run(options: argparse.Namespace, folder: Path) -> None:
     stream = order_window(tables["orders"], tables["lineitem"], 0.2)
     batches = max(1, round(len(stream) / options.batch))
     write_stream(folder / "in", tables, stream, len(stream), batches)
-    print(f"Q3 at scale factor {options.scale:g}: {len(stream):,} changes in {batches} batches, {options.shards} shards")
+    print(
+        f"Q3 at scale factor {options.scale:g}: {len(stream):,} changes in {batches} batches, {options.shards} shards"
+    )
     compile_kernels()
     spark = start_spark(options.shards, folder / "spark.log", "4g")
     try:
         notes = str(folder / "notes")
         _stream(spark, folder, names, options, notes)
-        print("\n batch    rows  changes/s  trigger  encode  read+open  engine  tell   log  commit   (s; both cores added up)")
+        print(
+            "\n batch    rows  changes/s  trigger  encode  read+open  engine  tell   log  commit   (s, cores added up)"
+        )
         _stream_report(folder, profile.notes(notes))
         rows, seconds = _one_change(spark, folder, tables, names, options, batches)
         print(f"\nA batch of one change with {rows:,} rows stored: {seconds:.2f} s")
@@ -58,7 +62,7 @@ def _run(options: argparse.Namespace, folder: Path) -> None:
         _one_change(spark, folder, tables, names, options, batches + 1, -1)
         rebuilt = [n for n in profile.notes(notes) if n["step"] == "rebuild"]
         for n in rebuilt:
-            print(f"Recovery from the log: {n['rows']:,} rows in {n['seconds']:.2f} s, {n['rows'] / n['seconds']:,.0f} rows/s")
+            print(f"Recovery: {n['rows']:,} rows, {n['seconds']:.2f} s, {n['rows'] / n['seconds']:,.0f} a second")
     finally:
         spark.stop()
 

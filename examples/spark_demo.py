@@ -2,8 +2,8 @@
 
     make demo
 
-A FIFO stream of files: orders arrive in order of their date; once the window is full, the oldest leaves when the next one
-comes. The four views read one set of streams and move together, a micro-batch a transaction.
+A FIFO stream of files: orders arrive in order of their date; once the window is full, the oldest leaves when the next
+one comes. The four views read one set of streams and move together, a micro-batch a transaction.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from freshet.state.kernel import compile_kernels
 
 VIEWS = ("q3", "q4", "q5", "q10")
 STREAM = ("orders", "lineitem")
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,7 +110,7 @@ def start_spark(shards: int, log: Path, memory: str = "2g") -> Any:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.ui.enabled": "false",
@@ -153,12 +154,14 @@ class Progress:
         self.seconds = 0.0
 
     def keep(self, batch: Any, number: int) -> None:
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions
 
         batch.persist()
         try:
             batch.write.mode("overwrite").parquet(str(self.folder / "out" / f"batch={number}"))
-            for view, rows, weight in batch.groupBy("_view").agg(F.count("*"), F.sum("_weight")).collect():
+            for view, rows, weight in (
+                batch.groupBy("_view").agg(functions.count("*"), functions.sum("_weight")).collect()
+            ):
                 self.delta_rows[view] += rows
                 self.answer_rows[view] += weight
         finally:
@@ -177,7 +180,10 @@ class Progress:
                     seconds = p.durationMs["triggerExecution"] / 1000
                     self.seconds += seconds
                     cells = "".join(f"{self.answer_rows[v]:>8,}" for v in VIEWS)
-                    print(f"{self.changes:>10,} {p.numInputRows / seconds:>8,.0f} {1000 * seconds:>8,.0f}     {cells}", flush=True)
+                    print(
+                        f"{self.changes:>10,} {p.numInputRows / seconds:>8,.0f} {1000 * seconds:>8,.0f}     {cells}",
+                        flush=True,
+                    )
             if not active:
                 break
             time.sleep(0.2)
@@ -186,7 +192,7 @@ class Progress:
 
 def _check(spark: Any, folder: Path, present: dict[str, pa.Table], progress: Progress) -> int:
     """The sum of all deltas, and the snapshot read from the checkpoint, against Spark SQL over the surviving rows."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions
 
     from freshet.spark import snapshot, split
 
@@ -200,14 +206,19 @@ def _check(spark: Any, folder: Path, present: dict[str, pa.Table], progress: Pro
         expected = spark.sql(tpch.QUERIES[name]).persist()
         delta = split(out, name)
         columns = [c for c in delta.columns if c != "_weight"]
-        summed = delta.groupBy(*columns).agg(F.sum("_weight").alias("_weight")).where("_weight <> 0")
-        summed = summed.withColumn("_copy", F.explode(F.sequence(F.lit(1), F.abs("_weight")))).select(*columns)
+        summed = delta.groupBy(*columns).agg(functions.sum("_weight").alias("_weight")).where("_weight <> 0")
+        summed = summed.withColumn(
+            "_copy", functions.explode(functions.sequence(functions.lit(1), functions.abs("_weight")))
+        ).select(*columns)
         answer = snapshot(spark, str(folder / "checkpoint"), name).persist()
         differing = [
             found.exceptAll(expected).count() + expected.exceptAll(found).count() for found in (summed, answer)
         ]
         wrong += sum(differing)
-        print(f"{name:<5} {expected.count():>11,} {progress.delta_rows[name]:>11,} {differing[0]:>40,} {differing[1]:>9,}", flush=True)
+        print(
+            f"{name:<5} {expected.count():>11,} {progress.delta_rows[name]:>11,} {differing[0]:>40,} {differing[1]:>9}",
+            flush=True,
+        )
     if wrong:
         print("\nAnswers differ from Spark SQL's: this is a bug in Freshet.", file=sys.stderr)
         return 1
@@ -216,10 +227,17 @@ def _check(spark: Any, folder: Path, present: dict[str, pa.Table], progress: Pro
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make demo", description="TPC-H views kept fresh on Spark over a stream of orders.")
+    parser = argparse.ArgumentParser(
+        prog="make demo", description="TPC-H views kept fresh on Spark over a stream of orders."
+    )
     parser.add_argument("--scale", type=float, default=0.05, help="TPC-H scale factor (default 0.05)")
     parser.add_argument("--window", type=float, default=0.35, help="share of the orders in the window (default 0.35)")
-    parser.add_argument("--stop", type=float, default=0.36, help="share of the stream to run (default 0.36, early 1995: no answer is empty)")
+    parser.add_argument(
+        "--stop",
+        type=float,
+        default=0.36,
+        help="share of the stream to run (default 0.36, early 1995: no answer is empty)",
+    )
     parser.add_argument("--batches", type=int, default=12, help="micro-batches (default 12)")
     parser.add_argument("--shards", type=int, default=2, help="shards (default 2)")
     return parser.parse_args(arguments)

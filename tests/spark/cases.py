@@ -15,7 +15,8 @@ CREATE TABLE u (c INT, e STRING);
 SCHEMAS = {
     "r": pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32()), ("v", pa.decimal128(10, 2)),
                     ("d", pa.float64()), ("s", pa.string()), ("_weight", pa.int64())]),
-    "t": pa.schema([("id", pa.int64()), ("b", pa.int32()), ("c", pa.int32()), ("w", pa.int64()), ("_weight", pa.int64())]),
+    "t": pa.schema([("id", pa.int64()), ("b", pa.int32()), ("c", pa.int32()), ("w", pa.int64()),
+                    ("_weight", pa.int64())]),
     "u": pa.schema([("c", pa.int32()), ("e", pa.string()), ("_weight", pa.int64())]),
 }  # fmt: skip
 VIEWS = {
@@ -23,8 +24,8 @@ VIEWS = {
     "one_table": "SELECT a, s FROM r WHERE v > 3",
     "chain": "SELECT r.id, t.id AS tid, u.e FROM r JOIN t ON r.b = t.b JOIN u ON t.c = u.c",
     "same_key": "SELECT r.b, SUM(r.v) AS total, COUNT(*) AS n FROM r JOIN t ON r.b = t.b GROUP BY r.b",
-    "other_key": "SELECT r.a, SUM(r.v) AS total, AVG(t.w) AS mean, AVG(r.v) AS dec, COUNT(t.w) AS n, MIN(r.s) AS least, "
-    "MAX(t.w) AS most FROM r JOIN t ON r.b = t.b GROUP BY r.a",
+    "other_key": "SELECT r.a, SUM(r.v) AS total, AVG(t.w) AS mean, AVG(r.v) AS dec, COUNT(t.w) AS n, "
+    "MIN(r.s) AS least, MAX(t.w) AS most FROM r JOIN t ON r.b = t.b GROUP BY r.a",
     "doubles": "SELECT t.c, SUM(r.d) AS total, AVG(r.d) AS mean FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "counted": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(r.v) AS total FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "only_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c",
@@ -39,7 +40,8 @@ VIEWS = {
     "outer_join": "SELECT r.id, t.w FROM r LEFT JOIN t ON r.b = t.b",
     "outer_groups": "SELECT r.a, COUNT(t.w) AS n, SUM(t.w) AS total FROM r LEFT JOIN t ON r.b = t.b GROUP BY r.a",
     "self_join": "SELECT x.a, y.s FROM r AS x JOIN r AS y ON x.b = y.a",
-    "three_hops": "SELECT x.id AS p, y.id AS q, z.id AS o FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b",
+    "three_hops": "SELECT x.id AS p, y.id AS q, z.id AS o "
+    "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b",
     "nested": "SELECT g.b, g.n, u.e FROM (SELECT b, COUNT(*) AS n FROM t GROUP BY b) AS g JOIN u ON g.n = u.c",
     "nested_twice": "SELECT n, COUNT(*) AS groups FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g GROUP BY n",
     "bag": "SELECT u.e, COUNT(*) AS n FROM u GROUP BY u.e",
@@ -67,7 +69,14 @@ def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...
                 if name == "r":
                     null = rng.random() < 0.15
                     d = rng.choice([0.1, -7.3, 3.5, 1e6])
-                    row = (numbers, pick(3), None if null else pick(4), f"{pick(9)}.25", d, rng.choice(["x", "y", "zz"]))
+                    row = (
+                        numbers,
+                        pick(3),
+                        None if null else pick(4),
+                        f"{pick(9)}.25",
+                        d,
+                        rng.choice(["x", "y", "zz"]),
+                    )
                 elif name == "t":
                     row = (numbers, pick(4), pick(4), None if rng.random() < 0.2 else pick(5))
                 else:

@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 from spark.databases import driver_jars
 
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -24,7 +25,7 @@ def settings(builder: SparkSession.Builder) -> SparkSession.Builder:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.driver.memory": "1g",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -23,7 +23,10 @@ def test_answers_on_shards(shards: int) -> None:
         for view, sql in VIEWS.items():
             sums[view].add(deltas[view])
             try:
-                same_bag(sums[view].answer(deltas[view].schema.remove(len(deltas[view].schema) - 1)), duckdb_answer(sql, tables))
+                same_bag(
+                    sums[view].answer(deltas[view].schema.remove(len(deltas[view].schema) - 1)),
+                    duckdb_answer(sql, tables),
+                )
             except AssertionError as e:
                 raise AssertionError(f"{view} after transaction {number}: {e}") from e
         if number % 3 == 2:
@@ -49,7 +52,11 @@ UPSERTS = pa.schema([("id", pa.int64()), ("b", pa.int32()), ("c", pa.int32()), (
 
 
 def feed(*rows: tuple[object, ...]) -> dict[str, pa.Table]:
-    return {"t": pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), UPSERTS, strict=True)], schema=UPSERTS)}
+    return {
+        "t": pa.table(
+            [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), UPSERTS, strict=True)], schema=UPSERTS
+        )
+    }
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -57,7 +64,10 @@ def test_upserts_and_deletes_by_key(shards: int) -> None:
     sql = "SELECT c, SUM(w) AS total, COUNT(*) AS n FROM t GROUP BY c"
     running, total = LocalJob(compile_job(sql, DDL, shards, None, ["t"])), Sum()
     steps = [
-        (feed((1, 1, 1, 10, "upsert", 2), (1, 1, 1, 5, "insert", 1), (2, 1, 2, 7, "insert", 1)), {1: (10, 1), 2: (7, 1)}),
+        (
+            feed((1, 1, 1, 10, "upsert", 2), (1, 1, 1, 5, "insert", 1), (2, 1, 2, 7, "insert", 1)),
+            {1: (10, 1), 2: (7, 1)},
+        ),
         (feed((2, None, None, None, "delete", 3), (1, 1, 2, 4, "upsert", 4), (3, 1, 2, 1, "insert", 5)), {2: (5, 2)}),
         (feed((3, 1, 2, 1, "update_preimage", 6), (3, 1, 1, 9, "update_postimage", 6)), {1: (9, 1), 2: (4, 1)}),
         (feed((1, 0, 0, 0, "delete", 8), (1, 1, 5, 2, "upsert", 9), (1, 0, 0, 0, "delete", 10)), {1: (9, 1)}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +38,10 @@ Sent = tuple[int, int, str, bytes]
 
 
 def blocks_batch(sent: Sequence[Sent]) -> pa.RecordBatch:
-    columns = list(zip(*sent, strict=True)) if sent else [[], [], [], []]
-    return pa.RecordBatch.from_arrays([pa.array(c, t.type) for c, t in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+    columns: list[Sequence[Any]] = list(zip(*sent, strict=True)) if sent else [[]] * len(_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t.type) for c, t in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )
 
 
 def send(stream: Stream, shards: int, rows: Signed) -> Iterator[Sent]:
@@ -108,9 +111,7 @@ class Encoder:
         if seen:
             profile.note(self.profile_to, "encode", seconds=spent, rows=seen, table=self.table)
 
-    def _encode(
-        self, job: Job, schema: TableSchema, batches: list[pa.RecordBatch], first: int
-    ) -> Iterator[Sent]:
+    def _encode(self, job: Job, schema: TableSchema, batches: list[pa.RecordBatch], first: int) -> Iterator[Sent]:
         given = pa.Table.from_batches(batches)
         n = given.num_rows
         kinds = _kinds(schema, given, first)
@@ -174,7 +175,9 @@ def _kinds(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
     found = np.array(pa.compute.index_in(kinds, value_set=pa.array(KINDS)).fill_null(-1), np.int64)
     if (found < 0).any():
         row = int(np.argmax(found < 0))
-        raise ChangeError(f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row)
+        raise ChangeError(
+            f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row
+        )
     return found
 
 
@@ -214,4 +217,6 @@ def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools 
     if where is None and schema.primary_key and column not in schema.primary_key:
         remedy = "give a value, or name the column that orders changes (sequence=...) to delete by key alone"
     what = "the primary key" if column in schema.primary_key else "NOT NULL"
-    raise ChangeError(f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + int(np.argmax(bad)))
+    raise ChangeError(
+        f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + int(np.argmax(bad))
+    )

@@ -1,7 +1,7 @@
 """The stateful step of one level: all blocks of a micro-batch for one shard are one transaction of that shard.
 
-Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is a
-digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
+Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is
+a digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from freshet.spark import profile
@@ -135,8 +135,8 @@ class Level(StatefulProcessor):
             from freshet.errors import StateError
 
             raise StateError(
-                "the checkpoint was made by another query, another number of shards or another version of Freshet; start "
-                "with a new checkpoint, or go back to what made it"
+                "the checkpoint was made by another query, another number of shards or another version of Freshet; "
+                "start with a new checkpoint, or go back to what made it"
             )
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), str(found[6]))
 
@@ -161,9 +161,7 @@ class Level(StatefulProcessor):
         for stream, payload in self._log.get():
             by_stream.setdefault(stream, []).append(bytes(payload))
         fetched = time.perf_counter()
-        rows = sum(
-            shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items()
-        )
+        rows = sum(shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items())
         shard.loaded()
         spent = time.perf_counter() - start
         logger.warning(
@@ -172,9 +170,7 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
-    def _in_memory(
-        self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError
-    ) -> Cached:
+    def _in_memory(self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError) -> Cached:
         spoiled.discard()
         spoiled.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.arrow import to_arrow
 from freshet.changes import CHANGE_TYPE, WEIGHT
@@ -45,8 +44,9 @@ def maintain(
     each view (NULL in the rows of others) and `_weight`: see `split`. `schema` holds the CREATE TABLE statements.
     `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
     of the grid. `arena` is a folder on every worker for the cached state (None: none is cached). `sequence` names the
-    column that orders the changes of a table (by table, or one name for all that have it): such tables may bring upserts
-    and deletes by key alone. Within a micro-batch changes of one key apply in that order; micro-batches as they come.
+    column that orders the changes of a table (by table, or one name for all that have it): such tables may bring
+    upserts and deletes by key alone. Changes of one key apply in that order within a micro-batch, and micro-batches as
+    they come.
     """
     count = shards if shards is not None else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     if count < 1:
@@ -79,7 +79,7 @@ def explain(
 
 def split(changes: DataFrame, view: str) -> DataFrame:
     """One view's changes out of several: its columns and `_weight`."""
-    return changes.where(F.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
+    return changes.where(functions.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
 
 
 def compile_job(
@@ -145,9 +145,9 @@ def _encoded(
             elif not field.nullable and (moment is None or position in table.primary_key):
                 raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
         wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]
-        chosen = [F.col(f"`{c}`") for c in wanted]
+        chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
-            chosen.append(F.col(f"`{moment}`").alias(SEQUENCE))
+            chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
         parts.append(df.select(*chosen).mapInArrow(Encoder(job_json, name, profile), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
 

@@ -1,7 +1,7 @@
 """One shard of one level: the stored tables its streams bring, and the operators over them.
 
-The rows of its streams are all a shard needs to be made again: applying the sum of what it was sent, in any order, leads
-to the same answers. That is what its log holds and what `contents` gives back in compact form.
+The rows of its streams are all a shard needs to be made again: applying the sum of what it was sent, in any order,
+leads to the same answers. That is what its log holds and what `contents` gives back in compact form.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
+from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import compile_kernels
@@ -37,7 +38,7 @@ class Shard:
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
-        read = {r.source.name for o in operators for r in o.plan.relations if not isinstance(r.source, type(o.plan))}
+        read = {r.source.name for o in operators for r in o.plan.relations if isinstance(r.source, TableSchema)}
         if level == 0 and only is None:
             read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
@@ -62,7 +63,9 @@ class Shard:
                 self._change(self.tables[name], change, True)
             deltas = {o.name: kept.finish(True) for o, kept in self.operators}
         except EvaluationError as e:
-            raise ChangeError(f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression") from e
+            raise ChangeError(
+                f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+            ) from e
         return deltas
 
     def _resolve(self, name: str, rows: Signed) -> RowChange:
@@ -110,7 +113,9 @@ class Shard:
     def _refused(self, name: str, lanes: Int64s, twice: bool, row: int) -> ChangeError:
         table = self.tables[name]
         stored = unpack(lanes.reshape(1, -1), table.types, self.pool)
-        key = ", ".join(f"{table.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in table.primary_key)
+        key = ", ".join(
+            f"{table.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in table.primary_key
+        )
         if twice:
             reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
         else:
@@ -137,7 +142,9 @@ class Shard:
         table.reserve(len(signed))
         for start in range(0, len(signed), CHUNK):
             part = slice(start, start + CHUNK)
-            self._change(table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False)
+            self._change(
+                table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False
+            )
         return read
 
     def loaded(self) -> None:

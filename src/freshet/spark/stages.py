@@ -20,7 +20,10 @@ from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describ
 
 
 def make_job(
-    plans: Mapping[str, QueryPlan], shards: int, sizes: Mapping[str, float] | None = None, normalized: Sequence[str] = ()
+    plans: Mapping[str, QueryPlan],
+    shards: int,
+    sizes: Mapping[str, float] | None = None,
+    normalized: Sequence[str] = (),
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters."""
@@ -36,10 +39,13 @@ def _normalized(job: Job, tables: Sequence[TableSchema]) -> Job:
     for table in tables:
         name = table.name.lower()
         if not table.primary_key:
-            raise PlanError(f"table {table.name} has no primary key, by which changes in sequence are told apart; declare one")
+            raise PlanError(
+                f"table {table.name} has no primary key, by which changes in sequence are told apart; declare one"
+            )
         columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
         key = tuple(
-            ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable) for c in table.primary_key
+            ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable)
+            for c in table.primary_key
         )
         grid = (Dimension(job.shards, "primary key", key),) if job.shards > 1 else ()
         stream = f"{name}/key"
@@ -93,9 +99,7 @@ class _Stages:
         """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
-        inputs = {
-            i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)
-        }
+        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)}
         level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
         used = used_columns(plan)
         sizes = {
@@ -194,7 +198,9 @@ class _Stages:
             return e
 
         if filtered:
-            plan = replace(plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes))
+            plan = replace(
+                plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes)
+            )
         plan = map_expressions(plan, lambda e: transform(e, moved))
         relations = list(plan.relations)
         relations[use.relation] = RelationPlan(relations[use.relation].alias, schema, schema.fields)
@@ -240,8 +246,12 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
     grouping = plan.grouping
     if grouping is not None:
         having = None if grouping.having is None else change(grouping.having)
-        grouping = replace(grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having)
-    return replace(plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs))
+        grouping = replace(
+            grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having
+        )
+    return replace(
+        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
+    )
 
 
 def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:

@@ -39,13 +39,14 @@ def tell(
     job: Job, shard: Shard, number: int, changes: Mapping[str, Signed], deltas: Mapping[str, Rows], first: bool
 ) -> list[Sent]:
     """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views."""
-    keys, told = shard_keys(job.shards), []
+    keys = shard_keys(job.shards)
+    told: list[Sent] = []
     for name, table in shard.normalized.items():
         if name in changes:
             schema = next(t for t in job.tables if t.name.lower() == table)
-            rows = changes[name]
-            by_place = dict(zip(shard.streams[name].columns, rows.columns, strict=True))
-            told += send_table(job, schema, by_place, rows.weights)
+            whole = changes[name]
+            by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
+            told += send_table(job, schema, by_place, whole.weights)
     for operator, _ in shard.operators:
         rows = deltas[operator.name]
         streams = [s for s in job.streams if s.source == operator.name]
