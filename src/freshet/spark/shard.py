@@ -59,8 +59,11 @@ class Shard:
         value comes later, and then the shard is spoiled: its maker throws it away and has the log."""
         resolved = {name: self._resolve(name, rows) for name, rows in changes.items() if len(rows)}
         try:
+            # All that goes goes first, as the join expects: no row appears only to vanish again.
             for name, change in resolved.items():
-                self._change(self.tables[name], change, True)
+                self._take(self.tables[name], change)
+            for name, change in resolved.items():
+                self._bring(self.tables[name], change, True)
             deltas = {o.name: kept.finish(True) for o, kept in self.operators}
         except EvaluationError as e:
             raise ChangeError(
@@ -73,11 +76,17 @@ class Shard:
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
         return resolve_rows(table, replace(stream.schema, name=stream.source), lanes, rows.weights)
 
-    def _change(self, table: Table, change: RowChange, deltas: bool) -> None:
+    def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):
             for _, kept in self.operators:
-                kept.remove(table, change.removed, deltas)
+                kept.remove(table, change.removed, True)
             table.remove(change)
+        if len(change.changed):
+            before = table.reweigh(change)
+            for _, kept in self.operators:
+                kept.reweigh(table, change.changed, before, True)
+
+    def _bring(self, table: Table, change: RowChange, deltas: bool) -> None:
         slots = table.add(change)
         if len(slots):
             for _, kept in self.operators:
@@ -142,9 +151,8 @@ class Shard:
         table.reserve(len(signed))
         for start in range(0, len(signed), CHUNK):
             part = slice(start, start + CHUNK)
-            self._change(
-                table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False
-            )
+            change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
+            self._bring(table, change, False)
         return read
 
     def loaded(self) -> None:
