@@ -20,7 +20,7 @@ from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Row = tuple[Any, ...]
 
-COLUMNS = {
+COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "k": ("INT", pa.int32(), [0, 1, 2]),
     "a": ("BIGINT", pa.int64(), [0, 1, 2, -1]),
     "s": ("STRING", pa.string(), ["", "a", "A", "b"]),
@@ -67,7 +67,7 @@ class Shape:
         self.visible: list[str] = []
         self.shown: list[str] = []
 
-    def pick(self, *choices: Any) -> Any:
+    def pick(self, *choices: str) -> str:
         return self.draw(st.sampled_from(choices))
 
     def chance(self, one_in: int) -> bool:
@@ -129,8 +129,8 @@ class Shape:
         y = inner.alias()
         if self.chance(4):
             c = self.draw(st.sampled_from(NAMES))
-            where = f" WHERE {self.filter(y)}" if self.chance(2) else ""
-            return f"{host}.{c} IN (SELECT {y}.{c} FROM {inner.source()} {y}{where})"
+            kept = f" WHERE {self.filter(y)}" if self.chance(2) else ""
+            return f"{host}.{c} IN (SELECT {y}.{c} FROM {inner.source()} {y}{kept})"
         froms, where = [f"{inner.source()} {y}"], [self.on(host, y)]
         if self.chance(3):
             z = inner.alias()

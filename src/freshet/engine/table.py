@@ -24,6 +24,10 @@ from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, hash_row, probe, same_row
 
 
+_NO_SLOTS: Slots = np.empty(0, np.int32)
+_NO_WEIGHTS: Int64s = np.empty(0, np.int64)
+
+
 @dataclass(slots=True)
 class RowChange:
     """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple, rows
@@ -40,7 +44,6 @@ class RowChange:
 
 
 MISSING, REPEATED = -1, -2
-_NO_SLOTS, _NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 class MissingRowError(Exception):
