@@ -23,7 +23,6 @@ from freshet.state.kernel import kernel
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, hash_row, probe, same_row
 
-
 _NO_SLOTS: Slots = np.empty(0, np.int32)
 _NO_WEIGHTS: Int64s = np.empty(0, np.int64)
 
