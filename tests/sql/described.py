@@ -5,9 +5,17 @@ a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | se
 
 from __future__ import annotations
 
+from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import GROUP, Block, Query
 from freshet.sql.expression import ColumnRef, Expression, describe
 from freshet.sql.group import describe_aggregate
+
+
+def bind_select(text: str, catalog: Catalog) -> Query:
+    """The one SELECT the text holds."""
+    bound = bind_query(text, catalog)
+    assert isinstance(bound, Query)
+    return bound
 
 
 def described(query: Query) -> str:
@@ -27,8 +35,8 @@ def described(query: Query) -> str:
         names = []
         for number in b.relations:
             relation = query.relations[number]
-            nested = isinstance(relation.source, Query)
-            names.append(f"{relation.alias}:({described(relation.source)})" if nested else relation.alias)
+            source = relation.source
+            names.append(f"{relation.alias}:({described(source)})" if isinstance(source, Query) else relation.alias)
         parts = [", ".join(names)]
         if b.predicates:
             parts.append(" & ".join(text(p) for p in b.predicates))

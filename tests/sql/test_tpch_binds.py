@@ -9,7 +9,7 @@ import pytest
 
 from freshet.errors import UnsupportedError
 from freshet.sql import Catalog, bind_query
-from tests.sql.described import described
+from tests.sql.described import bind_select, described
 
 duckdb = pytest.importorskip("duckdb")
 extension = pytest.importorskip("duckdb_extension_tpch")
@@ -60,14 +60,14 @@ def tpch() -> Catalog:
 
 @pytest.mark.parametrize("number", sorted(set(range(1, 23)) - SCALAR_SUBQUERY - LIMIT))
 def test_binds(number: int, queries: dict[int, str], tpch: Catalog) -> None:
-    assert bind_query(queries[number], tpch).outputs
+    assert bind_query(queries[number], tpch).fields
 
 
 @pytest.mark.parametrize("number", sorted(LIMIT))
 def test_binds_without_limit(number: int, queries: dict[int, str], tpch: Catalog) -> None:
     with pytest.raises(UnsupportedError, match="LIMIT"):
         bind_query(queries[number], tpch)
-    assert bind_query(re.sub(r"(?i)\blimit \d+", "", queries[number]), tpch).outputs
+    assert bind_query(re.sub(r"(?i)\blimit \d+", "", queries[number]), tpch).fields
 
 
 @pytest.mark.parametrize("number", sorted(SCALAR_SUBQUERY))
@@ -91,13 +91,13 @@ MEANINGS = {
 
 @pytest.mark.parametrize("number", MEANINGS)
 def test_means(number: int, queries: dict[int, str], tpch: Catalog) -> None:
-    assert described(bind_query(queries[number], tpch)) == MEANINGS[number]
+    assert described(bind_select(queries[number], tpch)) == MEANINGS[number]
 
 
 def test_q19_shares_its_join_condition(queries: dict[int, str], tpch: Catalog) -> None:
-    predicates = described(bind_query(queries[19], tpch)).split(" | ")[1]
+    predicates = described(bind_select(queries[19], tpch)).split(" | ")[1]
     assert predicates.startswith("part.p_partkey = lineitem.l_partkey & ")
 
 
 def test_q16_excludes_by_an_anti_arm(queries: dict[int, str], tpch: Catalog) -> None:
-    assert [arm.kind for arm in bind_query(queries[16], tpch).block.arms] == ["anti"]
+    assert [arm.kind for arm in bind_select(queries[16], tpch).block.arms] == ["anti"]

@@ -7,21 +7,24 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from freshet.errors import UnsupportedError
+from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import Assertion, Edge, Node, QueryPlan, RelationPlan
+from freshet.plans.model import AnyPlan, Assertion, Edge, Guarantee, Node, QueryPlan, RelationPlan
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.query import Assertion as TreeAssertion
-from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
+from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
 from freshet.sql.functions import build, nullable
 
 _TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
 
 
-def build_plan(query: Query, updates: dict[str, float] | None = None) -> QueryPlan:
+def build_plan(query: AnyQuery, updates: dict[str, float] | None = None) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known."""
-    return _Planner(query, updates or {}).plan()
+    if isinstance(query, Query):
+        return _Planner(query, updates or {}).plan()
+    return plan_above(query, lambda below: build_plan(below, updates))
 
 
 @dataclass
@@ -44,32 +47,33 @@ class _Planner:
 
     def _relation(self, relation: Relation) -> RelationPlan:
         source = relation.source
-        if isinstance(source, Query):
-            return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
-        return RelationPlan(relation.alias, source, relation.fields)
+        if isinstance(source, TableSchema):
+            return RelationPlan(relation.alias, source, relation.fields)
+        return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
         inner = self._sort(block.predicates, set(block.relations))
         residual = [*inner.residual, *query.where]
+        if not block.relations:
+            return self._constant(residual)
         shown = self._shown(inner.attributes)
         hypergraph = self._hypergraph(block, inner.attributes, shown)
         keys = [self._primary_key(r, inner.attributes) for r in block.relations]
         verdict = classify(hypergraph, keys)
         tree, assertions, distinct_tree = None, (), False
-        if block.relations and query.distinct and query.grouping is None and not residual and not _has_left(block):
+        if query.distinct and query.grouping is None and not residual and not _has_left(block):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
             distinct_tree = tree is not None
-        if tree is None and block.relations:
+        if tree is None:
             joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
             whole = replace(joined, output=joined.attributes)
             tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
-        if tree is not None:
-            self._add_tree(block, tree, inner, assertions)
-            if distinct_tree:
-                outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
-            for arm in block.arms:
-                self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
+        self._add_tree(block, tree, inner, assertions)
+        if distinct_tree:
+            outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
+        for arm in block.arms:
+            self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
         if not distinct_tree:
             self._skip_unread()
         plan = QueryPlan(
@@ -85,6 +89,14 @@ class _Planner:
             tuple(self.described),
         )
         return plan
+
+    def _constant(self, residual: Sequence[Expression]) -> QueryPlan:
+        """A select without FROM: one row, or none."""
+        query = self.query
+        never = Guarantee("constant", 0, "the view never changes", "constant")
+        return QueryPlan(
+            (), (), tuple(residual), query.grouping, query.outputs, query.fields, False, False, never
+        )
 
     # Predicates -----------------------------------------------------------------------------------------------
 

@@ -13,13 +13,11 @@ from freshet.sql.expression import Expression, describe
 def guarantee(
     query: Query,
     verdict: Classification,
-    tree: JoinTree | None,
+    tree: JoinTree,
     residual: Sequence[Expression],
     assertions: Sequence[Assertion],
     distinct_tree: bool,
 ) -> Guarantee:
-    if tree is None:
-        return Guarantee("constant", 0, "the view never changes", "constant")
     name, lost = verdict.name, []
     if name == "foreign-key acyclic":
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"

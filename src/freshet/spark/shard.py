@@ -14,7 +14,8 @@ import numpy as np
 from freshet.changes import resolve_rows
 from freshet.column import Column
 from freshet.engine.lanes import pack, unpack
-from freshet.engine.query import Maintained
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
 from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
@@ -44,7 +45,7 @@ class Shard:
         self.operators: list[tuple[Operator, Maintained]] = []
         for i, o in enumerate(operators):
             by_name = {name.lower(): table for name, table in self.tables.items()}
-            self.operators.append((o, Maintained(arena.scope(f"view{i}"), o.plan, by_name, self.pool)))
+            self.operators.append((o, maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)))
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
         """One transaction; every operator's delta. A refusal comes before the first change; an expression without a

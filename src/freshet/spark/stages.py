@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from freshet.errors import UnsupportedError
-from freshet.plans.model import QueryPlan, RelationPlan
+from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan
 from freshet.spark.job import Dimension, Job, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, split_distinct, split_grouping
 from freshet.spark.shares import Grid, choose_grid, covers
@@ -18,7 +18,7 @@ from freshet.sql.bound import TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, transform, walk
 
 
-def make_job(plans: Mapping[str, QueryPlan], shards: int, sizes: Mapping[str, float] | None = None) -> Job:
+def make_job(plans: Mapping[str, AnyPlan], shards: int, sizes: Mapping[str, float] | None = None) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known."""
     return _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
 
@@ -44,7 +44,7 @@ class _Stages:
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
 
-    def job(self, plans: Mapping[str, QueryPlan]) -> Job:
+    def job(self, plans: Mapping[str, AnyPlan]) -> Job:
         views = []
         for name, plan in plans.items():
             made = self.operators[self._add(plan)]
@@ -54,12 +54,15 @@ class _Stages:
 
     # Operators ------------------------------------------------------------------------------------------------
 
-    def _add(self, plan: QueryPlan) -> int:
+    def _add(self, plan: AnyPlan) -> int:
         """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
+        if not isinstance(plan, QueryPlan):
+            what = plan.guarantee.query_class.upper()
+            raise UnsupportedError(f"{what} is not maintained on Spark yet; maintain what is below it, each as a view")
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
         inputs = {
-            i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)
+            i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)
         }
         level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
         used = used_columns(plan)

@@ -1,4 +1,4 @@
-"""SELECT: parsed node → bound Query.
+"""Queries: parsed node → bound query.
 
 One binder serves one select and the EXISTS / IN subqueries inside it, since their relations share one numbering. FROM
 subqueries, views and CTEs are selects of their own; the rewrites merge them where that is sound.
@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import Field, Grouping, Query, Relation
+from freshet.sql.bound import AnyQuery, Field, Grouping, Query, Relation
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses, is_grouped
 from freshet.sql.expression import Expression
@@ -23,30 +23,33 @@ from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.rewrite import rewrite
 from freshet.sql.scalar import Aggregates, ScalarBinder
 from freshet.sql.scope import Scope
+from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import Statement
 from freshet.sql.subquery import bind_conditions
+from freshet.sql.values import bind_values
 
 
 class SelectBinder:
-    def __init__(self, statement: Statement, catalog: Catalog, ctes: dict[str, Query] | None = None) -> None:
+    def __init__(self, statement: Statement, catalog: Catalog, ctes: dict[str, AnyQuery] | None = None) -> None:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
-    def query(self, node: exp.Expr) -> Query:
+    def query(self, node: exp.Expr) -> AnyQuery:
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
                 return self.query(node.this)
             if isinstance(node, exp.SetOperation):
-                what = type(node).__name__.upper()
-                self.statement.refuse(what, "make one view of each side and combine their answers", what)
+                return bind_set_operation(self, node)
+            if isinstance(node, exp.Values):
+                return bind_values(self, node)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
             return rewrite(self._select(node), self.statement, self.origins)
 
-    def nested(self, node: exp.Expr) -> Query:
-        """A select of its own below this one: it sees the same tables, not this one's columns."""
+    def nested(self, node: exp.Expr) -> AnyQuery:
+        """A query of its own below this one: it sees the same tables, not this one's columns."""
         return SelectBinder(self.statement, self.catalog, self.ctes).query(node)
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
@@ -77,7 +80,7 @@ class SelectBinder:
         yield
         self.ctes = before
 
-    def _named(self, cte: exp.Expr) -> Query:
+    def _named(self, cte: exp.Expr) -> AnyQuery:
         query, names = self.nested(cte.this), cte.args["alias"].columns
         if not names:
             return query
