@@ -1,5 +1,4 @@
-"""Random schemas, random acyclic queries of up to five tables, random transactions; DuckDB is the oracle after each one.
-"""
+"""Random schemas, random acyclic queries of up to five tables, random transactions; DuckDB is the oracle after each."""
 
 from __future__ import annotations
 
@@ -37,7 +36,8 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
             visible.append(i)
     shown = [i for i in range(n) if any(f" r{i}" in j for j in joins)]
     if draw(st.booleans()):
-        where.append(f"r{draw(st.sampled_from(visible))}.{draw(column)} {draw(st.sampled_from(('>= 1', '<> 1', 'IS NULL', '= 2')))}")
+        role, test = draw(st.sampled_from(visible)), st.sampled_from((">= 1", "<> 1", "IS NULL", "= 2"))
+        where.append(f"r{role}.{draw(column)} {draw(test)}")
     if len(visible) > 1 and draw(st.integers(0, 3)) == 0:
         x, y = draw(st.sampled_from(visible)), draw(st.sampled_from(visible))
         where.append(f"r{x}.{draw(column)} {draw(st.sampled_from(('<', '<>', '<=')))} r{y}.{draw(column)}")

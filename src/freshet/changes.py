@@ -1,7 +1,8 @@
 """Changes as users give them, checked and resolved against a table, before anything is touched.
 
 Accepts Arrow tables and batches, pandas and polars DataFrames, and lists of dicts. What comes out is a `RowChange`: the
-slots that go and the packed rows that come. Every refusal is a ChangeError naming table, row (from 0), fault and remedy.
+slots that go and the packed rows that come. Every refusal is a ChangeError that names table, row (from 0), fault and
+remedy.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import pyarrow.compute as pc
 from freshet.arrow import from_arrow
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import pack
-from freshet.engine.table import Missing, Repeated, RowChange, Table
+from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
-from freshet.state.tuples import Tuples
+from freshet.state.tuples import Slots, Tuples
 from freshet.types import Type
 
 WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
@@ -120,11 +121,11 @@ def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64
     """What signed whole rows do to the table."""
     try:
         return table.resolve(rows, weights)
-    except Repeated as e:
+    except RepeatedKeyError as e:
         key = _show_key(table, schema, rows[e.row])
         reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
         raise ChangeError(reason, schema.name, e.row) from None
-    except Missing as e:
+    except MissingRowError as e:
         row = _show_row(table, schema, rows[e.row])
         reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
         raise ChangeError(reason, schema.name, e.row) from None
@@ -136,7 +137,7 @@ class _Feed:
     def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
         self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
 
-    def resolve(self, kinds: np.ndarray, signs: Int64s) -> RowChange:  # type: ignore[type-arg]
+    def resolve(self, kinds: Int64s, signs: Int64s) -> RowChange:
         table, schema = self.table, self.schema
         if not schema.primary_key:
             upserts = kinds == _KIND_NAMES.index("upsert")
@@ -169,7 +170,7 @@ class _Feed:
         except ChangeError as e:
             raise ChangeError(e.reason, e.table, None if e.row is None else int(order[e.row])) from None
 
-    def _keys(self, rows: Int64s) -> np.ndarray:  # type: ignore[type-arg]
+    def _keys(self, rows: Int64s) -> Slots:
         """A number for each row, the same for rows with the same key."""
         width = self.table.tuples.key_lanes
         return Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(rows[:, :width]))
@@ -179,25 +180,23 @@ class _Feed:
         keys = self._keys(rows)
         return np.isin(keys, keys[upserts])
 
-    def _last(self, rows: Int64s, replaced: Bools) -> np.ndarray:  # type: ignore[type-arg]
+    def _last(self, rows: Int64s, replaced: Bools) -> Int64s:
         keys = self._keys(rows)
         last = np.full(int(keys.max()) + 1, -1, np.int64)
         at = np.flatnonzero(replaced)
         np.maximum.at(last, keys[at], at)
         return last[last >= 0]
 
-    def _whole(self, rows: Int64s, slots: np.ndarray, deletes: Bools) -> Int64s:  # type: ignore[type-arg]
+    def _whole(self, rows: Int64s, slots: Slots, deletes: Bools) -> Int64s:
         """Deletes completed to the stored rows; a value given beside the key must be the stored one."""
         table, schema = self.table, self.schema
         at = np.flatnonzero(deletes)
         missing = slots[at] < 0
         if missing.any():
             row = int(at[int(np.argmax(missing))])
-            raise ChangeError(
-                f"deletes primary key ({_show_key(table, schema, rows[row])}), which the table does not hold; delete only what was inserted",
-                schema.name,
-                row,
-            )
+            key = _show_key(table, schema, rows[row])
+            reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
+            raise ChangeError(reason, schema.name, row)
         stored = table.tuples.lanes.data[slots[at]]
         for column, field in enumerate(schema.fields):
             if column in self.absent or column in schema.primary_key:
@@ -209,11 +208,9 @@ class _Feed:
             differs = given & (rows[at][:, lanes] != stored[:, lanes]).any(axis=1)
             if differs.any():
                 row = int(at[int(np.argmax(differs))])
-                raise ChangeError(
-                    f"deletes a row whose {field.name} is not what the table holds; give the stored value, or the key alone",
-                    schema.name,
-                    row,
-                )
+                remedy = "give the stored value, or the key alone"
+                reason = f"deletes a row whose {field.name} is not what the table holds; {remedy}"
+                raise ChangeError(reason, schema.name, row)
         whole = rows.copy()
         whole[at] = stored
         return whole
@@ -256,7 +253,8 @@ def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
 def _from_dicts(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise ChangeError(f"the row is {_article(type(row).__name__)}; give a dict of column to value", schema.name, i)
+            reason = f"the row is {_article(type(row).__name__)}; give a dict of column to value"
+            raise ChangeError(reason, schema.name, i)
     names = list(dict.fromkeys(name for row in rows for name in row))
     arrays = []
     for name in names:
@@ -272,20 +270,19 @@ def _values(schema: TableSchema, name: str, type_: Type | None, values: list[Any
     wanted = _PYTHON_ARROW.get(type_.name) if type_ is not None else _OWN_ARROW.get(name)
     try:
         return pa.array(values, wanted)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+    except _NO_ARRAY:
         pass
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+    except _NO_ARRAY:
         for i, value in enumerate(values):
             try:
                 one = pa.array([value])
                 if type_ is not None:
                     from_arrow(one, type_)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, EvaluationError, OverflowError, ValueError):
-                raise ChangeError(
-                    f"{name} is {value!r}, which is no {type_ or 'column value'}; give a value of that type", schema.name, i
-                ) from None
+            except (*_NO_ARRAY, EvaluationError):
+                reason = f"{name} is {value!r}, which is no {type_ or 'column value'}; give a value of that type"
+                raise ChangeError(reason, schema.name, i) from None
         raise ChangeError(f"the values of {name} are of several types; give all as {type_}", schema.name) from None
 
 
@@ -317,7 +314,8 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
             bad = bad & where
         if bad.any():
             what = "the primary key" if i in schema.primary_key else "NOT NULL"
-            raise ChangeError(f"{field.name} is NULL or missing, and it is {what}; give a value", schema.name, int(np.argmax(bad)))
+            reason = f"{field.name} is NULL or missing, and it is {what}; give a value"
+            raise ChangeError(reason, schema.name, int(np.argmax(bad)))
 
 
 def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
@@ -326,7 +324,8 @@ def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
     try:
         cast = array.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ChangeError(f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n", schema.name) from None
+        reason = f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n"
+        raise ChangeError(reason, schema.name) from None
     if cast.null_count:
         row = int(np.argmax(np.asarray(cast.is_null())))
         raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, row)
@@ -337,7 +336,7 @@ _KIND_NAMES = list(SIGNS)
 _SIGN_OF = np.array(list(SIGNS.values()), np.int64)
 
 
-def _kinds(schema: TableSchema, array: pa.Array) -> np.ndarray:  # type: ignore[type-arg]
+def _kinds(schema: TableSchema, array: pa.Array) -> Int64s:
     """The place of each row's change type in SIGNS."""
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
@@ -346,9 +345,7 @@ def _kinds(schema: TableSchema, array: pa.Array) -> np.ndarray:  # type: ignore[
     found = pc.index_in(array.cast(pa.string()), value_set=pa.array(_KIND_NAMES))
     if found.null_count:
         row = int(np.argmax(np.asarray(found.is_null())))
-        raise ChangeError(
-            f"{CHANGE_TYPE} is {array[row].as_py()!r}; give one of {', '.join(SIGNS)}", schema.name, row
-        )
+        raise ChangeError(f"{CHANGE_TYPE} is {array[row].as_py()!r}; give one of {', '.join(SIGNS)}", schema.name, row)
     return np.asarray(found).astype(np.int64)
 
 
@@ -391,3 +388,5 @@ _DIRECT: dict[str, np.dtype[Any]] = {
     "DECIMAL": np.dtype(np.int64), "STRING": np.dtype(np.int64),
 }  # fmt: skip
 _OWN_ARROW = {WEIGHT: pa.int64(), CHANGE_TYPE: pa.string()}
+#: What Arrow raises for values that make no array.
+_NO_ARRAY = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)

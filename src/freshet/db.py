@@ -1,9 +1,9 @@
 """The database in one process: tables, transactions, views.
 
 A transaction is resolved whole before anything changes. Then, table by table, its old rows leave every view and the
-table, and its new rows enter the table and every view; last, the views finish and their deltas are published together.
-If an expression has no value on some joined row (an overflow, a division by zero), the tables are put back and the views
-are built again from them: slow, rare, and always right.
+table; after them, its new rows enter each table and every view; last, the views finish and their deltas are published
+together. If an expression has no value on some joined row (an overflow, a division by zero), the tables are put back
+and the views are built again from them: slow, rare, and always right.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -214,7 +214,8 @@ class Database:
         except EvaluationError as e:
             maintained.close()
             scope.drop()
-            raise ChangeError(f"the rows already there have no answer: {e.reason}; correct them, or guard the expression") from e
+            reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
+            raise ChangeError(reason) from e
         return maintained
 
     def _check_plan(self, plan: Plan, bound: AnyQuery) -> None:
@@ -282,7 +283,8 @@ class Database:
         except BaseException as e:
             self._undo(undo)
             if isinstance(e, EvaluationError):
-                raise ChangeError(f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression") from e
+                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+                raise ChangeError(reason) from e
             raise
         self._meta.data[0] += 1
         self._meta.data[1] += sum(len(c.removed) + len(c.added) for c in resolved.values())
@@ -337,8 +339,10 @@ class Database:
             given = self._answer(statement.query).rename_columns(names)
         else:
             rows = statement.rows or ()
-            columns = [[to_arrow(self._constant(row[i])) for row in rows] for i in range(len(names))]
-            given = pa.table([pa.concat_arrays([a.cast(t.to_arrow()) for a in c]) for c, t in zip(columns, types, strict=True)], names)
+            values = [
+                [to_arrow(self._constant(row[i])).cast(t.to_arrow()) for row in rows] for i, t in enumerate(types)
+            ]
+            given = pa.table([pa.concat_arrays(v) for v in values], names)
         return self.apply({statement.table: given})
 
     def _constant(self, expression: Any) -> Column:
@@ -430,18 +434,22 @@ class Database:
             (directory / _OPEN).touch(exist_ok=False)
         except FileExistsError:
             raise StateError(
-                f"{directory} is open elsewhere or was not closed; close it there, or restore a copy and remove its {_OPEN} file"
+                f"{directory} is open elsewhere or was not closed; "
+                f"close it there, or restore a copy and remove its {_OPEN} file"
             ) from None
 
     def _save(self) -> None:
         if self.directory is None:
             return
-        kept = {
-            "format": 1,
-            "numbers": self._numbers,
-            "tables": {n: {"number": t.scope.prefix.removeprefix("table"), "schema": codec.encode(self.catalog.tables[n])} for n, t in self.tables.items()},
-            "views": list(self._definitions.values()),
+        tables = {
+            name: {
+                "number": table.scope.prefix.removeprefix("table"),
+                "schema": codec.encode(self.catalog.tables[name]),
+            }
+            for name, table in self.tables.items()
         }
+        views = list(self._definitions.values())
+        kept = {"format": 1, "numbers": self._numbers, "tables": tables, "views": views}
         fresh = self.directory / (_CATALOG + ".new")
         fresh.write_text(json.dumps(kept))
         os.replace(fresh, self.directory / _CATALOG)

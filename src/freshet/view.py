@@ -31,12 +31,15 @@ class Delta:
     __slots__ = ("__weakref__", "_rows", "_table", "_view")
 
     def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._view, self._rows = view, rows
-        self._table = None if len(rows) else view.no_delta
+        self._view = view
+        self._rows: Rows | None = rows  # until they are a table
+        self._table: pa.Table | None = None if len(rows) else view.no_delta
 
     def table(self) -> pa.Table:
         if self._table is None:
-            arrays = [*packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool), pa.array(self._rows.weights)]
+            assert self._rows is not None
+            columns = packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool)
+            arrays = [*columns, pa.array(self._rows.weights)]
             self._table = pa.Table.from_arrays(arrays, schema=self._view.delta_schema)
             self._rows = None
         return self._table
@@ -118,8 +121,8 @@ class View:
                 self._check_open()
                 if self._db.version != version:
                     raise StateError(
-                        f"the view moved from version {version} to {self._db.version} while it was read; read it again, "
-                        "or take it at once with to_arrow()"
+                        f"the view moved from version {version} to {self._db.version} while it was read; "
+                        "read it again, or take it at once with to_arrow()"
                     )
                 columns = next(found, None)
                 if columns is None:

@@ -44,6 +44,11 @@ def ref(column: ColumnRef) -> tuple[Expression, ...]:
     return (column,)
 
 
+def place(argument: Expression) -> int:
+    assert isinstance(argument, ColumnRef)
+    return argument.column
+
+
 CALLS = [
     AggregateCall("count", (), BIGINT),
     AggregateCall("count", (INT_, STR), BIGINT),
@@ -78,10 +83,10 @@ def half_up(value: Fraction) -> int:
 
 def recompute(call: AggregateCall, rows: list[Row]) -> Any:
     if call.filter is not None:
-        rows = [r for r in rows if r[call.filter.column]]  # type: ignore[attr-defined]
+        rows = [r for r in rows if r[place(call.filter)]]
     if not call.args:
         return len(rows)
-    picked = [tuple(r[a.column] for a in call.args) for r in rows]  # type: ignore[attr-defined]
+    picked = [tuple(r[place(a)] for a in call.args) for r in rows]
     picked = [p for p in picked if None not in p]
     if call.distinct:
         picked = list({tuple(normal(a.type, v) for a, v in zip(call.args, p, strict=True)): p for p in picked}.values())
@@ -116,7 +121,7 @@ def feed(aggregate: Aggregate, keys: list[int], changes: list[tuple[Row, int]]) 
     keep = (flag.data == 1) & (True if flag.valid is None else flag.valid)
     aggregate.apply(
         [columns[k] for k in keys],
-        [[columns[a.column] for a in c.args] for c in CALLS],  # type: ignore[attr-defined]
+        [[columns[place(a)] for a in c.args] for c in CALLS],
         [None if c.filter is None else keep for c in CALLS],
         np.array([w for _, w in changes], np.int64),
     )

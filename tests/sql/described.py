@@ -5,6 +5,8 @@ a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | se
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import GROUP, Block, Query
 from freshet.sql.expression import ColumnRef, Expression, describe
@@ -34,9 +36,8 @@ def described(query: Query) -> str:
     def block(b: Block) -> str:
         names = []
         for number in b.relations:
-            relation = query.relations[number]
-            source = relation.source
-            names.append(f"{relation.alias}:({described(source)})" if isinstance(source, Query) else relation.alias)
+            alias, source = query.relations[number].alias, query.relations[number].source
+            names.append(f"{alias}:({described(source)})" if isinstance(source, Query) else alias)
         parts = [", ".join(names)]
         if b.predicates:
             parts.append(" & ".join(text(p) for p in b.predicates))
@@ -56,7 +57,7 @@ def described(query: Query) -> str:
     return " | ".join(parts)
 
 
-def _filter(condition: Expression | None, text) -> str:  # type: ignore[no-untyped-def]
+def _filter(condition: Expression | None, text: Callable[[Expression], str]) -> str:
     return "" if condition is None else f" if {text(condition)}"
 
 

@@ -97,7 +97,8 @@ def _aggregate(call: AggregateCall, members: list[Env]) -> Any:
     if call.function == "count":
         return len(values)
     plain = [v[0] for v in values]
-    return {"sum": sum, "min": min, "max": max}[call.function](plain) if plain else None
+    functions: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
+    return functions[call.function](plain) if plain else None
 
 
 def value(expression: Expression, env: Env) -> Any:

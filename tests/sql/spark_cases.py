@@ -68,9 +68,9 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
         case("cast", ["DOUBLE", value], to="STRING")
         case("cast", ["DOUBLE", value], to="INT")
         case("cast", ["DOUBLE", value], to="DECIMAL(10,2)")
-    for a, b in itertools.product(("NaN", "-0.0", "0.0", "Infinity"), repeat=2):
+    for left, right in itertools.product(("NaN", "-0.0", "0.0", "Infinity"), repeat=2):
         for op in ("eq", "lt", "gt"):
-            case(op, ["DOUBLE", a], ["DOUBLE", b])
+            case(op, ["DOUBLE", left], ["DOUBLE", right])
     targets = ("BOOLEAN", "TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "DECIMAL(10,2)",
                "DECIMAL(38,4)")  # fmt: skip
     for x, to in itertools.product([*NUMBERS, *ODD], targets):
@@ -101,15 +101,13 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
         case("nullif", a, b)
         case("if", ["BOOLEAN", "false"], a, b)
         case("in", a, b, NUMBERS[3])
-    for a, b in itertools.product(("true", "false", None), repeat=2):
-        case("and", ["BOOLEAN", a], ["BOOLEAN", b])
-        case("or", ["BOOLEAN", a], ["BOOLEAN", b])
-    for a in ("true", None):
-        case("not", ["BOOLEAN", a])
-        case("is_null", ["BOOLEAN", a])
-    texts = ["hello wörld", "", "  pad ", None, "a%b_c\\d", "ab\ncd"]
-    for text in texts:
-        s: Argument = ["STRING", text]
+    for p, q in itertools.product(("true", "false", None), repeat=2):
+        case("and", ["BOOLEAN", p], ["BOOLEAN", q])
+        case("or", ["BOOLEAN", p], ["BOOLEAN", q])
+    for p in ("true", None):
+        case("not", ["BOOLEAN", p])
+        case("is_null", ["BOOLEAN", p])
+    for s in columns(*(("STRING", text) for text in ("hello wörld", "", "  pad ", None, "a%b_c\\d", "ab\ncd"))):
         for name in ("upper", "lower", "trim", "ltrim", "rtrim", "length", "char_length"):
             case(name, s)
         for pos, size in itertools.product(("0", "1", "3", "-3", "-20", "50"), (None, "0", "2", "-1", "40")):
@@ -131,18 +129,8 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
             case("right", s, literal("INT", n))
     for when in ("2024-02-29", "1969-12-31", "2000-01-01", "1900-03-01", None):
         for kind in ("DATE", "TIMESTAMP"):
-            for name in (
-                "year",
-                "month",
-                "day",
-                "quarter",
-                "dayofweek",
-                "hour",
-                "minute",
-                "second",
-                "to_date",
-                "dayofyear",
-            ):
+            for name in ("year", "month", "day", "quarter", "dayofweek", "hour", "minute", "second", "to_date",
+                         "dayofyear"):  # fmt: skip
                 case(name, [kind, when])
             for n in ("1", "-13", "0", "24"):
                 case("add_months", [kind, when], ["INT", n])
@@ -169,12 +157,13 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
             case("trunc", ["DATE", when], literal("STRING", unit))
         case("last_day", ["DATE", when])
         case("weekday", ["DATE", when])
-    for text, size, filler in itertools.product(("abc", "", None, "ö"), ("0", "2", "7", "-1"), ("x", "yz", "")):
-        case("lpad", ["STRING", text], ["INT", size], literal("STRING", filler))
-        case("rpad", ["STRING", text], literal("INT", size), literal("STRING", filler))
+    for s in columns(*(("STRING", text) for text in ("abc", "", None, "ö"))):
+        for width, filler in itertools.product(("0", "2", "7", "-1"), ("x", "yz", "")):
+            case("lpad", s, ["INT", width], literal("STRING", filler))
+            case("rpad", s, literal("INT", width), literal("STRING", filler))
     case("nvl", ["INT", None], ["DECIMAL(5,2)", "1.50"])
-    for a, b in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
-        case("power", ["INT", a], ["DOUBLE", b])
+    for base, power in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
+        case("power", ["INT", base], ["DOUBLE", power])
     return made
 
 
@@ -182,16 +171,17 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
     """The expression, and the columns it reads as a select list."""
     written, fields = [], []
     for i, (kind, text, *is_literal) in enumerate(args):
+        assert kind is not None
         quoted = (
             "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
         )
         if not is_literal:
             fields.append(f"CAST({quoted} AS {kind}) AS c{i}")
             written.append(f"c{i}")
+        elif kind in ("INT", "INTERVAL"):
+            written.append(f"({text})")
         else:
-            written.append(
-                f"({text})" if kind in ("INT", "INTERVAL") else text if kind.startswith("DECIMAL") else quoted
-            )
+            written.append(str(text) if kind.startswith("DECIMAL") else quoted)
     if to is not None:
         expression = f"CAST({written[0]} AS {to})"
     elif name in INFIX and len(args) == 2:

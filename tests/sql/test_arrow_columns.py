@@ -42,7 +42,8 @@ def test_there_and_back(type: Type, values: list[Any]) -> None:
         back = to_arrow(from_arrow(given_array, type))
         assert back.type == type.to_arrow()
         assert back.to_pylist() == given_array.to_pylist()
-    assert from_arrow(pa.nulls(2), type).valid.tolist() == [False, False]  # type: ignore[union-attr]
+    known = from_arrow(pa.nulls(2), type).valid
+    assert known is not None and known.tolist() == [False, False]
 
 
 def test_narrow_decimals_have_no_upper_lane() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freshet.sql import Catalog, bind_query
+from freshet.sql.bound import Block
 from tests.sql.described import bind_select, described
 
 PAIRS = {
@@ -77,8 +78,10 @@ PAIRS = {
         "b, c | b.k = c.k & b.x = c.x | select b.k, c.w",
     ),
     "EXISTS in EXISTS": (
-        "SELECT k FROM a WHERE EXISTS"
-        " (SELECT 1 FROM b WHERE b.k = a.k AND NOT EXISTS (SELECT * FROM c WHERE c.x = b.x))",
+        (
+            "SELECT k FROM a WHERE EXISTS"
+            " (SELECT 1 FROM b WHERE b.k = a.k AND NOT EXISTS (SELECT * FROM c WHERE c.x = b.x))"
+        ),
         "a | semi[b | b.k = a.k | anti[c | c.x = b.x]] | select a.k",
     ),
     "EXISTS that reads two selects out joins the one between": (
@@ -102,10 +105,14 @@ PAIRS = {
         "a, b | a.k = b.k | semi[c | c.x = b.x] | select a.k",
     ),
     "IN, NOT IN, ANY and row IN": (
-        "SELECT k FROM a WHERE x IN (SELECT x FROM b) AND k NOT IN (SELECT k FROM b) AND x > ANY (SELECT z FROM b)"
-        " AND (x, y) IN (SELECT x, w FROM c)",
-        "a | semi[b | a.x = b.x] | anti[b | a.k = b.k] | semi[b | a.x > b.z]"
-        " | semi[c | a.x = c.x & a.y = c.w] | select a.k",
+        (
+            "SELECT k FROM a WHERE x IN (SELECT x FROM b) AND k NOT IN (SELECT k FROM b) AND x > ANY (SELECT z FROM b)"
+            " AND (x, y) IN (SELECT x, w FROM c)"
+        ),
+        (
+            "a | semi[b | a.x = b.x] | anti[b | a.k = b.k] | semi[b | a.x > b.z]"
+            " | semi[c | a.x = c.x & a.y = c.w] | select a.k"
+        ),
     ),
     "IN over groups is a fed node": (
         "SELECT k FROM a WHERE x IN (SELECT x FROM b GROUP BY x HAVING count(*) > 2)",
@@ -121,8 +128,10 @@ PAIRS = {
     ),
     "a plain view dissolves, a grouped one stays": (
         "SELECT plain.k, x1, n FROM plain JOIN grouped ON x1 = grouped.x",
-        "plain, grouped:(b | group b.x, count(*) | select #0, #1) | (plain.x + 1) = grouped.x & plain.y > 0"
-        " | select plain.k, plain.x + 1, grouped.n",
+        (
+            "plain, grouped:(b | group b.x, count(*) | select #0, #1) | (plain.x + 1) = grouped.x & plain.y > 0"
+            " | select plain.k, plain.x + 1, grouped.n"
+        ),
     ),
     "a computed output keeps a view whole under LEFT JOIN": (
         "SELECT x1 FROM b LEFT JOIN plain ON plain.k = b.k",
@@ -141,8 +150,10 @@ PAIRS = {
         "t:(a | left[b | a.k = b.k] | select a.k, b.z) | left[c | c.x = t.z] | select t.k",
     ),
     "CTEs, named columns, self-join": (
-        "WITH w AS (SELECT k, x FROM a), v(q) AS (SELECT k FROM w WHERE x > 1)"
-        " SELECT w.x, v.q FROM w JOIN v ON w.k = v.q",
+        (
+            "WITH w AS (SELECT k, x FROM a), v(q) AS (SELECT k FROM w WHERE x > 1)"
+            " SELECT w.x, v.q FROM w JOIN v ON w.k = v.q"
+        ),
         "w, v | w.k = v.k & v.x > 1 | select w.x, v.k",
     ),
     "constants fold through a dissolved subquery": (
@@ -178,11 +189,11 @@ def test_binds(name: str, catalog: Catalog) -> None:
     text, meaning = PAIRS[name]
     query = bind_select(text, catalog)
     assert described(query) == meaning
-    numbers = [n for n in range(len(query.relations))]
+    numbers = list(range(len(query.relations)))
     assert sorted(_numbers(query.block)) == numbers, "every relation stands in exactly one block"
 
 
-def _numbers(block) -> list[int]:  # type: ignore[no-untyped-def]
+def _numbers(block: Block) -> list[int]:
     return [*block.relations, *(n for arm in block.arms for n in _numbers(arm.block))]
 
 

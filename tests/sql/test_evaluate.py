@@ -44,7 +44,7 @@ def table(**columns: tuple[Type, list[Any]]) -> tuple[dict[str, ColumnRef], Call
 
 
 def listed(expression: Expression, serve: Callable[[ColumnRef], Column], rows: int) -> list[Any]:
-    return to_arrow(evaluate(expression, serve, rows)).to_pylist()  # type: ignore[no-any-return]
+    return list(to_arrow(evaluate(expression, serve, rows)).to_pylist())
 
 
 def number(value: int, type: Type = INT) -> Literal:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.evaluate import evaluate, text_of
 from freshet.sql.expression import ColumnRef, Expression, Literal
@@ -118,9 +120,13 @@ def test_batches_agree_with_spark() -> None:
             args.append(value_of(kind, text) if is_literal else ColumnRef(values[0].type, 0, i, f"c{i}"))
         first = batch[0]
         expression = build(first["name"], args, type=parse_type(first["to"]) if "to" in first else None)
-        made = evaluate(cast(expression, STRING), lambda c, served=columns: served[c.column], len(batch))
+        made = evaluate(cast(expression, STRING), partial(_served, columns), len(batch))
         texts = text_of(made).to_pylist()
         known = [True] * len(batch) if made.valid is None else made.valid.tolist()
         for case, text, is_known in zip(batch, texts, known, strict=True):
             got = (str(expression.type), text if is_known else None)
             assert same(got, (case["type"], case["value"])), (case, got)
+
+
+def _served(columns: list[Column], column: ColumnRef) -> Column:
+    return columns[column.column]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pytest
@@ -15,6 +15,8 @@ from tests.sql.naive_query import Tables, answer
 
 DDL = "CREATE TABLE a (k INT NOT NULL, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
 
+T = TypeVar("T")
+
 
 class Writer:
     """Writes random SQL. `aliases` are what the clause being written may name."""
@@ -23,7 +25,7 @@ class Writer:
         self.random = random.Random(seed)
         self.made = 0
 
-    def pick(self, *choices: Any) -> Any:
+    def pick(self, *choices: T) -> T:
         return self.random.choice(choices)
 
     def chance(self, percent: int) -> bool:

@@ -72,7 +72,7 @@ def test_binds_without_limit(number: int, queries: dict[int, str], tpch: Catalog
 
 @pytest.mark.parametrize("number", sorted(SCALAR_SUBQUERY))
 def test_scalar_subqueries_are_refused(number: int, queries: dict[int, str], tpch: Catalog) -> None:
-    with pytest.raises(UnsupportedError, match="scalar subquery|LIMIT"):
+    with pytest.raises(UnsupportedError, match=r"scalar subquery|LIMIT"):
         bind_query(queries[number], tpch)
 
 

@@ -78,7 +78,7 @@ def test_one_operand_stands_for_all_rows(values: list[int], other: int) -> None:
     sums = [v + other for v in values]
     first = next((i for i, s in enumerate(sums) if abs(s) >= LIMIT), -1)
     assert bad == first
-    assert [wide.joined(h, x) for h, x in zip(hi, lo, strict=True)][:first] == sums[:first]
+    assert [wide.joined(h, x) for h, x in zip(hi.tolist(), lo.tolist(), strict=True)][:first] == sums[:first]
 
 
 @settings(max_examples=200, deadline=None)

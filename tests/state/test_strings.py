@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ FORMS = {
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(FORMS)), BATCH, st.booleans(), st.randoms()), max_size=8))
-def test_agrees_with_a_dict(steps: list[tuple[str, list[str | None], bool, object]]) -> None:
+def test_agrees_with_a_dict(steps: list[tuple[str, list[str | None], bool, Random]]) -> None:
     pool = StringPool(Arena().scope("pool"))
     twin: dict[str, int] = {"": 0}
     for form, values, sweep, random in steps:
@@ -35,7 +36,7 @@ def test_agrees_with_a_dict(steps: list[tuple[str, list[str | None], bool, objec
         assert len(set(twin.values())) == len(twin)
         assert pool.text(ids).to_pylist() == [value or "" for value in values]
         if sweep:
-            kept = {t for t in sorted(twin) if random.random() < 0.5} | {""}  # type: ignore[attr-defined]
+            kept = {t for t in sorted(twin) if random.random() < 0.5} | {""}
             marked = np.zeros(pool.used, np.bool_)
             marked[[twin[t] for t in kept]] = True
             pool.sweep(marked)

@@ -12,7 +12,8 @@ rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 2)), max_size=8)
 
 @given(st.lists(st.tuples(st.booleans(), rows), max_size=30))
 def test_like_a_dict(steps: list[tuple[bool, list[tuple[int, int]]]]) -> None:
-    tuples, twin = Tuples(Arena().scope("t"), 2), {}
+    tuples = Tuples(Arena().scope("t"), 2)
+    twin: dict[tuple[int, int], int] = {}
     for adding, batch in steps:
         wanted = np.array(batch, np.int64).reshape(-1, 2)
         if adding:

@@ -19,11 +19,11 @@ from freshet.engine.whole_sum import add_whole, add_wide
 from freshet.sql.expression import AggregateCall
 from freshet.state import ordered, wide
 from freshet.state.arena import Scope
-from freshet.state.exact_sum import ExactSum, Slots
+from freshet.state.exact_sum import ExactSum
 from freshet.state.kernel import kernel
 from freshet.state.ordered import Ordered
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Tuples
+from freshet.state.tuples import Slots, Tuples
 from freshet.types import Type
 
 

@@ -22,10 +22,9 @@ from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
 from freshet.state import wide
 from freshet.state.arena import Scope
-from freshet.state.exact_sum import Slots
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Tuples
+from freshet.state.tuples import Slots, Tuples
 from freshet.types import Type
 
 _TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from freshet.column import Column, Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import unpack, width
 from freshet.engine.rows import Rows, consolidated
 from freshet.errors import StateError
@@ -45,11 +45,7 @@ class Distinct:
     def count(self) -> int:
         return self.tuples.live
 
-    def reset(self) -> None:
-        self.tuples.reset()
-        self.counts.reset()
-
-    def string_marks(self, marked: np.ndarray) -> None:  # type: ignore[type-arg]
+    def string_marks(self, marked: Bools) -> None:
         lanes: Int64s = self.tuples.lanes.data[self.tuples.slots()]
         at = 0
         for t in self.types:

@@ -1,7 +1,7 @@
 """The join operator: one tree of counters over stored tables (state/tree has the laws).
 
-A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so that a
-self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
+A change of one table reaches each of its roles in turn, as if the roles were copies updated one after the other, so
+that a self-join's deltas add up exactly. Rows that vanish are enumerated before the tuples die, rows that appear after.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
-from freshet.engine.rows import Rows
+from freshet.engine.rows import Rows, Sink
 from freshet.engine.sources import KeyColumn, Source, bind_keys
 from freshet.plans.model import QueryPlan
 from freshet.sql.evaluate import evaluate_filter
@@ -56,6 +56,7 @@ from freshet.state.tree import (
     rise,
 )
 from freshet.state.tuples import Slots
+
 
 @dataclass(slots=True)
 class _Node:
@@ -122,12 +123,13 @@ class Join:
         )
 
     def _write_shape(self) -> None:
-        nodes, checks = self.plan.nodes, []
+        nodes = self.plan.nodes
+        checks: list[list[int]] = []
         for i, node in enumerate(nodes):
             row = self.tree[i]
             children = [c for c, n in enumerate(nodes) if n.parent == i]
-            kinds = [nodes[c].edge.kind for c in children]  # type: ignore[union-attr]
-            row[FULL] = sum(k != "left" for k in kinds)
+            edges = [n.edge for n in nodes if n.parent == i and n.edge is not None]
+            row[FULL] = sum(e.kind != "left" for e in edges)
             row[FIRST] = children[0] if children else -1
             for c, following in zip(children, [*children, -1][1:], strict=True):
                 self.tree[c, NEXT] = following
@@ -214,8 +216,8 @@ class Join:
 
     # Changes --------------------------------------------------------------------------------------------------
 
-    def insert(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
-        """Tuples that are now in a table. With `out`, result rows that appear or vanish are appended to it."""
+    def insert(self, source: Source, slots: Slots, out: Sink | None) -> None:
+        """Tuples that are now in a table. With `out`, result rows that appear or vanish go there."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
@@ -230,7 +232,7 @@ class Join:
                 if len(alive):
                     self._change(i, alive, 1, out)
 
-    def remove(self, source: Source, slots: Slots, out: list[Rows] | None) -> None:
+    def remove(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples about to leave a table, which still holds them."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
@@ -257,7 +259,7 @@ class Join:
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
 
-    def _change(self, node: int, tuples: Slots, sign: int, out: list[Rows] | None) -> None:
+    def _change(self, node: int, tuples: Slots, sign: int, out: Sink | None) -> None:
         origin, work = self.origins[node], self.work.data
         while node != origin:
             node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, work)
@@ -277,7 +279,7 @@ class Join:
 
     # Results --------------------------------------------------------------------------------------------------
 
-    def _collect(self, order: Order, tuples: Slots, sign: int, out: list[Rows]) -> None:
+    def _collect(self, order: Order, tuples: Slots, sign: int, out: Sink) -> None:
         out.extend(self._results(order, tuples, sign, order.buffers))
 
     def _results(self, order: Order, tuples: Slots, sign: int, buffers: Buffers) -> Iterator[Rows]:
@@ -362,7 +364,8 @@ class Join:
 
     def string_marks(self, marked: Bools) -> None:
         """Marks the text held in keys."""
-        for dictionary, key in {id(e.dictionary): (e.dictionary, e.child) for e in self.edges if e is not None}.values():
+        held = {id(e.dictionary): (e.dictionary, e.child) for e in self.edges if e is not None}
+        for dictionary, key in held.values():
             lanes, at = dictionary.tuples.lanes.data[dictionary.tuples.slots()], 0
             for e in key.expressions:
                 if e.type.name == "STRING":

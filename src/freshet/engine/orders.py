@@ -28,9 +28,8 @@ class Buffers:
 
     @classmethod
     def make(cls, rows: int, width: int) -> Buffers:
-        return cls(
-            np.empty((rows, width), np.int32), np.empty(rows, np.int64), np.empty(width, np.int32), np.empty(width, np.int64)
-        )
+        slots, weights = np.empty((rows, width), np.int32), np.empty(rows, np.int64)
+        return cls(slots, weights, np.empty(width, np.int32), np.empty(width, np.int64))
 
 
 @dataclass(slots=True)

@@ -1,32 +1,47 @@
 """A select kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
 
-Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any other.
-Within a transaction every table is first applied to every join that reads it; then nested deltas pass on, innermost first.
+Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any
+other. Within a transaction every table is first applied to every join that reads it; then nested deltas pass on,
+innermost first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Column
+from freshet.column import Bools, Column, Int64s
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
 from freshet.engine.lanes import pack, unpack
 from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated, joined, repeated
+from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
 from freshet.engine.table import RowChange, Table
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import GROUP, TableSchema
 from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
+from freshet.sql.functions.compiled import is_total
 from freshet.state.arena import Scope
 from freshet.state.strings import StringPool
+from freshet.state.tree import COUNTED, FLIPPED
 from freshet.state.tuples import Slots
 
 Reader = Callable[[ColumnRef], Column]
+
+
+class _Used:
+    """A sink whose rows are used up as they come."""
+
+    __slots__ = ("_use",)
+
+    def __init__(self, use: Callable[[Iterable[Rows]], None]) -> None:
+        self._use = use
+
+    def extend(self, chunks: Iterable[Rows], /) -> None:
+        self._use(chunks)
 
 
 @keeps(QueryPlan)
@@ -47,11 +62,19 @@ class Select(Maintained):
             keys = [k.type for k in grouping.keys]
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
         self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
-        self.keeps = nested or grouping is not None or plan.distinct  # deltas of the join are needed in any case
+        certain = all(is_total(e) for e in _evaluated(plan))
+        # Deltas of the join are needed in any case: somebody keeps them, or must learn that a row has no value.
+        self.keeps = nested or grouping is not None or plan.distinct or not certain
+        # Within a transaction a row may appear and vanish again: a LEFT JOIN's NULLs until the partner comes, a partner
+        # of a nested query's old row. Such rows must not be evaluated where that can fail.
+        passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind in ("left", "anti") for n in plan.nodes)
+        self.careful = passing and not certain
         self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
         self.sources = sources
         self.telling = self.plain and _tells_tuples(plan)
         self.pending: list[Rows] = []
+        self.raw: list[Rows] = []  # join results not evaluated yet
+        self.used = _Used(self._pass_on)
         self.touched = False  # whether groups have changed since the last flush
 
     def _is_generalized(self, relation: int) -> bool:
@@ -73,23 +96,20 @@ class Select(Maintained):
         for child in self.below:
             child.remove(table, slots, True)
         if self.join is not None:
-            out: list[Rows] | None = [] if deltas or self.keeps else None
-            self.join.remove(table, slots, out)
-            self._pass_on(out)
+            self.join.remove(table, slots, self._sink(deltas))
 
     def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
         for child in self.below:
             child.insert(table, slots, True)
         if self.join is not None:
-            out: list[Rows] | None = [] if deltas or self.keeps else None
-            self.join.insert(table, slots, out)
-            self._pass_on(out)
+            self.join.insert(table, slots, self._sink(deltas))
 
     def finish(self, deltas: bool) -> Rows:
         for child, fed in self.inputs:
             change = child.finish(True)
             if len(change):
                 self._feed(fed, fed.resolve(change.lanes, change.weights), deltas)
+        self._settle()
         if self.aggregate is not None and self.touched:
             self.touched = False
             columns, weights = self.aggregate.flush()
@@ -104,21 +124,29 @@ class Select(Maintained):
         return consolidated(parts, self.width)
 
     def _feed(self, fed: Table, change: RowChange, deltas: bool) -> None:
-        out: list[Rows] | None = [] if deltas or self.keeps else None
+        sink = self._sink(deltas)
         assert self.join is not None
-        self.join.remove(fed, change.removed, out)
+        self.join.remove(fed, change.removed, sink)
         fed.remove(change)
-        self.join.insert(fed, fed.add(change), out)
-        self._pass_on(out)
+        self.join.insert(fed, fed.add(change), sink)
 
-    def _pass_on(self, out: list[Rows] | None) -> None:
-        """Join results on their way: into the groups at once, else kept until the transaction ends."""
-        if not out:
-            return
-        if self.plain:
-            self.pending.extend(out)
-            return
-        for rows in out:
+    def _sink(self, deltas: bool) -> Sink | None:
+        """Where join results go: kept until the transaction ends if they are the delta itself or only pass through and
+        may have no value; else used at once, so that no more than a chunk of them is ever held."""
+        if not (deltas or self.keeps):
+            return None
+        return self.pending if self.plain else self.raw if self.careful else self.used
+
+    def _settle(self) -> None:
+        """Evaluates what is left of join results when the transaction is over."""
+        if self.raw:
+            assert self.join is not None
+            raw, self.raw = self.raw, []
+            self._pass_on([consolidated(raw, self.join.width)])
+
+    def _pass_on(self, chunks: Iterable[Rows]) -> None:
+        """Join results on their way: into the groups, or evaluated."""
+        for rows in chunks:
             read, weights, n = self._checked(rows)
             if not n:
                 continue
@@ -128,7 +156,7 @@ class Select(Maintained):
                 columns = [evaluate(o, read, n) for o in self.plan.outputs]
                 self.pending.append(Rows(pack(columns, self.pool, n), weights))
 
-    def _checked(self, rows: Rows) -> tuple[Reader, np.ndarray, int]:  # type: ignore[type-arg]
+    def _checked(self, rows: Rows) -> tuple[Reader, Int64s, int]:
         """Result rows that satisfy what no edge could check, as columns."""
         assert self.join is not None
         read = self._reader(unpack(rows.lanes, self.join.types, self.pool))
@@ -144,7 +172,7 @@ class Select(Maintained):
         found = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
         return lambda c: found[c.relation, c.column]
 
-    def _into_groups(self, read: Reader, weights: np.ndarray, n: int) -> None:  # type: ignore[type-arg]
+    def _into_groups(self, read: Reader, weights: Int64s, n: int) -> None:
         grouping = self.plan.grouping
         assert grouping is not None and self.aggregate is not None
         keys = [evaluate(k, read, n) for k in grouping.keys]
@@ -156,9 +184,8 @@ class Select(Maintained):
         self.touched = True
         self.aggregate.apply(keys, args, filters, weights)
 
-    def _above_groups(self, columns: list[Column], weights: np.ndarray) -> list[Rows]:  # type: ignore[type-arg]
-        kept = self._project_groups(columns, len(weights))
-        outputs, mask = kept
+    def _above_groups(self, columns: list[Column], weights: Int64s) -> list[Rows]:
+        outputs, mask = self._project_groups(columns, len(weights))
         n = len(weights) if mask is None else int(mask.sum())
         return [Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask])]
 
@@ -222,20 +249,22 @@ class Select(Maintained):
             slots = table.tuples.slots()
             for start in range(0, len(slots), LOAD):
                 if self.join is not None:
-                    out: list[Rows] | None = [] if self.keeps else None
-                    self.join.insert(table, slots[start : start + LOAD], out)
-                    self._pass_on(out)
+                    self.join.insert(table, slots[start : start + LOAD], self._sink(False))
+                    if self.aggregate is None:
+                        self._forget_deltas()
         if self.join is None and self.aggregate is not None:
             read = self._reader([])
-            n = int(evaluate_filter(self.plan.residual, read, 1).sum())
-            self._into_groups(read, np.ones(n, np.int64), n)
+            if evaluate_filter(self.plan.residual, read, 1).all():
+                self._into_groups(read, np.ones(1, np.int64), 1)
+        self._settle()
+        if self.aggregate is not None:
+            columns, weights = self.aggregate.flush()
+            self.pending = self._above_groups(columns, weights) if len(weights) else []
         self._forget_deltas()
 
     def _forget_deltas(self) -> None:
-        parts, self.pending = self.pending, []
-        if self.aggregate is not None:
-            columns, weights = self.aggregate.flush()
-            parts = self._above_groups(columns, weights) if len(weights) and self.distinct is not None else []
+        parts = self.pending.copy()
+        self.pending.clear()
         if self.distinct is not None:
             self.distinct.apply(consolidated(parts, self.width))
 
@@ -261,12 +290,13 @@ class Select(Maintained):
         counted, flipped = super().work()
         if self.join is None:
             return counted, flipped
-        return counted + int(self.join.work.data[0]), flipped + int(self.join.work.data[1])
+        return counted + int(self.join.work.data[COUNTED]), flipped + int(self.join.work.data[FLIPPED])
 
 
 def _tells_tuples(plan: QueryPlan) -> bool:
     """Whether a result row shows every column of every tuple it is made of. Then, since within a transaction all that
-    goes goes first, no row can both appear and vanish, and the delta needs no adding up (unless rows change their weight)."""
+    goes goes first, no row can both appear and vanish, and the delta needs no adding up (unless rows change their
+    weight)."""
     shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
     for node in plan.nodes:
         edge = node.edge
@@ -295,17 +325,20 @@ def _tells_tuples(plan: QueryPlan) -> bool:
 def _wanted(plan: QueryPlan) -> list[ColumnRef]:
     """Columns the join must deliver; the outputs themselves where they are all plain columns."""
     grouping = plan.grouping
-    if grouping is None and not plan.residual and all(isinstance(o, ColumnRef) for o in plan.outputs):
-        return list(plan.outputs)  # type: ignore[arg-type]
-    expressions: list[Expression] = list(plan.residual)
-    if grouping is None:
-        expressions += plan.outputs
-    else:
-        expressions += grouping.keys
-        for call in grouping.aggregates:
-            expressions += _read_by(call)
-    found = {(e.relation, e.column): e for x in expressions for e in walk(x) if isinstance(e, ColumnRef)}
+    if grouping is None and not plan.residual:
+        plain = [o for o in plan.outputs if isinstance(o, ColumnRef)]
+        if len(plain) == len(plan.outputs):
+            return plain
+    found = {(e.relation, e.column): e for x in _evaluated(plan) for e in walk(x) if isinstance(e, ColumnRef)}
     return [c for (relation, _), c in found.items() if relation != GROUP]
+
+
+def _evaluated(plan: QueryPlan) -> list[Expression]:
+    """What is computed from join results."""
+    grouping = plan.grouping
+    if grouping is None:
+        return [*plan.residual, *plan.outputs]
+    return [*plan.residual, *grouping.keys, *(e for call in grouping.aggregates for e in _read_by(call))]
 
 
 def _read_by(call: AggregateCall) -> list[Expression]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,12 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.weights)
+
+
+class Sink(Protocol):
+    """Takes rows in chunks, as they are made: a list keeps them, an operator uses them up at once."""
+
+    def extend(self, chunks: Iterable[Rows], /) -> None: ...
 
 
 def joined(parts: Sequence[Rows], width: int) -> Rows:

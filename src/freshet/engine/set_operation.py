@@ -29,11 +29,14 @@ from freshet.state.tuples import Tuples
 def copies(kind: str, every: bool, counts: Int64s) -> Int64s:
     """How often rows with these counts (left, right) are in the answer."""
     left, right = counts[:, 0], counts[:, 1]
+    found: Int64s
     if kind == "union":
-        return ((left > 0) | (right > 0)).astype(np.int64)
-    if kind == "except":
-        return np.maximum(left - right, 0) if every else ((left > 0) & (right == 0)).astype(np.int64)
-    return np.minimum(left, right) if every else ((left > 0) & (right > 0)).astype(np.int64)
+        found = np.sign(left + right)
+    elif kind == "except":
+        found = np.maximum(left - right, 0) if every else np.sign(left) * (right == 0)
+    else:
+        found = np.minimum(left, right) if every else np.sign(np.minimum(left, right))
+    return found
 
 
 @keeps(SetPlan)

@@ -1,7 +1,7 @@
 """Where a join's nodes find their tuples, and the keys of their edges.
 
-A source is a stored table, or the dictionary of a generalized node seen as one. Edges that read the same key of the same
-source share its ids, and whatever they connect shares one dictionary.
+A source is a stored table, or the dictionary of a generalized node seen as one. Edges that read the same key of the
+same source share its ids, and whatever they connect shares one dictionary.
 """
 
 from __future__ import annotations
@@ -182,12 +182,14 @@ def bind_keys(
 
     columns: dict[_End, KeyColumn] = {}
 
-    def column(end: _End, relation: int, key: tuple[Expression, ...], edge: Edge, condition: tuple[Expression, ...], user: int) -> KeyColumn:
+    def column(
+        end: _End, relation: int, key: tuple[Expression, ...], edge: Edge, condition: tuple[Expression, ...], user: int
+    ) -> KeyColumn:
         if end not in columns:
+            source, dictionary = filled[relation], dictionaries[groups.find(end)]
             ids = scope.array(f"ids{len(columns)}", np.int32)
-            columns[end] = KeyColumn(
-                filled[relation], dictionaries[groups.find(end)], _normal(key), edge.null_safe, _normal(condition), ids, pool
-            )
+            key, condition = _normal(key), _normal(condition)
+            columns[end] = KeyColumn(source, dictionary, key, edge.null_safe, condition, ids, pool)
         if user not in columns[end].users:
             columns[end].users.append(user)
         return columns[end]

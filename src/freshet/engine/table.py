@@ -1,7 +1,7 @@
 """A stored table: the tuples themselves, shared by every view and every role that reads them.
 
-Rows are packed lanes (engine/lanes): with a primary key its columns come first and identify a row; without one the table
-is a bag, a row is identified by all its lanes and has a weight. Views keep slots, never values.
+Rows are packed lanes (engine/lanes): with a primary key its columns come first and identify a row; without one the
+table is a bag, a row is identified by all its lanes and has a weight. Views keep slots, never values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Column, Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import layout, unpack, width
 from freshet.engine.sources import read_column
 from freshet.sql.bound import Field
@@ -33,30 +33,24 @@ class RowChange:
     added: Int64s
     weights: Int64s
 
-    @property
-    def empty(self) -> bool:
-        return not (len(self.removed) or len(self.added))
-
 
 MISSING, REPEATED = -1, -2
 _NO_WEIGHTS = np.empty(0, np.int64)
 
 
-class Missing(Exception):
+class MissingRowError(Exception):
     """A change takes away more copies of a row than there are; `row` is its place in the batch."""
 
     def __init__(self, row: int) -> None:
         self.row = row
 
 
-class Repeated(Missing):
+class RepeatedKeyError(MissingRowError):
     """A row comes whose primary key is there already."""
 
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1])")
-def settle(
-    table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any
-) -> Any:
+def settle(table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any) -> Any:
     """Adds up equal rows and looks up what the table holds of them: how many slots are to be removed and how many rows
     added, or -1 and the place of a row of which more is taken away than is there."""
     width, gone, come = rows.shape[1], 0, 0
@@ -80,8 +74,9 @@ def settle(
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8, i8[:,::1], i8[::1], i4[::1], i8[:,::1])")
 def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, removed: Any, added: Any) -> Any:
-    """The same for a table whose rows are told apart by their first `key` lanes: how many slots are to be removed and how
-    many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there already."""
+    """The same for a table whose rows are told apart by their first `key` lanes: how many slots are to be removed and
+    how many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there
+    already."""
     n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
     chosen = np.empty(n, np.int64)
     m = consolidate(rows, weights, chosen)
@@ -167,18 +162,19 @@ class Table:
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 
     def resolve(self, rows: Int64s, weights: Int64s) -> RowChange:
-        """What signed rows do to the table; `weights` is used up. Raises `Missing` or `Repeated`, having changed nothing."""
+        """What signed rows do to the table; `weights` is used up. Raises MissingRowError or RepeatedKeyError, having
+        changed nothing."""
         n, t = len(rows), self.tuples
         removed, added = np.empty(n, np.int32), np.empty(rows.shape, np.int64)
         if self.weights is None:
             gone, come = settle_keyed(t.table.data, t.lanes.data, t.key_lanes, rows, weights, removed, added)
             if gone < 0:
-                raise (Missing if gone == MISSING else Repeated)(come)
+                raise (MissingRowError if gone == MISSING else RepeatedKeyError)(come)
             return RowChange(removed[:gone], added[:come], _NO_WEIGHTS)
         after = np.empty(n, np.int64)
         gone, come = settle(t.table.data, t.lanes.data, self.weights.data, rows, weights, removed, added, after)
         if gone < 0:
-            raise Missing(come)
+            raise MissingRowError(come)
         return RowChange(removed[:gone], added[:come], after[:come])
 
     def remove(self, change: RowChange) -> None:
@@ -199,17 +195,12 @@ class Table:
                 self.weights.changed()
         return slots
 
-    def row_count(self) -> int:
-        if self.weights is None:
-            return self.tuples.live
-        return int(self.weights.data[: self.tuples.used].sum())
-
     def reserve(self, rows: int) -> None:
         self.tuples.reserve(rows)
         if self.weights is not None:
             self.weights.grow(self.capacity)
 
-    def string_marks(self, marked: np.ndarray) -> None:  # type: ignore[type-arg]
+    def string_marks(self, marked: Bools) -> None:
         """Marks the text the table holds, so that the pool keeps it."""
         slots = self.tuples.slots()
         for type_, lane in zip(self.types, self.first_lanes, strict=True):

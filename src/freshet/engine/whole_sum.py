@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from freshet.engine.lanes import double_bits
-from freshet.state.kernel import inlined, kernel
+from freshet.state.kernel import inlined, intrinsic, kernel
 
 # What a finishing step does, and the places of its settings in its row of the program.
 COUNT, SUM, AVERAGE_DOUBLE, AVERAGE_DECIMAL = range(4)
@@ -22,7 +21,7 @@ OP, STATE, WIDE, OUT, OUT_LANES, NULL_LANE, NULL_BIT, POWER, LIMIT_LOW, LIMIT_HI
 STEP_WIDTH = 10
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def multiply_high(typing_context: Any, a: Any, b: Any) -> Any:
     """The upper 64 bits of the 128-bit product of two int64."""
 

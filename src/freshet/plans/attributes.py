@@ -1,7 +1,7 @@
 """Join attributes: expressions that equalities make equal, merged into named classes.
 
-Two sides of an equality, each read from one relation, become one attribute. A relation that reaches the same attribute by
-two expressions must have them equal itself: that is a filter on the relation.
+Two sides of an equality, each read from one relation, become one attribute. A relation that reaches the same attribute
+by two expressions must have them equal itself: that is a filter on the relation.
 """
 
 from __future__ import annotations

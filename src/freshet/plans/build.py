@@ -1,4 +1,4 @@
-"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on result rows."""
+"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.guarantee import guarantee
 from freshet.plans.model import AnyPlan, Assertion, Edge, Guarantee, Node, QueryPlan, RelationPlan
-from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.query import Assertion as TreeAssertion
+from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
 from freshet.sql.functions import build, nullable
@@ -53,15 +53,17 @@ class _Planner:
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
+        if not block.relations:
+            return self._constant()
         inner = self._sort(block.predicates, set(block.relations))
         residual = [*inner.residual, *query.where]
-        if not block.relations:
-            return self._constant(residual)
         shown = self._shown(inner.attributes)
         hypergraph = self._hypergraph(block, inner.attributes, shown)
         keys = [self._primary_key(r, inner.attributes) for r in block.relations]
         verdict = classify(hypergraph, keys)
-        tree, assertions, distinct_tree = None, (), False
+        tree: JoinTree | None = None
+        assertions: tuple[TreeAssertion, ...] = ()
+        distinct_tree = False
         if query.distinct and query.grouping is None and not residual and not _has_left(block):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
             distinct_tree = tree is not None
@@ -76,7 +78,7 @@ class _Planner:
             self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
         if not distinct_tree:
             self._skip_unread()
-        plan = QueryPlan(
+        return QueryPlan(
             tuple(self.relations),
             tuple(replace(n, filter=(*n.filter, *self.filters.get(n.relation, ()))) for n in self.nodes),
             tuple(residual),
@@ -88,14 +90,20 @@ class _Planner:
             guarantee(query, verdict, tree, residual, assertions, distinct_tree),
             tuple(self.described),
         )
-        return plan
 
-    def _constant(self, residual: Sequence[Expression]) -> QueryPlan:
-        """A select without FROM: one row, or none."""
-        query = self.query
-        never = Guarantee("constant", 0, "the view never changes", "constant")
+    def _constant(self) -> QueryPlan:
+        """A query without tables: one row, unless its WHERE says none."""
+        query, block = self.query, self.query.block
         return QueryPlan(
-            (), (), tuple(residual), query.grouping, query.outputs, query.fields, False, False, never
+            tuple(self.relations),
+            (),
+            (*block.predicates, *query.where),
+            query.grouping,
+            query.outputs,
+            query.fields,
+            query.distinct and query.grouping is not None,
+            False,
+            Guarantee("constant", 0, "the view never changes", "constant"),
         )
 
     # Predicates -----------------------------------------------------------------------------------------------
@@ -144,9 +152,8 @@ class _Planner:
         """The attributes the query shows: what its class depends on."""
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
-        return frozenset(
-            column_attribute(attributes, e) for o in read for e in walk(o) if isinstance(e, ColumnRef) and e.relation >= 0
-        )
+        columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
+        return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
 
     def _hypergraph(self, block: Block, attributes: Attributes, shown: frozenset[str]) -> Hypergraph:
         """Join attributes and shown columns, and for a relation that shows less than identifies its tuples, one hidden
@@ -207,14 +214,14 @@ class _Planner:
         if found is None:
             names = ", ".join(self.relations[r].alias for r in block.relations)
             raise UnsupportedError(
-                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; leave out one of the "
-                "joins, or declare the primary keys that make it a foreign-key join"
+                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; "
+                "leave out one of the joins, or declare the primary keys that make it a foreign-key join"
             )
         return found.tree, found.assertions
 
     def _add_tree(
-        self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion], edge: Edge | None = None,
-        parent: int = -1, output: bool = True,
+        self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion],
+        edge: Edge | None = None, parent: int = -1, output: bool = True,
     ) -> int:  # fmt: skip
         """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
         base = len(self.nodes)
@@ -228,7 +235,9 @@ class _Planner:
                 continue
             above = tree.nodes[n.parent]
             key = tree.key(i)
-            parent_key = () if above.relation is None else tuple(inner.attributes.value(numbers[n.parent], a) for a in key)
+            parent_key: tuple[Expression, ...] = ()
+            if above.relation is not None:
+                parent_key = tuple(inner.attributes.value(numbers[n.parent], a) for a in key)
             kind = "inner" if n.output or not output else "semi"
             link = Edge(
                 kind,
@@ -236,9 +245,7 @@ class _Planner:
                 tuple(self._value(relation, n.relation is None, names, a, inner) for a in key),
                 tuple(inner.attributes.null_safe(a) for a in key),
             )
-            self.nodes.append(
-                Node(relation, names, base + n.parent, link, n.relation is None, output and n.output)
-            )
+            self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)
         return base
@@ -267,7 +274,8 @@ class _Planner:
                 self.filters.setdefault(numbers[n], []).append(build("is_not_null", (value,)))
         if not (isinstance(left, ColumnRef) and isinstance(right, ColumnRef)):
             raise UnsupportedError(
-                f"the assertion {describe(left)} = {describe(right)} compares expressions; join on plain columns of one type"
+                f"the assertion {describe(left)} = {describe(right)} compares expressions; "
+                "join on plain columns of one type"
             )
         check = Assertion(
             tuple(base + n for n in _path(tree, a.node, a.left)), left,
@@ -292,12 +300,15 @@ class _Planner:
                 left, right, null_safe = pair
                 pairs.append((left, right, null_safe) if references(left) <= theirs else (right, left, null_safe))
             else:
-                raise UnsupportedError(f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities connect it to the rest "
-                                       "of the query; compare after the join, or use =")  # fmt: skip
+                raise UnsupportedError(
+                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities connect it to the rest of the query; "
+                    "compare after the join, or use ="
+                )
         inner = self._sort(local, mine)
         if inner.residual:
             raise UnsupportedError(
-                f"{describe(inner.residual[0])} compares two tables inside {_ARM_NAMES[arm.kind]}; only equalities do there"
+                f"{describe(inner.residual[0])} compares two tables inside {_ARM_NAMES[arm.kind]}; "
+                "only equalities do there"
             )
         at, parent_key = self._host(host_block, host, base, [a for a, _, _ in pairs], condition, arm)
         tree, child_key = self._arm_tree(arm, inner, [b for _, b, _ in pairs])
@@ -358,7 +369,8 @@ class _Planner:
                 return tree, keys
         names = ", ".join(describe(v) for v in values)
         raise UnsupportedError(
-            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; connect it by one table"
+            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
+            "connect it by one table"
         )
 
     # Columns nobody reads -------------------------------------------------------------------------------------
@@ -383,7 +395,8 @@ _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / 
 
 def _columns_above(query: Query) -> frozenset[int]:
     """Relations whose columns are read above the join."""
-    expressions: list[Expression] = [*query.where, *(p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None)]
+    checked = [p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None]
+    expressions: list[Expression] = [*query.where, *checked]
     if query.grouping is None:
         expressions += query.outputs
     else:
@@ -432,4 +445,3 @@ def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
 
 def _has_left(block: Block) -> bool:
     return any(arm.kind == "left" for arm in block.arms)
-

@@ -45,8 +45,9 @@ def decode(value: Any) -> Any:
             raise PlanError(f"a plan holds no {name!r}; its parts are {', '.join(sorted(_CLASSES))}")
         given = {k: decode(v) for k, v in value.items() if k != "is"}
         known = {f.name for f in dataclasses.fields(made)}
-        if given.keys() - known:
-            raise PlanError(f"{name} has no field {sorted(given.keys() - known)[0]!r}; it has {', '.join(sorted(known))}")
+        unknown = sorted(given.keys() - known)
+        if unknown:
+            raise PlanError(f"{name} has no field {unknown[0]!r}; it has {', '.join(sorted(known))}")
         try:
             return made(**given)
         except TypeError as e:

@@ -27,7 +27,8 @@ def guarantee(
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
     else:
         update = "O(λ) amortized; O(1) for insert-only streams"
-        lost.append(f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}")
+        need = "O(1) for first-in-first-out streams needs a tree of height 2"
+        lost.append(f"{need}; the best one here has {tree.height}")
     delay = "constant, for deltas and answers"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
@@ -46,5 +47,6 @@ def guarantee(
             + verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
         )
     elif not distinct_tree and name == "acyclic":
-        lost.append("constant delay between different rows: " + verdict.why_not.get("free-connex", "") + "; duplicates are kept")
+        why = verdict.why_not.get("free-connex", "")
+        lost.append(f"constant delay between different rows: {why}; duplicates are kept")
     return Guarantee(name, tree.height, update, delay, tuple(lost))

@@ -40,7 +40,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Two paths of nodes below the node it is checked on, and the column expression each ends in; both must be equal."""
+    """Two paths of nodes below the node it is checked on, and the column each ends in; both must be equal."""
 
     left: tuple[int, ...]
     left_value: Expression

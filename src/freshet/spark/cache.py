@@ -65,30 +65,32 @@ class Cached:
             shutil.rmtree(self.folder / _FILES, ignore_errors=True)
 
 
-def open_shard(folder: Path | None, job: Job, fingerprint: str, level: int, version: int, token: bytes) -> Cached:
+def open_shard(
+    folder: Path | None, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
+) -> Cached:
     """The shard as it was left, or an empty one to be filled from the log."""
     if folder is None:
-        return Cached(Shard(job, level, Arena()), version == 0, "no folder for arenas", None)
+        return Cached(Shard(job, level, number, Arena()), version == 0, "no folder for arenas", None)
     lock = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        kept, why = _left(folder, job, fingerprint, level, version, token)
+        kept, why = _left(folder, job, fingerprint, level, number, version, token)
         if kept is not None:
             return Cached(kept, True, "", folder, lock)
         _open.pop(folder, None)
         (folder / _MARKER).unlink(missing_ok=True)
         shutil.rmtree(folder / _FILES, ignore_errors=True)
-        return Cached(Shard(job, level, Arena(folder / _FILES)), version == 0, why, folder, lock)
+        return Cached(Shard(job, level, number, Arena(folder / _FILES)), version == 0, why, folder, lock)
     except OSError as e:
         if lock is not None:
             os.close(lock)
-        return Cached(Shard(job, level, Arena()), version == 0, f"{e.strerror}: {folder}", None)
+        return Cached(Shard(job, level, number, Arena()), version == 0, f"{e.strerror}: {folder}", None)
 
 
 def _left(
-    folder: Path, job: Job, fingerprint: str, level: int, version: int, token: bytes
+    folder: Path, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> tuple[Shard | None, str]:
     try:
         text = (folder / _MARKER).read_text()
@@ -110,7 +112,7 @@ def _left(
     if opened is not None and opened[1] == left:
         return opened[0], ""
     try:
-        return Shard(job, level, Arena(folder / _FILES)), ""
+        return Shard(job, level, number, Arena(folder / _FILES)), ""
     except Exception as e:  # whatever is wrong with it, the log is there
         return None, f"the arena cannot be attached ({e})"
 

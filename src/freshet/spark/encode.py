@@ -64,7 +64,7 @@ class Encoder:
         self.job_json, self.table, self.profile_to = job_json, table, profile_to
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = _job(self.job_json)
+        job = read_job(self.job_json)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
         streams = [s for s in job.streams if s.source == self.table]
         waiting: list[pa.RecordBatch] = []
@@ -131,7 +131,7 @@ class Encoder:
 _jobs: dict[str, Job] = {}
 
 
-def _job(text: str) -> Job:
+def read_job(text: str) -> Job:
     """Read once a process."""
     if text not in _jobs:
         if len(_jobs) > 8:

@@ -42,11 +42,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A plan whose relations are streams. `averages` are pairs of output columns (sum, count): see `partials`."""
+    """A plan whose relations are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
+    count): see `partials`."""
 
     name: str
     level: int
     plan: QueryPlan
+    cells: int
     averages: tuple[tuple[int, int], ...] = ()
 
 

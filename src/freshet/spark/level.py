@@ -21,12 +21,13 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from freshet.engine.rows import Rows
 from freshet.spark import profile
-from freshet.spark.block import Signed, from_block, joined, to_block
+from freshet.spark.block import Signed, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import Sent, _job, send
+from freshet.spark.encode import Sent, read_job
 from freshet.spark.job import Job
 from freshet.spark.shard import Shard
+from freshet.spark.transaction import arrived_rows, read_block, tell
 
 LOG = StructType([StructField("stream", StringType()), StructField("payload", BinaryType())])
 STANDING = StructType(
@@ -67,7 +68,7 @@ class Level(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         began = time.perf_counter()
-        job = _job(self.job_json)
+        job = read_job(self.job_json)
         arrived: dict[str, list[bytes]] = {}
         passing: list[Sent] = []
         for row in rows:
@@ -92,14 +93,14 @@ class Level(StatefulProcessor):
         cached = self._open(job, fingerprint, shard, standing)
         opened = time.perf_counter()
         try:
-            changes = {name: _rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
+            changes = {name: arrived_rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
             cached.begin()
             try:
                 deltas = cached.shard.apply(changes)
             except OSError as e:  # a full disk under the arena
-                cached, deltas = self._in_memory(job, standing, cached, changes, e)
+                cached, deltas = self._in_memory(job, shard, standing, cached, changes, e)
             applied = time.perf_counter()
-            told = self._told(job, cached.shard, deltas, shard, standing.version == 0)
+            told = tell(job, cached.shard, shard, deltas, standing.version == 0)
             cached.shard.sweep()
             encoded = time.perf_counter()
             logged = standing.logged + sum(map(len, changes.values()))
@@ -142,14 +143,14 @@ class Level(StatefulProcessor):
 
     def _open(self, job: Job, fingerprint: str, shard: int, standing: _Standing) -> Cached:
         folder = None if self.arenas is None else Path(self.arenas) / standing.home
-        cached = open_shard(folder, job, fingerprint, self.level, standing.version, standing.token)
+        cached = open_shard(folder, job, fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
                 self._rebuild(cached.shard, cached.why, f"level {self.level}, shard {shard}")
             except OSError as e:
                 cached.discard()
                 cached.close()
-                cached = open_shard(None, job, fingerprint, self.level, standing.version, standing.token)
+                cached = open_shard(None, job, fingerprint, self.level, shard, standing.version, standing.token)
                 self._rebuild(cached.shard, f"{e.strerror} under {self.arenas}", f"level {self.level}, shard {shard}")
         return cached
 
@@ -160,7 +161,7 @@ class Level(StatefulProcessor):
             by_stream.setdefault(stream, []).append(bytes(payload))
         fetched = time.perf_counter()
         rows = sum(
-            shard.load(name, (_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items()
+            shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items()
         )
         shard.loaded()
         spent = time.perf_counter() - start
@@ -171,32 +172,15 @@ class Level(StatefulProcessor):
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
     def _in_memory(
-        self, job: Job, standing: _Standing, spoiled: Cached, changes: dict[str, Signed], error: OSError
+        self, job: Job, number: int, standing: _Standing, spoiled: Cached, changes: dict[str, Signed], error: OSError
     ) -> tuple[Cached, dict[str, Rows]]:
         spoiled.discard()
         spoiled.close()
-        cached = open_shard(None, job, "", self.level, standing.version, standing.token)
-        self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}")
+        cached = open_shard(None, job, "", self.level, number, standing.version, standing.token)
+        self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}, shard {number}")
         return cached, cached.shard.apply(changes)
 
     # What goes on ---------------------------------------------------------------------------------------------
-
-    def _told(self, job: Job, shard: Shard, deltas: dict[str, Rows], number: int, first: bool) -> list[Sent]:
-        keys, told = shard_keys(job.shards), []
-        for operator, _ in shard.operators:
-            rows = deltas[operator.name]
-            streams = [s for s in job.streams if s.source == operator.name]
-            if not len(rows):
-                # A total over no rows at all is an answer too: whoever gives it must hear of the first transaction.
-                for s in streams if first and number == 0 else []:
-                    told.append((keys[0], s.level, s.name, to_block(shard.told(operator, rows))))
-                continue
-            columns = shard.told(operator, rows)
-            for s in streams:
-                told += send(s, job.shards, Signed([columns.columns[c] for c in s.columns], columns.weights))
-            if any(v.operator == operator.name for v in job.views):
-                told.append((keys[number], job.levels, operator.name, to_block(columns)))
-        return told
 
     def _compact(self, shard: Shard) -> int:
         """Writes the log anew as what the shard holds."""
@@ -220,15 +204,6 @@ class Level(StatefulProcessor):
 def _append(log: Any, entries: list[tuple[str, bytes]]) -> None:
     if entries:
         log.appendList(entries)
-
-
-def _block(shard: Shard, name: str, payload: bytes) -> Signed:
-    return from_block(payload, [f.type for f in shard.streams[name].schema.fields])
-
-
-def _rows(shard: Shard, name: str, blocks: list[bytes]) -> Signed:
-    types = [f.type for f in shard.streams[name].schema.fields]
-    return joined([from_block(b, types) for b in blocks], types)
 
 
 def _token(before: bytes, arrived: dict[str, list[bytes]]) -> bytes:

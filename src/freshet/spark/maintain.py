@@ -19,7 +19,7 @@ from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.block import from_block
-from freshet.spark.encode import BLOCKS, Encoder, _job, needed_columns
+from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.stages import explain_job, make_job
@@ -132,7 +132,7 @@ class Decoder:
         self.job_json, self.single = job_json, single
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = _job(self.job_json)
+        job = read_job(self.job_json)
         for batch in batches:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 for view in (v for v in job.views if v.operator == stream):

@@ -14,8 +14,7 @@ import numpy as np
 from freshet.changes import resolve_rows
 from freshet.column import Column
 from freshet.engine.lanes import pack, unpack
-from freshet.engine.maintained import Maintained
-from freshet.engine.operators import maintain
+from freshet.engine.query import Select
 from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
@@ -30,22 +29,24 @@ CHUNK = 262_144  # rows of a block in a compacted log
 
 
 class Shard:
-    def __init__(self, job: Job, level: int, arena: Arena, only: str | None = None) -> None:
+    def __init__(self, job: Job, level: int, number: int, arena: Arena, only: str | None = None) -> None:
         """`only`: the one operator wanted, to read its answer."""
         compile_kernels()
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
-        operators = [o for o in job.operators if o.level == level and only in (None, o.name)]
+        operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
         read = {r.source.name for o in operators for r in o.plan.relations if not isinstance(r.source, type(o.plan))}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
         self.tables: dict[str, Table] = {
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
         }
-        self.operators: list[tuple[Operator, Maintained]] = []
+        self.operators: list[tuple[Operator, Select]] = []
         for i, o in enumerate(operators):
             by_name = {name.lower(): table for name, table in self.tables.items()}
-            self.operators.append((o, maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)))
+            kept = Select(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
+            kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
+            self.operators.append((o, kept))
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
         """One transaction; every operator's delta. A refusal comes before the first change; an expression without a

@@ -6,6 +6,7 @@ distinct row, the operator is split and a merge stands a level above it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -92,12 +93,9 @@ class _Stages:
         return None
 
     def _merge(self, split: Split, below: int) -> int:
-        dimension = Dimension(self.shards, "group", split.keys) if split.keys else Dimension(1, "group")
-        name = "group" if split.merge.grouping is not None else "row"
-        names = [name] if split.keys else []
-        shares = [dimension.share] if split.keys else []
-        hashed: list[dict[int, tuple[Expression, ...]]] = [{0: split.keys}] if split.keys else []
-        grid = Grid(names, shares, hashed)
+        grid = Grid([], [], [])
+        if split.keys:
+            grid = Grid(["group" if split.merge.grouping is not None else "row"], [self.shards], [{0: split.keys}])
         return self._operator(
             split.merge, self.operators[below].level + 1, {0: below}, grid, used_columns(split.merge, every=True)
         )
@@ -107,7 +105,7 @@ class _Stages:
         used: Mapping[int, frozenset[int]], averages: tuple[tuple[int, int], ...] = (),
     ) -> int:  # fmt: skip
         number = len(self.operators)
-        self.operators.append(Operator(f"#{number}", level, plan, averages))
+        self.operators.append(Operator(f"#{number}", level, plan, math.prod(grid.shares), averages))
         for node in plan.nodes:
             if node.generalized:
                 continue

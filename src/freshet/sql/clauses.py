@@ -7,19 +7,8 @@ from sqlglot import exp
 from freshet.sql.source import Statement
 
 _KNOWN = {
-    "with_",
-    "expressions",
-    "from_",
-    "joins",
-    "where",
-    "group",
-    "having",
-    "order",
-    "distinct",
-    "this",
-    "alias",
-    "hint",
-}
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias", "hint",
+}  # fmt: skip
 _TOP_K = "keep the whole answer as a view and take the first rows when reading it"
 
 #: Clause → its words, and what works instead.

@@ -23,13 +23,14 @@ _LEAST = 64  # rows of the smallest array
 
 
 class Growable:
-    """An array whose `data` is replaced, never moved under a reader's feet, when it grows. Read `data` anew after `grow`."""
+    """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
     __slots__ = ("_file", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
 
     def __init__(self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None) -> None:
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
-        self._file, self._map = file, None
+        self._file = file
+        self._map: mmap.mmap | None = None
         self.watchers: list[Any] = []  # called after every growth; they hold addresses
         if file is not None and file.exists():
             self._remap(file.stat().st_size // self._row_bytes)
@@ -105,7 +106,8 @@ class Arena:
                 try:
                     self._known = json.loads(manifest.read_text())
                 except ValueError as e:
-                    raise StateError(f"{manifest} is not readable ({e}); restore it or start with an empty folder") from e
+                    remedy = "restore it or start with an empty folder"
+                    raise StateError(f"{manifest} is not readable ({e}); {remedy}") from e
 
     def array(self, name: str, dtype: npt.DTypeLike, columns: int = 0, fill: int = 0) -> Growable:
         """The array of that name, attached when it exists, made otherwise. `columns` 0 is one-dimensional."""

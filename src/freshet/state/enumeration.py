@@ -1,8 +1,8 @@
 """Enumeration of join results: an odometer over the tree's chains, resumable, in bounded memory.
 
 An order lists the output nodes so that each is reached from one already bound: its parent (downwards, through the chain
-of alive children) or its child (upwards, through the live parents). Because chains hold no dead ends, every advance of the
-odometer yields a result: the delay between two results is bounded by the number of nodes, whatever the data.
+of alive children) or its child (upwards, through the live parents). Because chains hold no dead ends, every advance of
+the odometer yields a result: the delay between two results is bounded by the number of nodes, whatever the data.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ def next_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
 def enumerate_rows(
     tree: Any, steps: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
 ) -> Any:
-    """Fills `rows` (a slot for each position of the order) and `out` (weights) from where the last call stopped; returns
-    how many. A source's weight is given, so that one pass serves what appears, vanishes or changes its weight."""
+    """Fills `rows` (a slot for each position of the order) and `out` (weights) from where the last call stopped;
+    returns how many. A source's weight is given, so that one pass serves what appears, vanishes or changes its
+    weight."""
     t, order = as_int64(tree), as_int64(steps.ctypes.data)
     width, capacity, n = steps.shape[0], rows.shape[0], 0
     i, source = progress[AT_POSITION], progress[AT_SOURCE]
@@ -140,8 +141,8 @@ def enumerate_rows(
 
 @kernel("void(i8, i8[:,::1], i4[:,::1], i8, i8[:,::1], i8, i8[:,::1])")
 def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, out: Any) -> None:
-    """Packed rows (engine/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1, bit),
-    its value lanes, then from lane `nulls` on the null bits. A missing tuple is NULL in every column."""
+    """Packed rows (engine/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1,
+    bit), its value lanes, then from lane `nulls` on the null bits. A missing tuple is NULL in every column."""
     t, at = as_int64(tree), 0
     for j in range(n):
         for i in range(nulls, out.shape[1]):

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from freshet.column import Int64s
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
+from freshet.state.tuples import Slots
 
 Floats = npt.NDArray[np.float64]
-Slots = npt.NDArray[np.int32]
 
 LOW, WIDTH, GROUPS, ADDED = range(4)  # meta: first digit, digits a group, groups, additions since all was normal
 _ADDITIONS = 2**26

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba import types
+from numba import extending, types
 from numba.core import config
-from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: numba has no types to speak of: its decorators get theirs here, once.
+intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
 _here = Path(__file__).resolve().parent.parent
 _registered: list[tuple[Any, str]] = []
@@ -46,18 +48,19 @@ def kernel(signature: str) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         before, config.CACHE_DIR = config.CACHE_DIR, _folder
         try:
-            compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+            compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
         finally:
             config.CACHE_DIR = before
         _registered.append((compiled, signature))
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
     return decorate
 
 
 def inlined(function: F) -> F:
     """A function called only by kernels; it is compiled into them."""
-    return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
 
 
 def compile_kernels(show: Callable[[str], None] | None = None) -> float:
@@ -79,7 +82,7 @@ def _say(line: str) -> None:
 
 
 def _pointer(to: Any) -> Any:
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def cast(typing_context: Any, address: Any) -> Any:
         signature = types.CPointer(to)(address)
 

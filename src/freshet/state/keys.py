@@ -1,7 +1,7 @@
 """Keys of edges: a dictionary from key lanes to dense ids, and the id of each tuple, kept by slot.
 
-Both ends of an edge share the dictionary, and so do edges whose ends read the same columns of the same table: a tuple is
-hashed once for each distinct key it has, and everything after that follows integers. Ids nobody uses any more are
+Both ends of an edge share the dictionary, and so do edges whose ends read the same columns of the same table: a tuple
+is hashed once for each distinct key it has, and everything after that follows integers. Ids nobody uses any more are
 swept when the dictionary has taken in as many new ones as there are tuples to look through: O(1) amortized.
 """
 
@@ -39,9 +39,7 @@ def read_key(lanes: Any, s: Any, parts: Any, row: Any) -> Any:
     return True
 
 
-@kernel(
-    "i8(i8[:,::1], i4[::1], i8[:,::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8[:,::1], i4[::1], i4[::1])"
-)
+@kernel("i8(i8[:,::1], i4[::1], i8[:,::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8[:,::1], i4[::1], i4[::1])")
 def assign_keys(
     lanes: Any, slots: Any, parts: Any, table: Any, keys: Any, occupied: Any, free: Any, meta: Any, row: Any, ids: Any,
     fresh: Any,

@@ -20,15 +20,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from freshet.column import Int64s
+from freshet.column import Bools, Int64s
 from freshet.errors import StateError
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool, compare_texts
-
-Slots = npt.NDArray[np.int32]
+from freshet.state.tuples import Slots
 
 INTEGER, FRACTION, TEXT, WIDE = range(4)  # kinds of value
 COUNT, TOTAL, VALUE = 1, 2, 3  # lanes of a node
@@ -351,7 +349,7 @@ class Ordered:
             *self.texts(),
         )  # fmt: skip
 
-    def ends(self, groups: Slots, greatest: bool) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    def ends(self, groups: Slots, greatest: bool) -> tuple[Int64s, Bools]:
         """The least (or greatest) value of each group, and whether the group has one."""
         out, found = np.empty((len(groups), self.width), np.int64), np.empty(len(groups), np.bool_)
         if end_values(groups, greatest, self.roots.data, self.nodes.data, out, found):
@@ -379,7 +377,7 @@ class Ordered:
         rows = self.nodes.data[found[:given]]
         return self._stored(np.ascontiguousarray(rows[:, VALUE:])), rows[:, COUNT]
 
-    def mark(self, marked: npt.NDArray[np.bool_]) -> None:
+    def mark(self, marked: Bools) -> None:
         """Marks the pool ids held here."""
         if self.kind == TEXT:
             _mark(self.roots.data, self.nodes.data, marked)

@@ -12,14 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from freshet.column import Bools, Int64s
 from freshet.state.arena import Scope
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _USED, _LIVE, _END, _FREE, _ADDED, _SURVIVED, _WANTED = range(7)  # places in meta
 _SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
@@ -344,7 +341,8 @@ class StringPool:
 
     def undo(self, mark: tuple[Int64s, int]) -> None:
         """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
-        were free, and those after them were placed with these still free, so emptying them leaves the index as it was."""
+        were free, and those after them were placed with these still free, so emptying them leaves the index as it
+        was."""
         before, capacity = mark
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])

@@ -2,12 +2,12 @@
 
 Laws, for node e with children c1..cm, tuple s of e, and edge keys k(s):
     support(c, k) = number of alive tuples of c under k
-    counter(s)    = number of counting edges of s that hold: support > 0 (inner, semi) or = 0 (anti); left edges never count
+    counter(s)    = number of edges of s that hold: support > 0 (inner, semi) or = 0 (anti); left edges do not count
     alive(s)      = s is present, counter(s) is full and every assertion of e agrees
     live(s)       = alive(s), and s is at the root or some live parent has its key
-Under each key, the chain of children holds the alive ones, and the chain of parents all of them, the live ones first: so
-both directions can be walked without meeting a dead end. Live marks are kept for nodes that have output children; for
-a leaf, being live is seen from the first parent under its key.
+Under each key, the chain of children holds the alive ones, and the chain of parents all of them, the live ones first:
+so both directions can be walked without meeting a dead end. Live marks are kept for nodes that have output children;
+for a leaf, being live is seen from the first parent under its key.
 
 A tree is a table of addresses, one row a node; the edge to its parent is in the child's row (state/kernel says why).
 Functions here take it as a pointer, because numba counts references to an array at every call that is not inlined.
@@ -162,7 +162,8 @@ def follow(t: Any, checks: Any, row: Any, start: Any, s: Any) -> Any:
         node = c
     if node < 0:
         node = checks[row * CHECK_COLUMNS + start + CHECK_STEPS + 1]
-    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + checks[row * CHECK_COLUMNS + start + CHECK_STEPS]]
+    lane = checks[row * CHECK_COLUMNS + start + CHECK_STEPS]
+    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + lane]
 
 
 @inlined
@@ -308,7 +309,8 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
     """Moves the counters of all parents of c under flipped keys by `step`; returns the parents that now change between
     dead and alive. The only step that can cost more than its input: what enclosureness bounds."""
     p = t[c * TREE_COLUMNS + PARENT]
-    status, counter, full = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER]), t[p * TREE_COLUMNS + FULL]
+    status, counter = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER])
+    full = t[p * TREE_COLUMNS + FULL]
     out = np.empty(16, np.int32)
     m = 0
     for j in range(n):

@@ -1,8 +1,9 @@
 """Distinct rows of 64-bit lanes and their slots: the one hash structure under tables, key dictionaries and groups.
 
-A slot is a small integer that stays a row's own until the row is removed; freed slots are used again first. The index is
-open addressing with linear probing; an entry holds 32 bits of hash beside the slot, so a probe touches a row only when it
-very likely matches, and removal shifts later entries back instead of leaving tombstones: no drift under endless churn.
+A slot is a small integer that stays a row's own until the row is removed; freed slots are used again first. The index
+is open addressing with linear probing; an entry holds 32 bits of hash beside the slot, so a probe touches a row only
+when it very likely matches, and removal shifts later entries back instead of leaving tombstones: no drift under endless
+churn.
 """
 
 from __future__ import annotations
@@ -177,9 +178,6 @@ class Tuples:
         remove_rows(
             self.table.data, self.lanes.data, self.occupancy.data, self.free.data, self.meta.data, self.key_lanes, slots
         )
-
-    def occupied(self, slots: Slots) -> Bools:
-        return self.occupancy.data[slots] != 0
 
     def slots(self) -> Slots:
         """Every occupied slot, ascending."""

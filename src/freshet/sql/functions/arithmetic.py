@@ -94,7 +94,7 @@ def _resolve_temporal(name: str, a: Expression, b: Expression) -> Expression:
         return Call(a.type, name, (a, b))
     if name == "add" and b.type.name == "DATE" and a.type.is_integer:
         a, b = b, a
-    if a.type.name == "DATE" and (b.type.is_integer and b.type.name != "BIGINT" or b.type.name == "VOID"):
+    if a.type.name == "DATE" and ((b.type.is_integer and b.type.name != "BIGINT") or b.type.name == "VOID"):
         return resolve("date_add" if name == "add" else "date_sub", (a, b))
     if a.type.name in ("DATE", "TIMESTAMP") and b.type.name in ("MONTHS", "MICROS"):
         return resolve("plus_interval", (a, b if name == "add" else fold(resolve("negate", (b,)))))
@@ -118,10 +118,10 @@ def _resolve_unary(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @strict("add", "subtract", "multiply", "divide", "modulo", "div")
 def _compute(call: Call) -> Step:
-    a, b = call.args
-    if a.type.name == "DECIMAL":
+    operands = call.args[0].type  # both have the same
+    if operands.name == "DECIMAL":
         return _decimal_step(call)
-    if a.type.is_fraction:
+    if operands.is_fraction:
         return _float_step(call)
     return _integer_step(call)
 

@@ -61,7 +61,7 @@ def can_cast(source: Type, target: Type) -> bool:
 
 def _never_fails(call: Call) -> bool:
     source, target = call.args[0].type, call.type
-    if source.name == "VOID" or target.name in ("BOOLEAN", "STRING") and source.name != "STRING":
+    if source.name == "VOID" or (target.name in ("BOOLEAN", "STRING") and source.name != "STRING"):
         return target.length is None
     if source.name == "STRING":
         return target.name == "STRING" and target.length is None
@@ -203,7 +203,8 @@ def as_double(a: Column, scale: int) -> npt.NDArray[np.float64]:
     if a.hi is None and scale <= _EXACT_POWER:
         size = np.abs(a.data)
         if not size.size or (size.max() <= _EXACT_DOUBLE and size.min() >= 0):
-            return a.data / 10.0**scale  # type: ignore[no-any-return]
+            divided: npt.NDArray[np.float64] = a.data / 10.0**scale
+            return divided
     text = text_casts.decimals(a, scale)
     found: npt.NDArray[np.float64] = pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False)
     return found

@@ -23,8 +23,7 @@ from freshet.sql.functions.rows import both, flags, text_of
 from freshet.state import wide
 from freshet.types import BOOLEAN, INT, STRING
 
-Compare = Callable[[Any, Any], Any]
-_NUMPY: dict[str, Compare] = {
+_NUMPY: dict[str, Callable[[Any, Any], Bools]] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -32,7 +31,7 @@ _NUMPY: dict[str, Compare] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-_ARROW: dict[str, Compare] = {
+_ARROW: dict[str, Callable[[Any, Any], Any]] = {
     "eq": pc.equal,
     "ne": pc.not_equal,
     "lt": pc.less,
@@ -152,7 +151,7 @@ def comparer(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Colum
 
     def compare(a: Column, b: Column) -> Bools:
         if a.hi is None and b.hi is None:
-            return operation(a.data, b.data)  # type: ignore[no-any-return]
+            return operation(a.data, b.data)
         return _wide(name, a, b)
 
     return compare
@@ -180,10 +179,10 @@ def _fractions(name: str) -> Callable[[Column, Column], Bools]:
         data = operation(x, y)
         x_nan, y_nan = np.isnan(x), np.isnan(y)
         if not (x_nan.any() or y_nan.any()):
-            return data  # type: ignore[no-any-return]
+            return data
         if name in ("eq", "ne"):
-            same = np.equal(x, y) | (x_nan & y_nan)
-            return same if name == "eq" else ~same  # type: ignore[no-any-return]
+            same: Bools = np.equal(x, y) | (x_nan & y_nan)
+            return same if name == "eq" else ~same
         greater, less = (x_nan, y_nan) if nan_first else (y_nan, x_nan)
         return np.where(x_nan & y_nan, allows_equal, (data | greater) & ~(less & ~greater))
 
@@ -198,11 +197,11 @@ def _text(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Column],
     def compare(a: Column, b: Column) -> Bools:
         if equality and (a.pool is not None or b.pool is not None):
             if a.pool is b.pool:
-                return numpy_operation(a.data, b.data)  # type: ignore[no-any-return]
+                return numpy_operation(a.data, b.data)
             if a.pool is not None and right is not None:
-                return numpy_operation(a.data, a.pool.find(right))  # type: ignore[no-any-return]
+                return numpy_operation(a.data, a.pool.find(right))
             if b.pool is not None and left is not None:
-                return numpy_operation(b.data, b.pool.find(left))  # type: ignore[no-any-return]
+                return numpy_operation(b.data, b.pool.find(left))
         x: Any = text_of(a)
         y: Any = text_of(b)
         if len(x) != len(y):

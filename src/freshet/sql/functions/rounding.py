@@ -163,7 +163,9 @@ def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt
         text = str(np.float32(value)) if type.name == "FLOAT" else repr(float(value))
         unit = Decimal(1).scaleb(-places)
         exact = Decimal(text)
-        if exact.as_tuple().exponent < -places:  # type: ignore[operator]
+        exponent = exact.as_tuple().exponent
+        assert isinstance(exponent, int)  # the number is finite
+        if exponent < -places:
             exact = exact.quantize(unit, ROUND_HALF_UP, CONTEXT)
         out[row] = float(exact) + 0.0
     return out.astype(np.float32).astype(np.float64) if type.name == "FLOAT" else out

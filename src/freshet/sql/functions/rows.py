@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -119,7 +118,7 @@ def spread(column: Column, rows: int) -> Column:
     return Column(column.type, data, valid, None if column.hi is None else np.repeat(column.hi, rows), column.pool)
 
 
-def restricted(columns: Columns, rows: npt.NDArray[np.int64], total: int) -> Columns:
+def restricted(columns: Columns, rows: Int64s, total: int) -> Columns:
     """The same columns, of the given rows alone."""
     taken: dict[int, Column] = {}
 
@@ -133,7 +132,7 @@ def restricted(columns: Columns, rows: npt.NDArray[np.int64], total: int) -> Col
     return restrict
 
 
-def on_rows(node: Node, columns: Columns, rows: npt.NDArray[np.int64], total: int) -> Column:
+def on_rows(node: Node, columns: Columns, rows: Int64s, total: int) -> Column:
     """A node computed for some rows only; an error names the row of the whole batch."""
     if len(rows) == total:
         return node(columns, total)

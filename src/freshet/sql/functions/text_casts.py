@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column
+from freshet.column import Column, Int64s
 from freshet.errors import EvaluationError
 from freshet.sql.functions.registry import Step
 from freshet.sql.functions.rows import flags, strings, text_of, truth
@@ -294,7 +294,7 @@ def java_double(value: float, source: Type) -> str:
     return f"{mark}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
-def _timestamps(data: npt.NDArray[np.int64]) -> pa.StringArray:
+def _timestamps(data: Int64s) -> pa.StringArray:
     text: Any = pa.array(np.datetime_as_string(data.astype("M8[us]")).astype(object), pa.string())
     text = pc.replace_substring_regex(pc.replace_substring(text, "T", " "), r"^(\d{5,}-)", r"+\1")
     return strings(pc.replace_substring_regex(text, r"\.?0*$", "")) if len(text) else text

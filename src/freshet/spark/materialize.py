@@ -1,0 +1,132 @@
+"""materialize: a stream of a view's changes in, a queryable copy of its answer kept somewhere.
+
+Law: after micro-batch n the copy is the sum of the changes of batches 0 to n, and each step from one to the next is
+atomic. A batch that Spark runs again after a failure changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import LongType, StructType
+
+from freshet.changes import WEIGHT
+from freshet.errors import PlanError
+from freshet.spark.maintain import VIEW, split
+from freshet.spark.sink.batch import Copy, check_columns, with_batch
+from freshet.spark.sink.jdbc import JdbcCopy
+from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized
+
+__all__ = ["materialize", "read_materialized"]
+
+
+def materialize(
+    changes: DataFrame, target: str | Mapping[str, str], *, checkpoint: str | None = None,
+    trigger: Mapping[str, Any] | None = None, name: str | None = None, options: Mapping[str, str] | None = None,
+    keep_versions: int = 30,
+) -> StreamingQuery:  # fmt: skip
+    """Starts a streaming query that keeps a copy of the answer at `target`, and returns it.
+
+    `changes` is what `maintain` returns: a view's columns and `_weight`. With several views, `target` is a dict of view
+    to target, and each batch is computed once for all of them.
+
+    A folder holds Parquet files in versions that appear whole: see `read_materialized`. What is no longer needed stays
+    for `keep_versions` more batches, for readers that have begun.
+
+    A JDBC URL (`jdbc:…`) needs the options `table` (with several views, the view's name by default) and `driver` (a class
+    on Spark's class path), and takes `user`, `password`, `key` and the options of Spark's own JDBC writer. The table has
+    the view's columns, `_weight` (how often the row occurs) and `_row` (a hash that identifies the row). With `key`, a
+    comma-separated list of columns in which no two rows of the view agree, it has the view's columns alone. A batch and
+    its number, which goes to the table freshet_batches, are one transaction.
+
+    `checkpoint` is the query's checkpoint folder; a copy belongs to it. The default is a folder inside `target`.
+    `trigger` holds the arguments of Spark's `DataStreamWriter.trigger`, as in `{"availableNow": True}`.
+    """
+    if not changes.isStreaming:
+        raise PlanError(
+            "the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream"
+        )
+    if keep_versions < 1:
+        raise PlanError(f"keep_versions is {keep_versions}; keep 1 version or more")
+    copies: dict[str | None, Copy] = {}
+    for view, schema in _views(changes, target).items():
+        check_columns(schema)
+        place = target if isinstance(target, str) else target[view or ""]
+        copies[view] = _copy(changes.sparkSession, place, view, dict(options or {}), keep_versions)
+        copies[view].prepare(schema)
+    writer = changes.writeStream.foreachBatch(Materializer(copies))
+    writer = writer.option("checkpointLocation", _checkpoint(target, checkpoint))
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    return writer.start()
+
+
+class Materializer:
+    """The function of foreachBatch: hands each view's part of the batch to its copy."""
+
+    def __init__(self, copies: Mapping[str | None, Copy]) -> None:
+        self.copies = copies
+
+    def __call__(self, changes: DataFrame, number: int) -> None:
+        query = changes.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        self.apply(changes, number, query or "")
+
+    def apply(self, changes: DataFrame, number: int, query: str) -> None:
+        several = None not in self.copies
+        if several:
+            changes = changes.persist()
+        try:
+            for view, copy in self.copies.items():
+                with_batch(changes if view is None else split(changes, view), number, query, copy.apply)
+        finally:
+            if several:
+                changes.unpersist()
+
+
+def _views(changes: DataFrame, target: str | Mapping[str, str]) -> dict[str | None, StructType]:
+    """The columns of each view to be copied."""
+    weights = [f for f in changes.schema if f.name == WEIGHT]
+    if not weights or not isinstance(weights[0].dataType, LongType):
+        raise PlanError(f"the changes have no column {WEIGHT} of type BIGINT; give what maintain() returns")
+    if isinstance(target, str):
+        if VIEW in changes.columns:
+            raise PlanError("these are the changes of several views; give a dict of view to target, or split() them")
+        return {None: StructType([f for f in changes.schema if f.name != WEIGHT])}
+    if VIEW not in changes.columns:
+        raise PlanError("these are the changes of one view; give one target")
+    views = [c for c in changes.columns if c not in (VIEW, WEIGHT)]
+    if unknown := [v for v in target if v not in views]:
+        raise PlanError(f"there is no view {unknown[0]}; the views are {', '.join(views)}")
+    if not target:
+        raise PlanError(f"no targets; give a dict of view to target for some of {', '.join(views)}")
+    found: dict[str | None, StructType] = {}
+    for view in target:
+        schema = changes.schema[view].dataType
+        assert isinstance(schema, StructType)
+        found[view] = schema
+    return found
+
+
+def _copy(spark: SparkSession, target: str, view: str | None, options: dict[str, str], keep: int) -> Copy:
+    if target.startswith("jdbc:"):
+        if view is not None and "table" in options:
+            raise PlanError(
+                "several views would go to one table; leave the option table away: tables are named as views"
+            )
+        return JdbcCopy(spark, target, options if view is None else {"table": view, **options})
+    if options:
+        raise PlanError(f"a folder takes no options, and {', '.join(options)} was given; options belong to a JDBC URL")
+    return VersionedCopy(spark, target, keep)
+
+
+def _checkpoint(target: str | Mapping[str, str], checkpoint: str | None) -> str:
+    if checkpoint is not None:
+        return checkpoint
+    if isinstance(target, str) and not target.startswith("jdbc:"):
+        return f"{target.rstrip('/')}/{CHECKPOINT}"
+    raise PlanError("a database and several targets have no place for a checkpoint; give checkpoint= a folder")

@@ -1,0 +1,130 @@
+"""Files of a copy: whole or not there at all, on the local disk and wherever Hadoop's FileSystem reaches.
+
+Law: `create` makes a file appear with all of its text, once: of two writers of one name, one is told that it lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+
+class Folder(Protocol):
+    uri: str  # as Spark reads and writes below it
+
+    def names(self, inside: str = "") -> list[str]:
+        """The names of what is in the folder; none if there is no such folder."""
+
+    def read(self, path: str) -> str:
+        """The text of a file; FileNotFoundError where there is none."""
+
+    def create(self, path: str, text: str) -> bool:
+        """Writes a file that does not exist; False, and nothing written, if it does."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file or a folder with all it holds, if it is there."""
+
+
+def open_folder(spark: SparkSession, target: str) -> Folder:
+    """The folder a path means to Spark: without a scheme, that is a path on Spark's default file system."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    path = jvm.org.apache.hadoop.fs.Path(target)
+    files = path.getFileSystem(session.sessionState().newHadoopConf())
+    uri = files.makeQualified(path).toUri()
+    if uri.getScheme() == "file":
+        return LocalFolder(uri.getPath())
+    return HadoopFolder(spark, files, uri.toString())
+
+
+class LocalFolder:
+    def __init__(self, path: str) -> None:
+        self.path, self.uri = path, "file://" + path
+
+    def names(self, inside: str = "") -> list[str]:
+        try:
+            return os.listdir(os.path.join(self.path, inside))
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> str:
+        with open(os.path.join(self.path, path), encoding="utf-8") as file:
+            return file.read()
+
+    def create(self, path: str, text: str) -> bool:
+        final = os.path.join(self.path, path)
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        draft = _draft(final)
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, final)  # unlike a rename, a link does not replace what is there
+        except FileExistsError:
+            return False
+        finally:
+            os.remove(draft)
+        return True
+
+    def remove(self, path: str) -> None:
+        full = os.path.join(self.path, path)
+        if os.path.isdir(full):
+            shutil.rmtree(full)
+        elif os.path.exists(full):
+            os.remove(full)
+
+
+class HadoopFolder:
+    def __init__(self, spark: SparkSession, files: Any, uri: str) -> None:
+        self.jvm: Any = spark._jvm
+        self.files, self.uri = files, uri
+
+    def _path(self, inside: str) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{inside}" if inside else self.uri)
+
+    def names(self, inside: str = "") -> list[str]:
+        path = self._path(inside)
+        if not self.files.exists(path):
+            return []
+        return [status.getPath().getName() for status in self.files.listStatus(path)]
+
+    def read(self, path: str) -> str:
+        try:
+            stream = self.files.open(self._path(path))
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
+                raise FileNotFoundError(path) from error
+            raise
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def create(self, path: str, text: str) -> bool:
+        final, draft = self._path(path), self._path(_draft(path))
+        if self.files.exists(final):
+            return False
+        stream = self.files.create(draft, False)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        # HDFS refuses to rename onto a file that exists; object stores have no rename, and there the check above counts.
+        if self.files.rename(draft, final):
+            return True
+        self.files.delete(draft, False)
+        return False
+
+    def remove(self, path: str) -> None:
+        self.files.delete(self._path(path), True)
+
+
+def _draft(path: str) -> str:
+    head, name = os.path.split(path)
+    return os.path.join(head, f".{name}.{uuid.uuid4().hex}")
