@@ -8,6 +8,19 @@ from hypothesis import strategies as st
 from tests.small_tables import COLUMNS, KEYED, TableModel, follow
 
 
+def compares(parent: int, child: int) -> st.SearchStrategy[str]:
+    """Mostly nothing, sometimes a comparison of a column of each, maybe with an offset."""
+    column, operator = st.sampled_from(COLUMNS), st.sampled_from(("<", "<=", ">", ">=", "<>"))
+    made = st.builds(
+        lambda p, o, c, plus: f" AND r{parent}.{p} {o} r{child}.{c}{plus}",
+        column,
+        operator,
+        column,
+        st.sampled_from(("", " + 1")),
+    )
+    return st.one_of(st.just(""), st.just(""), made)
+
+
 @st.composite
 def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
     """A select over a random tree of aliases, so that the joins are acyclic."""
@@ -22,14 +35,15 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
         on = " AND ".join(f"r{parent}.{p} = r{i}.{c}" for p, c in pairs) or "1 = 1"
         kind = draw(st.sampled_from(("inner", "inner", "inner", "left", "semi", "anti")))
         if kind == "inner":
-            joins.append(f"JOIN {roles[i]} r{i} ON {on}")
+            joins.append(f"JOIN {roles[i]} r{i} ON {on}{draw(compares(parent, i))}")
             visible.append(i)
         elif kind == "left" and pairs:
             extra = draw(st.sampled_from(("", f" AND r{i}.b > 0", f" AND r{parent}.b < 2")))
+            extra += draw(compares(parent, i))
             joins.append(f"LEFT JOIN {roles[i]} r{i} ON {on}{extra}")
         elif kind in ("semi", "anti"):
             sign = "" if kind == "semi" else "NOT "
-            extra = draw(st.sampled_from(("", f" AND r{i}.c >= 1")))
+            extra = draw(st.sampled_from(("", f" AND r{i}.c >= 1"))) + draw(compares(parent, i))
             where.append(f"{sign}EXISTS (SELECT 1 FROM {roles[i]} r{i} WHERE {on}{extra})")
         else:
             joins.append(f"CROSS JOIN {roles[i]} r{i}")

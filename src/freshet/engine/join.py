@@ -14,16 +14,19 @@ import numpy as np
 
 from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
+from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
 from freshet.engine.rows import Rows, Sink
 from freshet.engine.sources import KeyColumn, Source, bind_keys
+from freshet.errors import PlanError
 from freshet.plans.model import QueryPlan
 from freshet.sql.evaluate import evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
 from freshet.state.enumeration import DONE, enumerate_rows, gather
 from freshet.state.strings import StringPool
-from freshet.state.tree import (
+from freshet.state.tree import enter, leave, live_parents, partakers, rise
+from freshet.state.tree_table import (
     ALIVE,
     CHECK_COLUMNS,
     CHECK_STEPS,
@@ -31,30 +34,35 @@ from freshet.state.tree import (
     CHECKS_END,
     CHILD_KEY,
     CHILD_LINKS,
+    CHILD_SIDES,
+    CHILD_VALUES,
+    COMPARISON,
     COUNTER,
+    ENDS,
     FIRST,
     FULL,
     KEYS,
     KIND,
     KINDS,
     LANES,
+    LIVE_LINKS,
+    LIVE_SIDES,
+    MOST_NODES,
     NEXT,
+    NONE,
     OUTPUT,
     OUTPUT_CHILDREN,
     PARENT,
     PARENT_KEY,
     PARENT_LINKS,
+    PARENT_SIDES,
+    PARENT_VALUES,
     PRESENT,
     STATUS,
     TREE_COLUMNS,
     WEIGHT,
     WIDTH,
-    enter,
-    leave,
-    live_parents,
-    partakers,
-    rise,
-)
+)  # fmt: skip
 from freshet.state.tuples import Slots
 
 
@@ -83,6 +91,13 @@ class Join:
         self.edge_keys: list[Growable | None] = [
             None if n.edge is None else scope.array(f"edge{i}", np.int32, columns=4) for i, n in enumerate(plan.nodes)
         ]
+        self.ordered = {
+            i: OrderedEdge.make(scope, i, n.parent, n.edge.comparison)
+            for i, n in enumerate(plan.nodes)
+            if n.edge is not None and n.edge.comparison is not None
+        }
+        if len(plan.nodes) > MOST_NODES:
+            raise PlanError(f"a join of {len(plan.nodes)} nodes; at most {MOST_NODES} are kept in one tree")
         self.work: Growable = scope.array("work", np.int64)
         self.tree = np.full((len(plan.nodes), TREE_COLUMNS), -1, np.int64)
         self._write_shape()
@@ -136,6 +151,7 @@ class Join:
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
             row[OUTPUT] = node.output
+            row[COMPARISON] = COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
@@ -212,7 +228,23 @@ class Join:
             if edge.parent is not None:
                 edge.parent.ids.grow(edge.parent.source.capacity)
                 row[PARENT_KEY] = edge.parent.ids.data.ctypes.data
+            if i in self.ordered:
+                self._refresh_order(self.ordered[i], row, edge.dictionary.capacity)
         self._stale = False
+
+    def _refresh_order(self, order: OrderedEdge, row: Int64s, keys: int) -> None:
+        above, below = self.nodes[order.parent].source.capacity, self.nodes[order.child].source.capacity
+        for column, array, room in (
+            (ENDS, order.ends, keys),
+            (CHILD_SIDES, order.child_sides, below),
+            (PARENT_SIDES, order.parent_sides, above),
+            (LIVE_LINKS, order.live_links, above),
+            (LIVE_SIDES, order.live_sides, above),
+            (CHILD_VALUES, order.child_values, below),
+            (PARENT_VALUES, order.parent_values, above),
+        ):
+            array.grow(room)
+            row[column] = array.data.ctypes.data
 
     # Changes --------------------------------------------------------------------------------------------------
 
@@ -224,6 +256,10 @@ class Join:
         members = {i: self._members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
             self._assign(column, _union([members[i] for i in column.users], slots))
+        for order in self.ordered.values():
+            for i in (order.child, order.parent):
+                if i in members and len(members[i]):
+                    order.assign(i, source, members[i])
         if self._stale:
             self._refresh()
         for i in roles:
@@ -316,6 +352,8 @@ class Join:
     def count(self) -> int:
         """Number of results, by adding up from the leaves instead of enumerating: in 64 bits where doubles, carried
         alongside, say that they suffice, else in Python's integers."""
+        if any(self.plan.nodes[i].output for i in self.ordered):  # how many compare is not kept
+            return sum(int(rows.weights.sum()) for rows in self.answer(CHUNK))
         about = self._total(np.float64)
         return int(about) if about == 0 else int(self._total(np.int64 if about < 2.0**62 else object))
 

@@ -26,7 +26,7 @@ from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
 from freshet.sql.functions.compiled import is_total
 from freshet.state.arena import Scope
 from freshet.state.strings import StringPool
-from freshet.state.tree import COUNTED, FLIPPED
+from freshet.state.tree_table import COUNTED, FLIPPED
 from freshet.state.tuples import Slots
 
 Reader = Callable[[ColumnRef], Column]
@@ -300,7 +300,7 @@ def _tells_tuples(plan: QueryPlan) -> bool:
     shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
     for node in plan.nodes:
         edge = node.edge
-        if edge is not None and (edge.kind != "inner" or edge.condition):
+        if edge is not None and (edge.kind != "inner" or (edge.condition and edge.comparison is None)):
             return False
         if edge is not None and not plan.nodes[node.parent].generalized:
             for ours, theirs in zip(edge.child_key, edge.parent_key, strict=True):

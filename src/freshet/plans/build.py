@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from freshet.errors import UnsupportedError
 from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
+from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import AnyPlan, Assertion, Edge, Guarantee, Node, QueryPlan, RelationPlan
+from freshet.plans.model import AnyPlan, Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
@@ -63,6 +64,7 @@ class _Planner:
         verdict = classify(hypergraph, keys)
         tree: JoinTree | None = None
         assertions: tuple[TreeAssertion, ...] = ()
+        placed: tuple[Compared, ...] = ()
         distinct_tree = False
         if query.distinct and query.grouping is None and not residual and not _has_left(block):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
@@ -70,8 +72,13 @@ class _Planner:
         if tree is None:
             joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
             whole = replace(joined, output=joined.attributes)
-            tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
-        self._add_tree(block, tree, inner, assertions)
+            found = self._compare(block, whole, inner)
+            if found is not None:
+                tree, placed = found
+                residual = [p for p in residual if p not in {c.predicate for c in placed}]
+            else:
+                tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
+        self._add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         for arm in block.arms:
@@ -87,7 +94,7 @@ class _Planner:
             query.fields,
             query.distinct and not distinct_tree,
             distinct_tree,
-            guarantee(query, verdict, tree, residual, assertions, distinct_tree),
+            guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.nodes),
             tuple(self.described),
         )
 
@@ -204,6 +211,16 @@ class _Planner:
         source = self.relations[relation].source
         return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
 
+    def _compare(
+        self, block: Block, h: Hypergraph, inner: _Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
+    ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
+        """A tree with comparisons on its edges, where there are any it can carry."""
+        candidates = [c for c in map(compared, inner.residual) if c is not None]
+        if not candidates or not h.is_acyclic:
+            return None
+        found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), accept)
+        return None if found is None else (_all_output(found[0]), found[1])
+
     def _choose(
         self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], why: str
     ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
@@ -221,10 +238,11 @@ class _Planner:
 
     def _add_tree(
         self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion],
-        edge: Edge | None = None, parent: int = -1, output: bool = True,
+        edge: Edge | None = None, parent: int = -1, output: bool = True, placed: Sequence[Compared] = (),
     ) -> int:  # fmt: skip
         """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
         base = len(self.nodes)
+        marked, tree = tree, unmarked(tree)
         numbers: list[int] = []
         for i, n in enumerate(tree.nodes):
             relation = block.relations[n.relation] if n.relation is not None else self._generalize(n.attributes, inner)
@@ -245,10 +263,23 @@ class _Planner:
                 tuple(self._value(relation, n.relation is None, names, a, inner) for a in key),
                 tuple(inner.attributes.null_safe(a) for a in key),
             )
+            comparison = carried(marked, i, placed)
+            if comparison is not None:
+                link = self._comparing(link, comparison.seen_from(numbers[n.parent]))
             self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)
         return base
+
+    def _comparing(self, edge: Edge, comparison: Comparison) -> Edge:
+        """The edge with a comparison; NULL compares with nothing, so a tuple without a value finds nothing there."""
+        if nullable(comparison.child):
+            (relation,) = references(comparison.child)
+            self.filters.setdefault(relation, []).append(build("is_not_null", (comparison.child,)))
+        condition = edge.condition
+        if nullable(comparison.parent):
+            condition = (*condition, build("is_not_null", (comparison.parent,)))
+        return replace(edge, comparison=comparison, condition=condition)
 
     def _value(
         self, relation: int, generalized: bool, names: tuple[str, ...], attribute: str, inner: _Inner
@@ -288,10 +319,14 @@ class _Planner:
 
     def _add_arm(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
         mine, theirs = set(arm.block.relations), set(host_block.relations)
-        local, pairs, condition = [], [], []
+        local: list[Expression] = []
+        pairs: list[tuple[Expression, Expression, bool]] = []
+        condition: list[Expression] = []
+        compares: list[Comparison] = []
         for p in arm.block.predicates:
             read = references(p)
             pair = equality(p)
+            comparison = compared(p)
             if read <= mine:
                 local.append(p)
             elif read <= theirs:
@@ -299,26 +334,31 @@ class _Planner:
             elif pair is not None and len(read & mine) == 1 and read <= mine | theirs:
                 left, right, null_safe = pair
                 pairs.append((left, right, null_safe) if references(left) <= theirs else (right, left, null_safe))
+            elif comparison is not None and len(read & mine) == 1 and read <= mine | theirs and not compares:
+                (host_relation,) = read & theirs
+                compares.append(comparison.seen_from(host_relation))
             else:
                 raise UnsupportedError(
-                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities connect it to the rest of the query; "
-                    "compare after the join, or use ="
+                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison of plain values "
+                    "connect it to the rest of the query; use =, or compare after the join"
                 )
         inner = self._sort(local, mine)
-        if inner.residual:
-            raise UnsupportedError(
-                f"{describe(inner.residual[0])} compares two tables inside {_ARM_NAMES[arm.kind]}; "
-                "only equalities do there"
-            )
-        at, parent_key = self._host(host_block, host, base, [a for a, _, _ in pairs], condition, arm)
-        tree, child_key = self._arm_tree(arm, inner, [b for _, b, _ in pairs])
-        edge = Edge(arm.kind, parent_key, (), tuple(s for _, _, s in pairs), tuple(condition))
+        above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
+        inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
+        at, parent_key = self._host(host_block, host, base, above, condition, arm)
+        tree, child_key, placed = self._arm_tree(arm, inner, inside, bool(compares))
+        edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
+        if compares:
+            sides = parent_key[len(pairs)], child_key[len(pairs)]
+            assert isinstance(sides[1], Expression)
+            edge = self._comparing(edge, Comparison(compares[0].operator, sides[0], sides[1]))
         shows = arm.kind == "left" and self.nodes[at].output
-        root = self._add_tree(arm.block, tree, inner, (), edge, at, shows)
+        root = self._add_tree(arm.block, tree, inner, (), edge, at, shows, placed)
         node = self.nodes[root]
         names = node.attributes
         keys = tuple(
-            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner) for k in child_key
+            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner)
+            for k in child_key[: len(pairs)]
         )
         assert node.edge is not None
         self.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
@@ -344,34 +384,48 @@ class _Planner:
             f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table"
         )
 
-    def _arm_tree(self, arm: Arm, inner: _Inner, values: list[Expression]) -> tuple[JoinTree, list[Expression | str]]:
-        """A tree of the arm's relations whose root has all the values it is correlated by."""
+    def _arm_tree(
+        self, arm: Arm, inner: _Inner, values: list[Expression], compares: bool
+    ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]]:
+        """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
+        the comparisons it carries inside. A comparison at its top needs a relation there."""
         block = arm.block
         h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         h = replace(h, output=h.attributes)
         if not h.is_acyclic:
             self._choose(block, h, [None] * len(block.relations), "inside " + _ARM_NAMES[arm.kind])
-        for tree in map(_all_output, sorted(islice(join_trees(h), _TREES), key=lambda t: self._cost(block, t))):
+
+        def keys(tree: JoinTree) -> list[Expression | str] | None:
             root = tree.nodes[0]
-            keys: list[Expression | str] = []
-            for v in values:
-                name = inner.attributes.named(v)
-                if root.relation is None:
-                    if name is None or name not in root.attributes:
-                        break
-                    keys.append(name)
-                else:
-                    seen = _seen_from(block.relations[root.relation], v, inner.attributes)
-                    if seen is None:
-                        break
-                    keys.append(seen)
-            else:
-                return tree, keys
-        names = ", ".join(describe(v) for v in values)
-        raise UnsupportedError(
-            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
-            "connect it by one table"
-        )
+            if root.relation is None:
+                names = [inner.attributes.named(v) for v in values]
+                return None if compares or not {*names} <= root.attributes else [n for n in names if n is not None]
+            seen = [_seen_from(block.relations[root.relation], v, inner.attributes) for v in values]
+            return None if None in seen else [s for s in seen if s is not None]
+
+        def accept(tree: JoinTree) -> bool:
+            return keys(tree) is not None
+
+        found = self._compare(block, h, inner, accept)
+        if found is None:
+            trees = [t for t in islice(join_trees(h), _TREES) if accept(t)]
+            if not trees:
+                names = ", ".join(describe(v) for v in values)
+                raise UnsupportedError(
+                    f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
+                    "connect it by one table"
+                )
+            found = _all_output(min(trees, key=lambda t: self._cost(block, t))), ()
+        tree, placed = found
+        left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
+        if left_over:
+            raise UnsupportedError(
+                f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; "
+                "only equalities and one comparison of plain values for each pair of tables can"
+            )
+        found_keys = keys(tree)
+        assert found_keys is not None
+        return tree, found_keys, placed
 
     # Columns nobody reads -------------------------------------------------------------------------------------
 

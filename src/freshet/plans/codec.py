@@ -18,7 +18,7 @@ _CLASSES: dict[str, Any] = {
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
         bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping,
-        model.RelationPlan, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
+        model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan,
     )
 }  # fmt: skip

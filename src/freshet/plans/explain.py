@@ -89,6 +89,9 @@ def _key(edge: Edge, shown: Any) -> list[str]:
     children = [describe(e, shown) for e in edge.child_key]
     parents = [describe(e, shown) for e in edge.parent_key]
     keys = [f"{p} = {c}" for p, c in zip(parents, children, strict=True)] if parents else children
+    if edge.comparison is not None:
+        c = edge.comparison
+        keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}")
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
 
 

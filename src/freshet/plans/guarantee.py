@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from freshet.plans.model import Guarantee
+from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
 from freshet.sql.bound import Query
 from freshet.sql.expression import Expression, describe
@@ -17,6 +17,7 @@ def guarantee(
     residual: Sequence[Expression],
     assertions: Sequence[Assertion],
     distinct_tree: bool,
+    nodes: Sequence[Node],
 ) -> Guarantee:
     name, lost = verdict.name, []
     if name == "foreign-key acyclic":
@@ -27,8 +28,15 @@ def guarantee(
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
     else:
         update = "O(λ) amortized; O(1) for insert-only streams"
-        need = "O(1) for first-in-first-out streams needs a tree of height 2"
-        lost.append(f"{need}; the best one here has {tree.height}")
+        lost.append(
+            f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}"
+        )
+    for node in nodes:
+        if node.edge is not None and node.edge.comparison is not None:
+            c = node.edge.comparison
+            shown = f"{describe(c.parent)} {c.operator} {describe(c.child)}"
+            update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
+            lost.append(f"O(1): the edge with {shown} keeps its tuples in order, O(log n) to find a place")
     delay = "constant, for deltas and answers"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"

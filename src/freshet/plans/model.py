@@ -26,6 +26,15 @@ class RelationPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The parent's value compared with the child's, by <, <=, >, >= or <>."""
+
+    operator: str
+    parent: Expression
+    child: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """How a node hangs on its parent. Keys are expressions over the parent's and the child's relation; under a
     generalized parent `parent_key` is empty: the key is the parent's tuple. `condition` reads the parent: where it is
@@ -36,6 +45,7 @@ class Edge:
     child_key: tuple[Expression, ...]
     null_safe: tuple[bool, ...]
     condition: tuple[Expression, ...] = ()
+    comparison: Comparison | None = None
 
 
 @dataclass(frozen=True, slots=True)

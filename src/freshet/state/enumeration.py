@@ -11,26 +11,29 @@ from typing import Any
 
 import numpy as np
 
+from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
-from freshet.state.tree import (
+from freshet.state.tree import child_key, is_live, parent_key
+from freshet.state.tree_table import (
     CHILD_HEAD,
     CHILD_LINKS,
+    CHILD_VALUES,
+    COMPARISON,
     KEYS,
     KIND,
     LANES,
     LEFT,
     LIVE,
+    NONE,
     PARENT_HEAD,
     PARENT_KEY,
     PARENT_LINKS,
+    PARENT_VALUES,
     STATUS,
     TREE_COLUMNS,
     WEIGHT,
     WIDTH,
-    child_key,
-    is_live,
-    parent_key,
-)
+)  # fmt: skip
 from freshet.state.tuples import hash_row, same_row
 
 # Columns of an order; position 0 takes the given tuples.
@@ -51,6 +54,9 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
         k = child_key(t, c, s)
         if k < 0:
             return np.int64(END)
+        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
+            found = next_live_parent(t, c, k, as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[s], np.int64(-1))
+            return found if found >= 0 else np.int64(END)
         status = as_int8(t[node * TREE_COLUMNS + STATUS])
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
             return k if status[k] == LIVE else np.int64(END)
@@ -59,25 +65,37 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
     if s < 0 or direction == NULL:
         return np.int64(MISSING)
     k = parent_key(t, node, s)
-    head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1 if k >= 0 else np.int64(-1)
+    head = np.int64(-1)
+    if k >= 0 and t[node * TREE_COLUMNS + COMPARISON] != NONE:
+        head = next_child(t, node, k, as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[s], np.int64(-1))
+    elif k >= 0:
+        head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1
     if head >= 0:
         return head
     return np.int64(MISSING) if t[node * TREE_COLUMNS + KIND] == LEFT else np.int64(END)
 
 
 @inlined
-def next_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
-    """The tuple after s at position i."""
+def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
+    """The tuple after s at position i, whose neighbour already bound is `back`."""
     if s < 0:
         return np.int64(END)
     node = order[3 * i + NODE]
     if order[3 * i + DIRECTION] == UP:
         c = order[3 * order[3 * i + FROM] + NODE]
+        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
+            b = as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[back]
+            found = next_live_parent(t, c, child_key(t, c, back), b, s)
+            return found if found >= 0 else np.int64(END)
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
             return np.int64(END)
         after = np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
         alive = after >= 0 and as_int8(t[node * TREE_COLUMNS + STATUS])[after] == LIVE
         return after if alive else np.int64(END)
+    if t[node * TREE_COLUMNS + COMPARISON] != NONE:
+        a = as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[back]
+        found = next_child(t, node, parent_key(t, node, back), a, s)
+        return found if found >= 0 else np.int64(END)
     after = np.int64(as_int32(t[node * TREE_COLUMNS + CHILD_LINKS])[2 * s]) - 1
     return after if after >= 0 else np.int64(END)
 
@@ -110,10 +128,8 @@ def enumerate_rows(
             else:
                 i, entering = 1, True
             continue
-        if entering:
-            s = first_slot(t, order, i, np.int64(cursor[order[3 * i + FROM]]))
-        else:
-            s = next_slot(t, order, i, np.int64(cursor[i]))
+        back = np.int64(cursor[order[3 * i + FROM]])
+        s = first_slot(t, order, i, back) if entering else next_slot(t, order, i, np.int64(cursor[i]), back)
         weight = t[order[3 * i + NODE] * TREE_COLUMNS + WEIGHT]
         if i < last:
             if s == END:
@@ -131,7 +147,7 @@ def enumerate_rows(
             n += 1
             cursor[last] = s
             if n < capacity:
-                s = next_slot(t, order, i, s)
+                s = next_slot(t, order, i, s, back)
         entering = False
         if s == END:
             i -= 1

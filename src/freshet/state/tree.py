@@ -1,18 +1,17 @@
 """The tree of counters: kernels that keep a join tree's tuples alive and live, one relation's changes at a time.
 
 Laws, for node e with children c1..cm, tuple s of e, and edge keys k(s):
-    support(c, k) = number of alive tuples of c under k
-    counter(s)    = number of edges of s that hold: support > 0 (inner, semi) or = 0 (anti); left edges do not count
+    support(c, k) = number of alive tuples of c under k; on an edge with a comparison, of those that compare with s
+    counter(s)    = number of counting edges of s that hold: support > 0 (inner, semi) or = 0 (anti), never left
     alive(s)      = s is present, counter(s) is full and every assertion of e agrees
-    live(s)       = alive(s), and s is at the root or some live parent has its key
+    live(s)       = alive(s), and s is at the root or some live parent has its key (and compares with it)
 Under each key, the chain of children holds the alive ones, and the chain of parents all of them, the live ones first:
-so both directions can be walked without meeting a dead end. Live marks are kept for nodes that have output children;
-for a leaf, being live is seen from the first parent under its key.
+so both directions can be walked without meeting a dead end (state/comparison says how where values are compared). Live
+marks are kept for nodes that have output children; for a leaf, being live is seen from the first parent under its key.
 
-A tree is a table of addresses, one row a node; the edge to its parent is in the child's row (state/kernel says why).
-Functions here take it as a pointer, because numba counts references to an array at every call that is not inlined.
-Links and heads hold slot + 1, so that zeroed memory is an empty tree. A generalized node has no rows of its own: its
-tuples are the keys its children share, so on its edges the parent's slot is the key itself.
+A tree is a table of addresses (state/tree_table). Links and heads hold slot + 1, so that zeroed memory is an empty
+tree. A generalized node has no rows of its own: its tuples are the keys its children share, so on its edges the
+parent's slot is the key itself.
 """
 
 from __future__ import annotations
@@ -21,27 +20,48 @@ from typing import Any
 
 import numpy as np
 
+from freshet.state.comparison import append, change_child, change_live, change_parent, has_support, is_reached
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
-
-# Columns of the tree table.
-STATUS, COUNTER, WEIGHT, LANES, WIDTH, FULL, FIRST, NEXT, PARENT, KIND = range(10)
-KEYS, CHILD_KEY, CHILD_LINKS, PARENT_KEY, PARENT_LINKS, OUTPUT, OUTPUT_CHILDREN, CHECKS, CHECKS_END = range(10, 19)
-TREE_COLUMNS = 19
-MOST_NODES = 256
-
-# What an edge keeps a key: KEYS is int32[keys, 4].
-SUPPORT, CHILD_HEAD, PARENT_HEAD, PARENT_TAIL = range(4)
-
-ABSENT, PRESENT, ALIVE, LIVE = range(4)  # status
-INNER, SEMI, ANTI, LEFT = range(4)  # kind
-KINDS = {"inner": INNER, "semi": SEMI, "anti": ANTI, "left": LEFT}
-
-# An assertion: two paths of nodes down from the tuple it is checked on, then a lane at the end of each.
-CHECK_STEPS = 8
-CHECK_COLUMNS = 2 * (CHECK_STEPS + 2)
-
-# Work done, for the proofs of cost: counters changed, keys whose support flipped.
-COUNTED, FLIPPED = 0, 1
+from freshet.state.tree_table import (
+    ABSENT,
+    ALIVE,
+    ANTI,
+    CHECK_COLUMNS,
+    CHECK_STEPS,
+    CHECKS,
+    CHECKS_END,
+    CHILD_HEAD,
+    CHILD_KEY,
+    CHILD_LINKS,
+    CHILD_VALUES,
+    COMPARISON,
+    COUNTED,
+    COUNTER,
+    FIRST,
+    FLIPPED,
+    FULL,
+    KEYS,
+    KIND,
+    LANES,
+    LEFT,
+    LIVE,
+    MOST_NODES,
+    NEXT,
+    NONE,
+    OUTPUT,
+    OUTPUT_CHILDREN,
+    PARENT,
+    PARENT_HEAD,
+    PARENT_KEY,
+    PARENT_LINKS,
+    PARENT_TAIL,
+    PARENT_VALUES,
+    PRESENT,
+    STATUS,
+    SUPPORT,
+    TREE_COLUMNS,
+    WIDTH,
+)  # fmt: skip
 
 
 @inlined
@@ -55,16 +75,6 @@ def parent_key(t: Any, c: Any, s: Any) -> Any:
     if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
         return np.int64(s)
     return np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_KEY])[s])
-
-
-@inlined
-def append(buffer: Any, n: Any, value: Any) -> Any:
-    if n == buffer.size:
-        bigger = np.empty(2 * n, np.int32)
-        bigger[:n] = buffer
-        buffer = bigger
-    buffer[n] = value
-    return buffer
 
 
 @inlined
@@ -145,7 +155,11 @@ def is_live(t: Any, e: Any, s: Any) -> Any:
     if t[e * TREE_COLUMNS + PARENT] < 0:
         return True
     k = child_key(t, e, s)
-    return k >= 0 and live_above(t, e, k)
+    if k < 0:
+        return False
+    if t[e * TREE_COLUMNS + COMPARISON] != NONE:
+        return is_reached(t, e, k, as_int64(t[e * TREE_COLUMNS + CHILD_VALUES])[s])
+    return live_above(t, e, k)
 
 
 @inlined
@@ -189,7 +203,15 @@ def enliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
         while c >= 0:
             if t[c * TREE_COLUMNS + OUTPUT]:
                 k = parent_key(t, c, s)
-                if k >= 0:
+                if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+                    reached, m = change_live(t, c, k, s, True, np.empty(16, np.int32), 0)
+                    if t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
+                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        for j in range(m):
+                            if status[reached[j]] == ALIVE:
+                                stack = append(append(stack, n, c), n + 1, reached[j])
+                                n += 2
+                elif k >= 0:
                     first = True
                     if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
                         # s itself may stand at the head, not yet counted as live above
@@ -222,7 +244,16 @@ def unliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
         while c >= 0:
             if t[c * TREE_COLUMNS + OUTPUT]:
                 k = parent_key(t, c, s)
-                if k >= 0:
+                if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+                    lost, m = change_live(t, c, k, s, False, np.empty(16, np.int32), 0)
+                    if t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
+                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        for j in range(m):
+                            if status[lost[j]] == LIVE:
+                                status[lost[j]] = ALIVE
+                                stack = append(append(stack, n, c), n + 1, lost[j])
+                                n += 2
+                elif k >= 0:
                     if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
                         unlink_parent(t, c, k, s)
                         link_parent(t, c, k, s, False)
@@ -253,7 +284,10 @@ def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
         while c >= 0:
             k = parent_key(t, c, s)
             supported = False
-            if k >= 0:
+            if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+                change_parent(t, c, k, s, True)
+                supported = has_support(t, c, k, as_int64(t[c * TREE_COLUMNS + PARENT_VALUES])[s])
+            elif k >= 0:
                 link_parent(t, c, k, s, False)
                 supported = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + SUPPORT] > 0
             kind = t[c * TREE_COLUMNS + KIND]
@@ -280,7 +314,9 @@ def leave(tree: Any, e: Any, slots: Any) -> None:
         c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
             k = parent_key(t, c, s)
-            if k >= 0:
+            if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+                change_parent(t, c, k, s, False)
+            elif k >= 0:
                 unlink_parent(t, c, k, s)
             c = t[c * TREE_COLUMNS + NEXT]
         status[s] = ABSENT
@@ -306,17 +342,19 @@ def partakers(tree: Any, e: Any, slots: Any) -> Any:
 
 @inlined
 def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: Any) -> Any:
-    """Moves the counters of all parents of c under flipped keys by `step`; returns the parents that now change between
-    dead and alive. The only step that can cost more than its input: what enclosureness bounds."""
+    """Moves by `step` the counters of all parents of c under flipped keys (of the flipped parents themselves on an edge
+    with a comparison); returns those that now change between dead and alive. The only step that can cost more than its
+    input: what enclosureness bounds."""
     p = t[c * TREE_COLUMNS + PARENT]
     status, counter = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER])
     full = t[p * TREE_COLUMNS + FULL]
+    alone = t[c * TREE_COLUMNS + PARENT_KEY] == 0 or t[c * TREE_COLUMNS + COMPARISON] != NONE
     out = np.empty(16, np.int32)
     m = 0
     for j in range(n):
-        k = np.int64(flipped[j])
-        identity = t[c * TREE_COLUMNS + PARENT_KEY] == 0
-        s = k if identity else np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
+        s = np.int64(flipped[j])
+        if not alone:
+            s = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * s + PARENT_HEAD]) - 1
         while s >= 0:
             counter[s] += step
             work[COUNTED] += 1
@@ -324,7 +362,7 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
             if changes:
                 out = append(out, m, s)
                 m += 1
-            s = np.int64(-1) if identity else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if alone else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
     return out[:m]
 
 
@@ -334,7 +372,7 @@ def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any,
 
     Stops before marking anything at node `stop` (-1: never), and before what an anti edge turns to the other sign;
     returns (node, sign, tuples) still to be marked there, or node -1, then the child node of a left edge whose keys
-    flipped, or -1, and those keys."""
+    flipped, or -1, and those keys (parents, on an edge with a comparison)."""
     t, checks = as_int64(tree), as_int64(assertions)
     log = np.empty(max(16, 2 * changed.size), np.int32)
     marks = np.empty((MOST_NODES, 2), np.int64)  # levels passed: node, end of its tuples in the log
@@ -368,6 +406,9 @@ def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any,
             s = np.int64(changed[j])
             k = child_key(t, e, s)
             if k < 0:
+                continue
+            if t[e * TREE_COLUMNS + COMPARISON] != NONE:
+                flipped, n = change_child(t, e, k, s, sign > 0, flipped, n)
                 continue
             if sign > 0:
                 link_child(t, e, k, s)
@@ -408,19 +449,19 @@ def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any,
 
 
 @kernel("i4[::1](i8, i8, i4[::1])")
-def live_parents(tree: Any, c: Any, keys: Any) -> Any:
-    """The live parents of node c under the given keys."""
+def live_parents(tree: Any, c: Any, flipped: Any) -> Any:
+    """The live parents of node c under flipped keys, or among flipped parents on an edge with a comparison."""
     t = as_int64(tree)
-    p = t[c * TREE_COLUMNS + PARENT]
-    status = as_int8(t[p * TREE_COLUMNS + STATUS])
+    status = as_int8(t[t[c * TREE_COLUMNS + PARENT] * TREE_COLUMNS + STATUS])
+    alone = t[c * TREE_COLUMNS + PARENT_KEY] == 0 or t[c * TREE_COLUMNS + COMPARISON] != NONE
     out = np.empty(16, np.int32)
     n = 0
-    for j in range(keys.size):
-        k = np.int64(keys[j])
-        identity = t[c * TREE_COLUMNS + PARENT_KEY] == 0
-        s = k if identity else np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
+    for j in range(flipped.size):
+        s = np.int64(flipped[j])
+        if not alone:
+            s = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * s + PARENT_HEAD]) - 1
         while s >= 0 and status[s] == LIVE:
             out = append(out, n, s)
             n += 1
-            s = np.int64(-1) if identity else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if alone else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
     return out[:n]

@@ -1,0 +1,72 @@
+"""What an edge with a comparison keeps: the values of both ends and sorted chains over them (state/comparison)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshet.engine.sources import Source
+from freshet.plans.model import Comparison
+from freshet.sql.evaluate import evaluate
+from freshet.state.arena import Growable, Scope
+from freshet.state.comparison import ENDS_COLUMNS
+from freshet.state.tree_table import AT_MOST, LESS, UNEQUAL
+from freshet.state.tuples import Slots
+
+#: Comparisons as kernels know them, and whether both values are turned around.
+COMPARISONS = {
+    "<": (LESS, False),
+    "<=": (AT_MOST, False),
+    ">": (LESS, True),
+    ">=": (AT_MOST, True),
+    "<>": (UNEQUAL, False),
+}
+
+
+@dataclass(slots=True)
+class OrderedEdge:
+    """What an edge with a comparison keeps beside links: values of both ends, and sorted chains over them."""
+
+    child: int
+    parent: int
+    comparison: Comparison
+    child_values: Growable
+    parent_values: Growable
+    child_sides: Growable
+    parent_sides: Growable
+    live_links: Growable
+    live_sides: Growable
+    ends: Growable
+
+    @classmethod
+    def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> OrderedEdge:
+        def pair(name: str) -> Growable:
+            return scope.array(f"{name}{child}", np.int32, columns=2)
+
+        return cls(
+            child,
+            parent,
+            comparison,
+            child_values=scope.array(f"values{child}", np.int64),
+            parent_values=scope.array(f"parentvalues{child}", np.int64),
+            child_sides=pair("sides"),
+            parent_sides=pair("parentsides"),
+            live_links=pair("live"),
+            live_sides=pair("livesides"),
+            ends=scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS),
+        )
+
+    def assign(self, node: int, source: Source, slots: Slots) -> None:
+        """Values of tuples that come to this end of the edge, in the order of plain integers."""
+        end, expression = (
+            (self.child_values, self.comparison.child)
+            if node == self.child
+            else (self.parent_values, self.comparison.parent)
+        )
+        end.grow(source.capacity)
+        data = evaluate(expression, source.reader(slots), len(slots)).data
+        if data.dtype == np.float64:
+            bits = np.where(np.isnan(data), np.nan, data + 0.0).view(np.int64)
+            data = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+        end.data[slots] = ~data if COMPARISONS[self.comparison.operator][1] else data

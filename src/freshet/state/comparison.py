@@ -1,0 +1,243 @@
+"""Edges with a comparison: the parent's value must be less than, at most, or different from the child's.
+
+Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent finds support is
+told by the extreme of the first, whether a child is reached by that of the last: a < b for some b exactly when
+a < max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update
+costs what it flips, plus a logarithm to find the place. For "different", the least and the greatest together tell: all
+differ from v unless both are v.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from freshet.state.kernel import as_int32, as_int64, inlined
+from freshet.state.sorted_chain import HEAD, TAIL, add_sorted, first_from, remove_sorted
+from freshet.state.tree_table import (
+    AT_MOST,
+    CHILD_LINKS,
+    CHILD_SIDES,
+    CHILD_VALUES,
+    COMPARISON,
+    ENDS,
+    LIVE_LINKS,
+    LIVE_SIDES,
+    PARENT_LINKS,
+    PARENT_SIDES,
+    PARENT_VALUES,
+    TREE_COLUMNS,
+    UNEQUAL,
+)
+
+# Places of the chains in ENDS, int32[keys, 9].
+CHILDREN, PARENTS, LIVES, ENDS_COLUMNS = 0, 3, 6, 9
+
+
+@inlined
+def holds(op: Any, a: Any, b: Any) -> Any:
+    """Whether parent value a and child value b satisfy the comparison."""
+    if op == UNEQUAL:
+        return a != b
+    return a < b or (op == AT_MOST and a == b)
+
+
+@inlined
+def append(buffer: Any, n: Any, value: Any) -> Any:
+    if n == buffer.size:
+        bigger = np.empty(2 * n, np.int32)
+        bigger[:n] = buffer
+        buffer = bigger
+    buffer[n] = value
+    return buffer
+
+
+@inlined
+def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
+    """Whether some alive child under key k compares with parent value a."""
+    ends, values, op = (
+        as_int32(t[c * TREE_COLUMNS + ENDS]),
+        as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]),
+        t[c * TREE_COLUMNS + COMPARISON],
+    )
+    tail = ends[ENDS_COLUMNS * k + CHILDREN + TAIL]
+    if tail == 0:
+        return False
+    if op == UNEQUAL:
+        return values[tail - 1] != a or values[ends[ENDS_COLUMNS * k + CHILDREN + HEAD] - 1] != a
+    return holds(op, a, values[tail - 1])
+
+
+@inlined
+def is_reached(t: Any, c: Any, k: Any, b: Any) -> Any:
+    """Whether some live parent under key k compares with child value b."""
+    ends, values, op = (
+        as_int32(t[c * TREE_COLUMNS + ENDS]),
+        as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]),
+        t[c * TREE_COLUMNS + COMPARISON],
+    )
+    head = ends[ENDS_COLUMNS * k + LIVES + HEAD]
+    if head == 0:
+        return False
+    if op == UNEQUAL:
+        return values[head - 1] != b or values[ends[ENDS_COLUMNS * k + LIVES + TAIL] - 1] != b
+    return holds(op, values[head - 1], b)
+
+
+@inlined
+def extremes(ends: Any, at: Any, values: Any) -> Any:
+    """Whether a chain has any tuple, its least and its greatest value."""
+    if ends[at + HEAD] == 0:
+        return False, np.int64(0), np.int64(0)
+    return True, values[ends[at + HEAD] - 1], values[ends[at + TAIL] - 1]
+
+
+@inlined
+def list_equal(ends: Any, at: Any, links: Any, sides: Any, values: Any, v: Any, out: Any, n: Any) -> Any:
+    """Appends the tuples whose value is v."""
+    s = first_from(ends, at, sides, values, v, True)
+    while s and values[s - 1] == v:
+        out = append(out, n, s - 1)
+        n += 1
+        s = np.int64(links[2 * (s - 1)])
+    return out, n
+
+
+@inlined
+def list_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, out: Any, n: Any) -> Any:
+    """Appends the tuples whose value is not v."""
+    s = np.int64(ends[at + HEAD])
+    while s:
+        if values[s - 1] != v:
+            out = append(out, n, s - 1)
+            n += 1
+        s = np.int64(links[2 * (s - 1)])
+    return out, n
+
+
+@inlined
+def unequal_flips(
+    ends: Any, at: Any, links: Any, sides: Any, values: Any, few: Any, few_v: Any, many: Any, many_v: Any, many_w: Any,
+    out: Any, n: Any,
+) -> Any:  # fmt: skip
+    """Who changes on the other side between a smaller state of a chain (empty or not, its least) and a larger one."""
+    if not few and many:
+        return list_unequal(ends, at, links, values, many_v, out, n)
+    if few and many_v != many_w:
+        return list_equal(ends, at, links, sides, values, few_v, out, n)
+    return out, n
+
+
+@inlined
+def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
+    """Puts child s into, or takes it out of, its key's chain; appends the parents whose support flips."""
+    base = c * TREE_COLUMNS
+    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k, t[base + COMPARISON]
+    values = as_int64(t[base + CHILD_VALUES])
+    links, sides = as_int32(t[base + CHILD_LINKS]), as_int32(t[base + CHILD_SIDES])
+    any0, least0, most0 = extremes(ends, at + CHILDREN, values)
+    if adding:
+        add_sorted(ends, at + CHILDREN, links, sides, values, s)
+    else:
+        remove_sorted(ends, at + CHILDREN, links, sides, values, s)
+    any1, least1, most1 = extremes(ends, at + CHILDREN, values)
+    if not adding:  # from here on 0 is the smaller state, 1 the larger
+        any0, any1 = any1, any0
+        least0, least1 = least1, least0
+        most0, most1 = most1, most0
+    links, sides = as_int32(t[base + PARENT_LINKS]), as_int32(t[base + PARENT_SIDES])
+    values = as_int64(t[base + PARENT_VALUES])
+    if op == UNEQUAL:
+        if any0 and least0 != most0:
+            return out, n
+        return unequal_flips(ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n)
+    if any0 and most0 == most1:
+        return out, n
+    # Parents that compare with the greater extreme but not with the smaller one.
+    p = np.int64(ends[at + PARENTS + HEAD])
+    if any0:
+        p = first_from(ends, at + PARENTS, sides, values, most0, op != AT_MOST)
+    while p and holds(op, values[p - 1], most1):
+        out = append(out, n, p - 1)
+        n += 1
+        p = np.int64(links[2 * (p - 1)])
+    return out, n
+
+
+@inlined
+def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
+    """Puts parent s among the live ones of its key, or takes it away; appends the children only it reaches."""
+    base = c * TREE_COLUMNS
+    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k, t[base + COMPARISON]
+    values = as_int64(t[base + PARENT_VALUES])
+    links, sides = as_int32(t[base + LIVE_LINKS]), as_int32(t[base + LIVE_SIDES])
+    any0, least0, most0 = extremes(ends, at + LIVES, values)
+    if adding:
+        add_sorted(ends, at + LIVES, links, sides, values, s)
+    else:
+        remove_sorted(ends, at + LIVES, links, sides, values, s)
+    any1, least1, most1 = extremes(ends, at + LIVES, values)
+    if not adding:
+        any0, any1 = any1, any0
+        least0, least1 = least1, least0
+        most0, most1 = most1, most0
+    links, sides = as_int32(t[base + CHILD_LINKS]), as_int32(t[base + CHILD_SIDES])
+    values = as_int64(t[base + CHILD_VALUES])
+    if op == UNEQUAL:
+        if any0 and least0 != most0:
+            return out, n
+        return unequal_flips(ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n)
+    if any0 and least0 == least1:
+        return out, n
+    child = first_from(ends, at + CHILDREN, sides, values, least1, op == AT_MOST)
+    while child and not (any0 and holds(op, least0, values[child - 1])):
+        out = append(out, n, child - 1)
+        n += 1
+        child = np.int64(links[2 * (child - 1)])
+    return out, n
+
+
+@inlined
+def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
+    """Puts parent s into, or takes it out of, the chain of all parents of its key."""
+    base = c * TREE_COLUMNS
+    ends, at = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + PARENTS
+    links, sides, values = (
+        as_int32(t[base + PARENT_LINKS]),
+        as_int32(t[base + PARENT_SIDES]),
+        as_int64(t[base + PARENT_VALUES]),
+    )
+    if adding:
+        add_sorted(ends, at, links, sides, values, s)
+    else:
+        remove_sorted(ends, at, links, sides, values, s)
+
+
+@inlined
+def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
+    """The child after s (-1: the first) that compares with parent value a; -1 when there is none."""
+    base = c * TREE_COLUMNS
+    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + CHILDREN, t[base + COMPARISON]
+    links, values = as_int32(t[base + CHILD_LINKS]), as_int64(t[base + CHILD_VALUES])
+    if op == UNEQUAL:
+        found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
+        if found and values[found - 1] == a:
+            found = first_from(ends, at, as_int32(t[base + CHILD_SIDES]), values, a, False)
+        return found - 1
+    found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
+    return found - 1 if found and holds(op, a, values[found - 1]) else np.int64(-1)
+
+
+@inlined
+def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
+    """The live parent after s (-1: the first) that compares with child value b; -1 when there is none."""
+    base = c * TREE_COLUMNS
+    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + LIVES, t[base + COMPARISON]
+    links, values = as_int32(t[base + LIVE_LINKS]), as_int64(t[base + PARENT_VALUES])
+    found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
+    if op == UNEQUAL:
+        if found and values[found - 1] == b:
+            found = first_from(ends, at, as_int32(t[base + LIVE_SIDES]), values, b, False)
+        return found - 1
+    return found - 1 if found and holds(op, values[found - 1], b) else np.int64(-1)

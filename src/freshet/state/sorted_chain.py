@@ -1,0 +1,126 @@
+"""Chains kept in order of a value: what an edge with a comparison needs instead of plain chains.
+
+Per key, the tuples form a doubly linked list in ascending order of (value, slot) and, over the same slots, a treap that
+finds the place of a value in O(log n). The list gives the next tuple in O(1), so enumeration keeps its constant delay;
+the treap is needed only where a list is entered in the middle. Priorities are a hash of the slot: nothing to store.
+
+All functions take pointers: `ends` has root, head and tail of each key, `links` next and previous, `sides` left and
+right of each slot, all as slot + 1 with 0 for none; `values` the value by slot. `ends` may have more columns: `at` is
+the place of the key's root in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from freshet.state.kernel import inlined
+
+ROOT, HEAD, TAIL = 0, 1, 2
+
+
+@inlined
+def _priority(s: Any) -> Any:
+    h = np.uint64(s) * np.uint64(0x9E3779B97F4A7C15)
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0xD6E8FEB86659FD93)
+    return h >> np.uint64(32)
+
+
+@inlined
+def _before(values: Any, a: Any, b: Any) -> Any:
+    return values[a] < values[b] or (values[a] == values[b] and a < b)
+
+
+@inlined
+def _hang(ends: Any, at: Any, sides: Any, holder: Any, side: Any, what: Any) -> None:
+    if holder < 0:
+        ends[at + ROOT] = what
+    else:
+        sides[2 * holder + side] = what
+
+
+@inlined
+def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> None:
+    p = _priority(s)
+    holder, side = np.int64(-1), np.int64(0)
+    before, after = np.int64(0), np.int64(0)
+    node = np.int64(ends[at + ROOT])
+    while node and _priority(node - 1) >= p:
+        holder = node - 1
+        if _before(values, holder, s):
+            before, side = node, np.int64(1)
+        else:
+            after, side = node, np.int64(0)
+        node = np.int64(sides[2 * holder + side])
+    _hang(ends, at, sides, holder, side, s + 1)
+    # What hung here is split into what comes before s and what comes after.
+    left, left_side, right, right_side = s, np.int64(0), s, np.int64(1)
+    while node:
+        if _before(values, node - 1, s):
+            before = node
+            sides[2 * left + left_side] = node
+            left, left_side = node - 1, np.int64(1)
+            node = np.int64(sides[2 * left + 1])
+        else:
+            after = node
+            sides[2 * right + right_side] = node
+            right, right_side = node - 1, np.int64(0)
+            node = np.int64(sides[2 * right])
+    sides[2 * left + left_side] = 0
+    sides[2 * right + right_side] = 0
+    links[2 * s] = after
+    links[2 * s + 1] = before
+    if before:
+        links[2 * (before - 1)] = s + 1
+    else:
+        ends[at + HEAD] = s + 1
+    if after:
+        links[2 * (after - 1) + 1] = s + 1
+    else:
+        ends[at + TAIL] = s + 1
+
+
+@inlined
+def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> None:
+    holder, side = np.int64(-1), np.int64(0)
+    node = np.int64(ends[at + ROOT])
+    while node - 1 != s:
+        holder = node - 1
+        side = np.int64(1) if _before(values, holder, s) else np.int64(0)
+        node = np.int64(sides[2 * holder + side])
+    a, b = np.int64(sides[2 * s]), np.int64(sides[2 * s + 1])
+    while a and b:
+        if _priority(a - 1) >= _priority(b - 1):
+            _hang(ends, at, sides, holder, side, a)
+            holder, side = a - 1, np.int64(1)
+            a = np.int64(sides[2 * holder + 1])
+        else:
+            _hang(ends, at, sides, holder, side, b)
+            holder, side = b - 1, np.int64(0)
+            b = np.int64(sides[2 * holder])
+    _hang(ends, at, sides, holder, side, a if a else b)
+    after, before = np.int64(links[2 * s]), np.int64(links[2 * s + 1])
+    if before:
+        links[2 * (before - 1)] = after
+    else:
+        ends[at + HEAD] = after
+    if after:
+        links[2 * (after - 1) + 1] = before
+    else:
+        ends[at + TAIL] = before
+
+
+@inlined
+def first_from(ends: Any, at: Any, sides: Any, values: Any, value: Any, inclusive: Any) -> Any:
+    """The first slot whose value is above `value` (or equal, if inclusive), + 1; 0 when there is none."""
+    found, node = np.int64(0), np.int64(ends[at + ROOT])
+    while node:
+        v = values[node - 1]
+        if v > value or (inclusive and v == value):
+            found = node
+            node = np.int64(sides[2 * (node - 1)])
+        else:
+            node = np.int64(sides[2 * (node - 1) + 1])
+    return found
