@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from freshet.sql.bound import GROUP, AnyQuery, Block, Query, SetOperation, TableSchema, UnionAll, Values
+from freshet.sql.bound import GROUP, AnyQuery, Block, Query, SetOperation, SortKey, TableSchema, TopK, UnionAll, Values
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal
 from freshet.sql.rewrite.blocks import subtree
 
@@ -26,7 +26,21 @@ def answer(query: AnyQuery, tables: Tables) -> list[Row]:
         return _combined(query, Counter(answer(query.left, tables)), Counter(answer(query.right, tables)))
     if isinstance(query, Values):
         return [tuple(value(e, {}) for e in row) for row in query.rows]
+    if isinstance(query, TopK):
+        return _first(query, answer(query.source, tables))
     return _select(query, tables)
+
+
+def _first(query: TopK, rows: list[Row]) -> list[Row]:
+    """Without partitions or ties; sorting is stable, so the least significant column comes first."""
+    shown = [SortKey(i, False, True) for i in range(len(query.fields))]
+    for key in reversed([*query.order, *shown]):
+        values = [row for row in rows if row[key.column] is not None]
+        values.sort(key=lambda row, at=key.column: row[at], reverse=key.descending)  # type: ignore[misc]
+        nulls = [row for row in rows if row[key.column] is None]
+        rows = nulls + values if key.nulls_first else values + nulls
+    last = None if query.limit is None else query.offset + query.limit
+    return [row[: len(query.fields)] for row in rows[query.offset : last]]
 
 
 def _combined(query: SetOperation, left: Counter[Row], right: Counter[Row]) -> list[Row]:

@@ -1,8 +1,8 @@
 """What every query kept fresh can do, whatever it is: take in changes of tables, tell its delta, give its answer.
 
-A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones below it
-and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can stand on any
-other.
+A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones
+below it and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can
+stand on any other.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, ValuesPlan, inputs
-from freshet.sql.bound import GROUP
+from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, inputs
+from freshet.sql.bound import GROUP, SortKey
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
 
@@ -26,7 +26,7 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
     if "tree" in d:
         yield "tree"
         yield from (_line(n) for n in d["tree"])
-    for title in ("residual", "group by", "aggregates", "having", "distinct", "rows"):
+    for title in ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "taken", "rows"):
         if d.get(title):
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
             yield f"{title:<10} {shown}"
@@ -46,9 +46,19 @@ def as_dict(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) 
         "output": [f.name for f in plan.fields],
         "inputs": {name: as_dict(below) for name, below in inputs(plan)},
     }
+    if isinstance(plan, TopPlan):
+        names = [f.name for f in plan.source.fields]
+        described["partition"] = [names[i] for i in plan.partition]
+        described["order"] = [_sort_key(k, names) for k in plan.order]
+        described["taken"] = f"{'all' if plan.limit is None else f'{plan.limit:,}'} rows from place {plan.offset:,} on"
+        described["taken"] += ", and those that tie with the last" if plan.ties else ""
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described
+
+
+def _sort_key(key: SortKey, names: Sequence[str]) -> str:
+    return f"{names[key.column]} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _select(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None) -> dict[str, Any]:

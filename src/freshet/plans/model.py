@@ -4,7 +4,8 @@ Relations are numbered as in the bound query; the nodes of the join tree come in
 node's parent is in the node. A generalized node has a relation number of its own past the query's relations, whose
 columns are its attributes: so expressions read it like any other.
 
-A select's plan is a `QueryPlan`; beside it stand the plans of what is not a select. All have `fields` and a `guarantee`.
+A select's plan is a `QueryPlan`; beside it stand the plans of what is not a select. All have `fields` and a
+`guarantee`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from freshet.sql.bound import Field, Grouping, TableSchema
+from freshet.sql.bound import Field, Grouping, SortKey, TableSchema
 from freshet.sql.expression import Expression
 
 
@@ -119,7 +120,21 @@ class ValuesPlan:
     guarantee: Guarantee
 
 
-AnyPlan = QueryPlan | UnionAllPlan | SetPlan | ValuesPlan
+@dataclass(frozen=True, slots=True)
+class TopPlan:
+    """See `bound.TopK`."""
+
+    source: AnyPlan
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    offset: int
+    limit: int | None
+    ties: bool
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+AnyPlan = QueryPlan | TopPlan | UnionAllPlan | SetPlan | ValuesPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -131,6 +146,8 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
     elif isinstance(plan, UnionAllPlan):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
+    elif isinstance(plan, TopPlan):
+        yield "rows", plan.source
     elif isinstance(plan, SetPlan):
         yield from (("left", plan.left), ("right", plan.right))
 

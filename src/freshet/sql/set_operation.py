@@ -1,7 +1,7 @@
 """UNION, EXCEPT and INTERSECT: two queries become one, columns matched by position and widened to a common type.
 
-UNION ALL of UNION ALL is one list of inputs. Where only the presence of a row counts, a UNION below is as good as a UNION
-ALL, whose rows nobody has to count.
+UNION ALL of UNION ALL is one list of inputs. Where only the presence of a row counts, a UNION below is as good as a
+UNION ALL, whose rows nobody has to count.
 """
 
 from __future__ import annotations

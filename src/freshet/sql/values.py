@@ -1,4 +1,5 @@
-"""VALUES: rows of constants, each column of the type its values have in common. Columns are col1, col2, ... as in Spark."""
+"""VALUES: rows of constants, each column of the type its values have in common. Columns are col1, col2, ... as in
+Spark."""
 
 from __future__ import annotations
 

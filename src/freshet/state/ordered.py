@@ -181,9 +181,9 @@ def add_values(
         nodes[made, COUNT] = weight
         for lane in range(values.shape[1]):
             nodes[made, VALUE + lane] = values[i, lane]
-        priority = priority(made)
+        own = priority(made)
         above = depth
-        while above > 0 and priority(path[above - 1]) < priority:
+        while above > 0 and priority(path[above - 1]) < own:
             above -= 1
         parent = path[above - 1] if above > 0 else 0
         below = path[above] if above < depth else 0
