@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint types format bench lock clean
+.PHONY: help setup java demo test lint types format bench bench-spark lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) java ## virtual environment with the locked dependencies, and a JDK where none is found
 
@@ -22,8 +22,8 @@ $(READY): requirements.lock pyproject.toml tools/setup
 java:
 	@tools/ensure-java >/dev/null || true
 
-demo: setup ## TPC-H views kept fresh over a stream of orders, checked against DuckDB
-	@$(BIN)/python -m examples.tpch_demo $(ARGS)
+demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked against Spark SQL
+	@$(BIN)/python -m examples.spark_demo $(ARGS)
 
 test: setup ## the whole test suite (ARGS="-k name" for a part of it)
 	@$(BIN)/python -m pytest -q $(ARGS)
@@ -41,6 +41,9 @@ format: $(READY) ## apply the formatting that `make lint` asks for
 
 bench: setup ## speed: three-hop paths and TPC-H streams (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
+	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)
 
 lock: ## resolve pyproject.toml anew into requirements.lock (needs uv)
 	@uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 \

@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
+from spark.databases import driver_jars
 
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -23,7 +25,7 @@ def settings(builder: SparkSession.Builder) -> SparkSession.Builder:
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.driver.memory": "1g",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -38,7 +40,8 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     paths = [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    session = settings(SparkSession.builder.master("local[2]").appName("freshet tests")).getOrCreate()
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, driver_jars())))
+    session = settings(builder.appName("freshet tests")).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -13,14 +13,20 @@ from spark.streams import Sum, batch, read_files, run, view_part, write_files
 from freshet.errors import StateError
 from freshet.spark import maintain, snapshot
 
-DDL = "CREATE TABLE o (id BIGINT PRIMARY KEY, c BIGINT, day DATE); CREATE TABLE l (o BIGINT, price DECIMAL(12,2), note STRING)"
+DDL = """
+CREATE TABLE o (id BIGINT PRIMARY KEY, c BIGINT, day DATE);
+CREATE TABLE l (o BIGINT, price DECIMAL(12,2), note STRING)
+"""
 SCHEMAS = {
     "o": pa.schema([("id", pa.int64()), ("c", pa.int64()), ("day", pa.date32()), ("_weight", pa.int64())]),
-    "l": pa.schema([("o", pa.int64()), ("price", pa.decimal128(12, 2)), ("note", pa.string()), ("_weight", pa.int64())]),
+    "l": pa.schema(
+        [("o", pa.int64()), ("price", pa.decimal128(12, 2)), ("note", pa.string()), ("_weight", pa.int64())]
+    ),
 }
 VIEWS = {
     "rows": "SELECT o.id, l.price, l.note FROM o JOIN l ON l.o = o.id",
-    "by_customer": "SELECT o.c, SUM(l.price) AS total, COUNT(*) AS n, MAX(o.day) AS last FROM o JOIN l ON l.o = o.id GROUP BY o.c",
+    "by_customer": "SELECT o.c, SUM(l.price) AS total, COUNT(*) AS n, MAX(o.day) AS last "
+    "FROM o JOIN l ON l.o = o.id GROUP BY o.c",
     "total": "SELECT COUNT(*) AS n FROM l",
 }
 
@@ -67,7 +73,7 @@ def test_snapshot_and_restart(spark: SparkSession, tmp_path: Path) -> None:
             expected = duckdb_answer(sql, present[last - 1])
             answer = snapshot(spark, str(tmp_path / "checkpoint"), view).toArrow()
             same_bag(answer, expected)
-            for number in range(0, 2) if last == 2 else range(2, 3):
+            for number in range(2) if last == 2 else range(2, 3):
                 sums[view].add(view_part(batch(tmp_path / "out", number), view))
             same_bag(sums[view].answer(answer.schema), expected)
     with pytest.raises(StateError, match="no view nothing"):

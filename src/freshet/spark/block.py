@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from freshet.arrow import from_arrow
 from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import value_lanes
 from freshet.sql.functions.rows import text_of
 from freshet.state import wide
 from freshet.types import STRING, Type
@@ -33,7 +34,7 @@ class Signed:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def take(self, rows: np.ndarray) -> Signed:  # type: ignore[type-arg]
+    def take(self, rows: npt.NDArray[Any]) -> Signed:
         return Signed([c.take(rows) for c in self.columns], self.weights[rows])
 
 
@@ -112,23 +113,19 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
     return Signed(columns, np.concatenate([p.weights for p in parts]))
 
 
-def row_bytes(types: Sequence[Type]) -> int:
-    return 8 * (1 + value_lanes(types))
-
-
 def _text(array: pa.Array, type_: Type) -> Column:
     """Text of bounded length, checked when it came in."""
     column = from_arrow(array, STRING)
     return Column(type_, column.data, column.valid)
 
 
-def _numbers(array: pa.Array, valid: Bools | None) -> np.ndarray:  # type: ignore[type-arg]
+def _numbers(array: pa.Array, valid: Bools | None) -> npt.NDArray[Any]:
     """The values, 0 under NULL: a copy of our own, which kernels may be given."""
     filled = array if valid is None else array.fill_null(0)
     return np.array(filled.to_numpy(zero_copy_only=False))
 
 
-def _narrow(data: Int64s, valid: Bools | None) -> np.ndarray:  # type: ignore[type-arg]
+def _narrow(data: Int64s, valid: Bools | None) -> npt.NDArray[Any]:
     if len(data) == 0:
         return data.astype(np.int8)
     if valid is not None:

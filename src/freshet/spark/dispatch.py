@@ -1,4 +1,4 @@
-"""Dispatch: which cells of its grid each row of a stream goes to, and the stream keys that spread cells over partitions.
+"""Dispatch: which cells of its grid each row of a stream goes to, and the keys that spread cells over partitions.
 
 A cell's number is its coordinates in mixed radix. Hashes depend on values alone, so a row and its later removal, in
 whatever process, meet in the same cells.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from freshet.column import Column, Int64s
@@ -34,7 +35,7 @@ def _hash_texts(offsets: Any, texts: Any, out: Any) -> None:
         out[i] = np.uint64(hash_bytes(texts + begin, np.int64(as_int32(offsets)[i + 1]) - begin))
 
 
-def hash_rows(columns: Sequence[Column], rows: int) -> np.ndarray:  # type: ignore[type-arg]
+def hash_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[Any]:
     """A well-mixed 64-bit hash of each row."""
     out = np.full(rows, _MIX, np.uint64)
     for column in columns:
@@ -43,7 +44,7 @@ def hash_rows(columns: Sequence[Column], rows: int) -> np.ndarray:  # type: igno
     return out
 
 
-def _lanes(column: Column) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
+def _lanes(column: Column) -> Iterator[npt.NDArray[Any]]:
     if column.type.name == "STRING":
         found = [_text_hashes(column)]
     else:
@@ -53,7 +54,7 @@ def _lanes(column: Column) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
         yield lane if column.valid is None else np.where(column.valid, lane, _NULL)
 
 
-def _text_hashes(column: Column) -> np.ndarray:  # type: ignore[type-arg]
+def _text_hashes(column: Column) -> npt.NDArray[Any]:
     text = text_of(column)
     if text.offset:
         text = pa.concat_arrays([text, text[:0]])
@@ -64,11 +65,12 @@ def _text_hashes(column: Column) -> np.ndarray:  # type: ignore[type-arg]
     return out
 
 
-def _mixed(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _mixed(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    mixed: npt.NDArray[Any] = x ^ (x >> np.uint64(31))
+    return mixed
 
 
 @functools.cache
@@ -79,7 +81,7 @@ def _no_pool() -> StringPool:
 
 def cells(
     grid: Sequence[Dimension], read: Callable[[ColumnRef], Column], rows: int
-) -> Iterator[tuple[tuple[int, ...], np.ndarray | None]]:  # type: ignore[type-arg]
+) -> Iterator[tuple[tuple[int, ...], npt.NDArray[Any] | None]]:
     """Which rows go where: each set of cells with the rows they all get, None for all rows."""
     base: Int64s = np.zeros(rows, np.int64)
     copies = [0]

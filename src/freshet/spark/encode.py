@@ -7,26 +7,30 @@ left out, and only columns some operator reads go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from freshet.arrow import from_arrow
 from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT, null_column
-from freshet.column import Column, Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
 from freshet.spark.job import Job, Stream
+from freshet.spark.stages import read_of
 from freshet.sql.bound import TableSchema
 from freshet.sql.evaluate import evaluate_filter
-from freshet.sql.expression import ColumnRef, walk
+from freshet.types import BIGINT, TINYINT
 
 #: The rows of every step: which shard (by its key), which level, which stream, and a block.
 BLOCKS = "key BIGINT, level INT, stream STRING, payload BINARY"
 _ARROW = pa.schema([("key", pa.int64()), ("level", pa.int32()), ("stream", pa.string()), ("payload", pa.binary())])
+
+SEQUENCE = "_sequence"
 
 _CHUNK = 1 << 20  # rows packed at a time
 
@@ -34,8 +38,10 @@ Sent = tuple[int, int, str, bytes]
 
 
 def blocks_batch(sent: Sequence[Sent]) -> pa.RecordBatch:
-    columns = list(zip(*sent, strict=True)) if sent else [[], [], [], []]
-    return pa.RecordBatch.from_arrays([pa.array(c, t.type) for c, t in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+    columns: list[Sequence[Any]] = list(zip(*sent, strict=True)) if sent else [[]] * len(_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t.type) for c, t in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )
 
 
 def send(stream: Stream, shards: int, rows: Signed) -> Iterator[Sent]:
@@ -49,12 +55,31 @@ def send(stream: Stream, shards: int, rows: Signed) -> Iterator[Sent]:
 
 
 def needed_columns(job: Job, table: str) -> list[int]:
-    """Positions of the columns of a table that its streams, their filters and their grids read."""
-    found: set[int] = set()
-    for s in (s for s in job.streams if s.source == table):
-        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in d.hashed]
-        found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
-    return sorted(found)
+    """Positions of the columns a table's source must bring."""
+    schema = next(t for t in job.tables if t.name.lower() == table)
+    keyed = any(n.table == table for n in job.normalized)
+    return sorted({*read_of(job.streams, table), *(schema.primary_key if keyed else ())})
+
+
+def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], weights: Int64s) -> Iterator[Sent]:
+    """Whole-row changes of a table, by column, on their way to every stream that wants them."""
+    n, sent = len(weights), False
+    streams = [s for s in job.streams if s.source == schema.name.lower()]
+    for stream in streams:
+        rows = Signed([columns[c] for c in stream.columns], weights)
+        if stream.filters:
+            keep = np.zeros(n, np.bool_)
+            for conjunction in stream.filters:
+                keep |= evaluate_filter(conjunction, lambda c: columns[c.column], n)
+            if not keep.all():
+                rows = rows.take(np.flatnonzero(keep))
+        if len(rows):
+            sent = True
+            yield from send(stream, job.shards, rows)
+    if not sent:  # the transaction is there even if no row of it counts
+        empty = np.empty(0, np.int64)
+        nothing = Signed([columns[c].take(empty) for c in streams[0].columns], weights[:0])
+        yield shard_keys(job.shards)[0], streams[0].level, streams[0].name, to_block(nothing)
 
 
 class Encoder:
@@ -66,7 +91,6 @@ class Encoder:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_json)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
-        streams = [s for s in job.streams if s.source == self.table]
         waiting: list[pa.RecordBatch] = []
         seen, first = 0, 0
         spent = 0.0
@@ -75,24 +99,26 @@ class Encoder:
             seen += batch.num_rows
             if seen - first >= _CHUNK:
                 start = time.perf_counter()
-                made = blocks_batch(list(self._encode(job, schema, streams, waiting, first)))
+                made = blocks_batch(list(self._encode(job, schema, waiting, first)))
                 spent += time.perf_counter() - start
                 yield made
                 waiting, first = [], seen
         if seen > first:
             start = time.perf_counter()
-            made = blocks_batch(list(self._encode(job, schema, streams, waiting, first)))
+            made = blocks_batch(list(self._encode(job, schema, waiting, first)))
             spent += time.perf_counter() - start
             yield made
         if seen:
             profile.note(self.profile_to, "encode", seconds=spent, rows=seen, table=self.table)
 
-    def _encode(
-        self, job: Job, schema: TableSchema, streams: Sequence[Stream], batches: list[pa.RecordBatch], first: int
-    ) -> Iterator[Sent]:
+    def _encode(self, job: Job, schema: TableSchema, batches: list[pa.RecordBatch], first: int) -> Iterator[Sent]:
         given = pa.Table.from_batches(batches)
         n = given.num_rows
-        weights = _weights(schema, given, first)
+        kinds = _kinds(schema, given, first)
+        keyed = next((m for m in job.normalized if m.table == self.table), None)
+        if keyed is None:
+            _refuse_upserts(schema, kinds, first)
+        adds = None if keyed is None else _KIND_SIGNS[kinds] > 0
         names = {name.lower(): name for name in given.column_names}
         columns: dict[int, Column] = {}
         for i in needed_columns(job, self.table):
@@ -106,26 +132,17 @@ class Encoder:
                     raise ChangeError(
                         f"{field.name}: {e.reason}", schema.name, None if e.row is None else first + e.row
                     ) from None
-            _check_nulls(schema, i, columns[i], given, first)
-        sent = False
-        for stream in streams:
-            rows = Signed([columns[c] for c in stream.columns], weights)
-            if stream.filters:
-                keep = np.zeros(n, np.bool_)
-                for conjunction in stream.filters:
-                    try:
-                        keep |= evaluate_filter(conjunction, lambda c: columns[c.column], n)
-                    except EvaluationError as e:
-                        raise ChangeError(e.reason, schema.name, None if e.row is None else first + e.row) from None
-                if not keep.all():
-                    rows = rows.take(np.flatnonzero(keep))
-            if len(rows):
-                sent = True
-                yield from send(stream, job.shards, rows)
-        if not sent:  # the transaction is there even if no row of it counts
-            empty = np.empty(0, np.int64)
-            nothing = Signed([columns[c].take(empty) for c in streams[0].columns], weights[:0])
-            yield shard_keys(job.shards)[0], streams[0].level, streams[0].name, to_block(nothing)
+            _check_nulls(schema, i, columns[i], None if i in schema.primary_key else adds, first)
+        if keyed is not None:
+            stream = next(s for s in job.streams if s.name == keyed.stream)
+            told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
+            rows = Signed([*(columns[c] for c in stream.columns), *told], np.ones(n, np.int64))
+            yield from send(stream, job.shards, rows)
+            return
+        try:
+            yield from send_table(job, schema, columns, _weights(schema, given, kinds, first))
+        except EvaluationError as e:
+            raise ChangeError(e.reason, schema.name, None if e.row is None else first + e.row) from None
 
 
 _jobs: dict[str, Job] = {}
@@ -140,37 +157,66 @@ def read_job(text: str) -> Job:
     return _jobs[text]
 
 
-def _weights(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
+KINDS = list(SIGNS)
+_KIND_SIGNS = np.array(list(SIGNS.values()), np.int64)
+
+
+def _kinds(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
+    """What each row does, as its place in KINDS; an insert where nothing is said."""
     if WEIGHT in given.column_names:
         array = given.column(WEIGHT).combine_chunks()
         if array.null_count:
             row = int(np.argmax(np.asarray(array.is_null())))
             raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, first + row)
-        return np.array(array.cast(pa.int64()), np.int64)
+        return np.where(np.asarray(array) > 0, KINDS.index("insert"), KINDS.index("delete")).astype(np.int64)
     if CHANGE_TYPE not in given.column_names:
-        return np.ones(given.num_rows, np.int64)
+        return np.full(given.num_rows, KINDS.index("insert"), np.int64)
     kinds = given.column(CHANGE_TYPE).combine_chunks().cast(pa.string())
-    found = np.array(pa.compute.index_in(kinds, value_set=pa.array(list(SIGNS))).fill_null(-1), np.int64)
-    bad = (found < 0) | (found == list(SIGNS).index("upsert"))
-    if bad.any():
-        row = int(np.argmax(bad))
-        kind = kinds[row].as_py()
-        if kind == "upsert":
-            raise ChangeError(
-                "an upsert replaces a row, so order matters; name the column that orders changes (sequence=...)",
-                schema.name, first + row,
-            )  # fmt: skip
-        raise ChangeError(f"{CHANGE_TYPE} is {kind!r}; give one of {', '.join(SIGNS)}", schema.name, first + row)
-    return np.array(list(SIGNS.values()), np.int64)[found]
+    found = np.array(pa.compute.index_in(kinds, value_set=pa.array(KINDS)).fill_null(-1), np.int64)
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        raise ChangeError(
+            f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row
+        )
+    return found
 
 
-def _check_nulls(schema: TableSchema, column: int, values: Column, given: pa.Table, first: int) -> None:
+def _refuse_upserts(schema: TableSchema, kinds: Int64s, first: int) -> None:
+    upserts = kinds == KINDS.index("upsert")
+    if upserts.any():
+        raise ChangeError(
+            "an upsert replaces a row, so order matters; name the column that orders changes (sequence=...)",
+            schema.name, first + int(np.argmax(upserts)),
+        )  # fmt: skip
+
+
+def _weights(schema: TableSchema, given: pa.Table, kinds: Int64s, first: int) -> Int64s:
+    if WEIGHT in given.column_names:
+        return np.array(given.column(WEIGHT).combine_chunks().cast(pa.int64()), np.int64)
+    return _KIND_SIGNS[kinds]
+
+
+def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
+    array = given.column(SEQUENCE).combine_chunks()
+    if array.null_count:
+        row = int(np.argmax(np.asarray(array.is_null())))
+        raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    return np.array(array.cast(pa.int64()), np.int64)
+
+
+def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:
     field = schema.fields[column]
-    if field.nullable or values.valid is None or values.valid.all():
+    if field.nullable or values.valid is None:
         return
-    row = int(np.argmax(~values.valid))
+    bad = ~values.valid if where is None else ~values.valid & where
+    if not bad.any():
+        return
     remedy = "give a value"
-    if CHANGE_TYPE in given.column_names and schema.primary_key and column not in schema.primary_key:
+    if where is None and schema.primary_key and column not in schema.primary_key:
         remedy = "give a value, or name the column that orders changes (sequence=...) to delete by key alone"
     what = "the primary key" if column in schema.primary_key else "NOT NULL"
-    raise ChangeError(f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + row)
+    raise ChangeError(
+        f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + int(np.argmax(bad))
+    )

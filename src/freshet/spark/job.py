@@ -1,6 +1,6 @@
 """A job: the plans of one or more views cut into operators that shards can run, as immutable data.
 
-Operators stand at levels. All operators of one level run in one stateful step of the stream, and what they say goes to a
+Operators stand at levels. All operators of one level run in one stateful step of the stream; what they say goes to a
 higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
 output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
 value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
@@ -19,7 +19,7 @@ from freshet.sql.expression import Expression
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension of a grid, as one stream meets it: what its rows are hashed on there, nothing where they are copied."""
+    """One dimension of a grid, as one stream meets it: what its rows are hashed on, nothing where they are copied."""
 
     share: int
     name: str
@@ -60,12 +60,22 @@ class ViewOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Normalized:
+    """A table whose changes may be upserts or deletes by key alone: `stream`, hashed on the primary key, brings them
+    with what they do and when to the first level, which knows every row and turns them into whole-row changes."""
+
+    table: str
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     shards: int
     tables: tuple[TableSchema, ...]
     streams: tuple[Stream, ...]
     operators: tuple[Operator, ...]
     views: tuple[ViewOutput, ...]
+    normalized: tuple[Normalized, ...] = ()
 
     @property
     def levels(self) -> int:
@@ -80,9 +90,11 @@ class Job:
         assert isinstance(job, Job)
         return job
 
-    def fingerprint(self) -> str:
-        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+def fingerprint(job_json: str) -> str:
+    """What tells one job from another."""
+    return hashlib.blake2b(job_json.encode(), digest_size=16).hexdigest()
 
 
-for _part in (Dimension, Stream, Operator, ViewOutput, Job):
+for _part in (Dimension, Stream, Operator, ViewOutput, Normalized, Job):
     codec.register(_part)

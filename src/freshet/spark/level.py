@@ -1,7 +1,7 @@
 """The stateful step of one level: all blocks of a micro-batch for one shard are one transaction of that shard.
 
-Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is a
-digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
+Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is
+a digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from freshet.engine.rows import Rows
 from freshet.spark import profile
-from freshet.spark.block import Signed, to_block
+from freshet.spark.block import to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Sent, read_job
-from freshet.spark.job import Job
+from freshet.spark.job import Job, fingerprint
 from freshet.spark.shard import Shard
-from freshet.spark.transaction import arrived_rows, read_block, tell
+from freshet.spark.transaction import read_block, take_in, tell
 
 LOG = StructType([StructField("stream", StringType()), StructField("payload", BinaryType())])
 STANDING = StructType(
@@ -60,6 +59,7 @@ class _Standing:
 class Level(StatefulProcessor):
     def __init__(self, job_json: str, level: int, arenas: str | None, profile_to: str | None = None) -> None:
         self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
+        self.fingerprint = fingerprint(job_json)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getListState("log", LOG)
@@ -85,34 +85,35 @@ class Level(StatefulProcessor):
 
     def _transaction(self, job: Job, shard: int, arrived: dict[str, list[bytes]], reading: float) -> list[Sent]:
         started = time.perf_counter()
-        fingerprint = job.fingerprint()
-        standing = self._stands(fingerprint)
+        standing = self._stands()
         for blocks in arrived.values():
             blocks.sort()  # the order in which blocks were fetched means nothing, and the token must not depend on it
         token = _token(standing.token, arrived)
-        cached = self._open(job, fingerprint, shard, standing)
+        cached = self._open(job, shard, standing)
         opened = time.perf_counter()
         try:
-            changes = {name: arrived_rows(cached.shard, name, blocks) for name, blocks in sorted(arrived.items())}
             cached.begin()
             try:
+                changes, log = take_in(cached.shard, arrived)
                 deltas = cached.shard.apply(changes)
             except OSError as e:  # a full disk under the arena
-                cached, deltas = self._in_memory(job, shard, standing, cached, changes, e)
+                cached = self._in_memory(job, shard, standing, cached, e)
+                changes, log = take_in(cached.shard, arrived)
+                deltas = cached.shard.apply(changes)
             applied = time.perf_counter()
-            told = tell(job, cached.shard, shard, deltas, standing.version == 0)
+            told = tell(job, cached.shard, shard, changes, deltas, standing.version == 0)
             cached.shard.sweep()
             encoded = time.perf_counter()
             logged = standing.logged + sum(map(len, changes.values()))
             if logged > max(2 * cached.shard.live_rows(), _LEAST_LOG):
                 logged = self._compact(cached.shard)
             else:
-                _append(self._log, [(n, b) for n, bs in arrived.items() if len(changes[n]) for b in bs])
+                _append(self._log, log)
             version = standing.version + 1
-            self._standing.update((self.level, shard, version, token, logged, fingerprint, standing.home))
+            self._standing.update((self.level, shard, version, token, logged, self.fingerprint, standing.home))
             if standing.version == 0:
                 self._written.update((self.job_json,))
-            cached.commit(fingerprint, version, token)
+            cached.commit(self.fingerprint, version, token)
         except BaseException:
             cached.discard()
             raise
@@ -126,31 +127,31 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         return told
 
-    def _stands(self, fingerprint: str) -> _Standing:
+    def _stands(self) -> _Standing:
         found = self._standing.get()
         if found is None:
             return _Standing(0, b"", 0, uuid.uuid4().hex)
-        if found[5] != fingerprint:
+        if found[5] != self.fingerprint:
             from freshet.errors import StateError
 
             raise StateError(
-                "the checkpoint was made by another query, another number of shards or another version of Freshet; start "
-                "with a new checkpoint, or go back to what made it"
+                "the checkpoint was made by another query, another number of shards or another version of Freshet; "
+                "start with a new checkpoint, or go back to what made it"
             )
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), str(found[6]))
 
     # The arena ------------------------------------------------------------------------------------------------
 
-    def _open(self, job: Job, fingerprint: str, shard: int, standing: _Standing) -> Cached:
+    def _open(self, job: Job, shard: int, standing: _Standing) -> Cached:
         folder = None if self.arenas is None else Path(self.arenas) / standing.home
-        cached = open_shard(folder, job, fingerprint, self.level, shard, standing.version, standing.token)
+        cached = open_shard(folder, job, self.fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
                 self._rebuild(cached.shard, cached.why, f"level {self.level}, shard {shard}")
             except OSError as e:
                 cached.discard()
                 cached.close()
-                cached = open_shard(None, job, fingerprint, self.level, shard, standing.version, standing.token)
+                cached = open_shard(None, job, self.fingerprint, self.level, shard, standing.version, standing.token)
                 self._rebuild(cached.shard, f"{e.strerror} under {self.arenas}", f"level {self.level}, shard {shard}")
         return cached
 
@@ -160,9 +161,7 @@ class Level(StatefulProcessor):
         for stream, payload in self._log.get():
             by_stream.setdefault(stream, []).append(bytes(payload))
         fetched = time.perf_counter()
-        rows = sum(
-            shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items()
-        )
+        rows = sum(shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items())
         shard.loaded()
         spent = time.perf_counter() - start
         logger.warning(
@@ -171,14 +170,12 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
-    def _in_memory(
-        self, job: Job, number: int, standing: _Standing, spoiled: Cached, changes: dict[str, Signed], error: OSError
-    ) -> tuple[Cached, dict[str, Rows]]:
+    def _in_memory(self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError) -> Cached:
         spoiled.discard()
         spoiled.close()
-        cached = open_shard(None, job, "", self.level, number, standing.version, standing.token)
+        cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
         self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}, shard {number}")
-        return cached, cached.shard.apply(changes)
+        return cached
 
     # What goes on ---------------------------------------------------------------------------------------------
 

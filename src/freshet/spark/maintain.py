@@ -6,12 +6,11 @@ import functools
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.arrow import to_arrow
 from freshet.changes import CHANGE_TYPE, WEIGHT
@@ -19,12 +18,13 @@ from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.block import from_block
-from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
+from freshet.spark.encode import BLOCKS, SEQUENCE, Encoder, needed_columns, read_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.stages import explain_job, make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
+from freshet.state.kernel import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"
@@ -35,14 +35,18 @@ Views = str | Plan | Mapping[str, str | Plan]
 
 def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
-    shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "", profile: str | None = None,
+    shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
+    sequence: str | Mapping[str, str] | None = None, profile: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keeps one view, or several by name, fresh over streams of changes of `tables`.
 
     The result is a stream of the view's columns and `_weight`; with several views, of `_view`, a struct of columns for
     each view (NULL in the rows of others) and `_weight`: see `split`. `schema` holds the CREATE TABLE statements.
     `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
-    of the grid. `arena` is a folder on every worker for the cached state (None: none is cached).
+    of the grid. `arena` is a folder on every worker for the cached state (None: none is cached). `sequence` names the
+    column that orders the changes of a table (by table, or one name for all that have it): such tables may bring
+    upserts and deletes by key alone. Changes of one key apply in that order within a micro-batch, and micro-batches as
+    they come.
     """
     count = shards if shards is not None else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     if count < 1:
@@ -52,15 +56,18 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
-    job = compile_job(views, schema, count, sizes)
+    ordered = _sequences(tables, sequence)
+    job = compile_job(views, schema, count, sizes, list(ordered))
     logger.info("freshet: %s", explain_job(job))
+    compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
-    blocks = _encoded(job, tables, profile)
+    job_json = job.to_json()
+    blocks = _encoded(job, job_json, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job.to_json(), level, folder, profile)
+        processor = Level(job_json, level, folder, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping)
-    return blocks.mapInArrow(Decoder(job.to_json(), single), _result_ddl(job, single))
+    return blocks.mapInArrow(Decoder(job_json, single), _result_ddl(job, single))
 
 
 def explain(
@@ -72,10 +79,13 @@ def explain(
 
 def split(changes: DataFrame, view: str) -> DataFrame:
     """One view's changes out of several: its columns and `_weight`."""
-    return changes.where(F.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
+    return changes.where(functions.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
 
 
-def compile_job(views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None) -> Job:
+def compile_job(
+    views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
+    normalized: Sequence[str] = (),
+) -> Job:  # fmt: skip
     named = views if isinstance(views, Mapping) else {"view": views}
     if not named:
         raise PlanError("no views; give a query, or a dict of name to query")
@@ -88,13 +98,28 @@ def compile_job(views: Views, schema: str | Catalog | None, shards: int, sizes: 
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog).root
-    return make_job(plans, shards, sizes)
+    return make_job(plans, shards, sizes, normalized)
 
 
 # In -------------------------------------------------------------------------------------------------------------
 
 
-def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> DataFrame:
+def _sequences(tables: Mapping[str, DataFrame], sequence: str | Mapping[str, str] | None) -> dict[str, str]:
+    """The column that orders each table's changes, by table in lower case."""
+    if sequence is None:
+        return {}
+    if isinstance(sequence, str):
+        return {name.lower(): sequence for name, df in tables.items() if sequence in df.columns}
+    for name, column in sequence.items():
+        df = next((df for n, df in tables.items() if n.lower() == name.lower()), None)
+        if df is None or column not in df.columns:
+            raise PlanError(f"the stream of {name} has no column {column} to order its changes by; add it")
+    return {name.lower(): column for name, column in sequence.items()}
+
+
+def _encoded(
+    job: Job, job_json: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None
+) -> DataFrame:
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
     for table in job.tables:
@@ -103,7 +128,9 @@ def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> 
             raise PlanError(f"no stream for table {table.name}; the streams given are {', '.join(given) or 'none'}")
         df = given[name]
         columns = {c.lower(): c for c in df.columns}
-        unknown = [c for c in df.columns if table.position(c) is None and c not in (WEIGHT, CHANGE_TYPE)]
+        moment = ordered.get(name)
+        own = (WEIGHT, CHANGE_TYPE, moment)
+        unknown = [c for c in df.columns if table.position(c) is None and c not in own]
         if unknown:
             near = get_close_matches(unknown[0], [f.name for f in table.fields], 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
@@ -115,10 +142,13 @@ def _encoded(job: Job, tables: Mapping[str, DataFrame], profile: str | None) -> 
             field = table.fields[position]
             if field.name.lower() in columns:
                 wanted.append(columns[field.name.lower()])
-            elif not field.nullable:
+            elif not field.nullable and (moment is None or position in table.primary_key):
                 raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
         wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]
-        parts.append(df.select(*(f"`{c}`" for c in wanted)).mapInArrow(Encoder(job.to_json(), name, profile), BLOCKS))
+        chosen = [functions.col(f"`{c}`") for c in wanted]
+        if moment is not None:
+            chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_json, name, profile), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
 
 

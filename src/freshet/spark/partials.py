@@ -4,7 +4,7 @@ A shard keeps its own groups and says how their rows change: COUNT as a count, S
 MAX as they are, AVG as a sum and a count. The merge adds counts and sums and takes the least of the least. A partial
 average (s, n) becomes one row of value s and n - 1 rows of value 0, so that the merge averages rows like any other.
 
-Sums of doubles, and DISTINCT aggregates, have no partial that is exact: there shards send keys and arguments themselves.
+Sums of doubles, and DISTINCT aggregates, have no partial that is exact: there shards send keys and arguments.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
             column = part(replace(call, type=BIGINT))
             merged.append(AggregateCall("sum", (read(column, BIGINT),), BIGINT))
         elif call.function in ("min", "max"):
-            merged.append(AggregateCall(call.function, (read(part(replace(call, distinct=False)), call.type),), call.type))
+            merged.append(
+                AggregateCall(call.function, (read(part(replace(call, distinct=False)), call.type),), call.type)
+            )
         else:
             wide = decimal(38, call.args[0].type.scale if call.args[0].type.name == "DECIMAL" else 0)
             column = part(replace(call, function="sum", type=wide))

@@ -1,7 +1,7 @@
 """One shard of one level: the stored tables its streams bring, and the operators over them.
 
-The rows of its streams are all a shard needs to be made again: applying the sum of what it was sent, in any order, leads
-to the same answers. That is what its log holds and what `contents` gives back in compact form.
+The rows of its streams are all a shard needs to be made again: applying the sum of what it was sent, in any order,
+leads to the same answers. That is what its log holds and what `contents` gives back in compact form.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from freshet.changes import resolve_rows
-from freshet.column import Column
+from freshet.arrow import to_arrow
+from freshet.changes import SIGNS, null_column, resolve_rows
+from freshet.column import Column, Int64s
 from freshet.engine.lanes import pack, unpack
 from freshet.engine.query import Select
 from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.spark.block import Signed
+from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
+from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool
+from freshet.state.tuples import Tuples
 
 CHUNK = 262_144  # rows of a block in a compacted log
 
@@ -35,8 +38,11 @@ class Shard:
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
-        read = {r.source.name for o in operators for r in o.plan.relations if not isinstance(r.source, type(o.plan))}
+        read = {r.source.name for o in operators for r in o.plan.relations if isinstance(r.source, TableSchema)}
+        if level == 0 and only is None:
+            read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
+        self.normalized = {n.stream: n.table for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
@@ -57,7 +63,9 @@ class Shard:
                 self._change(self.tables[name], change, True)
             deltas = {o.name: kept.finish(True) for o, kept in self.operators}
         except EvaluationError as e:
-            raise ChangeError(f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression") from e
+            raise ChangeError(
+                f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+            ) from e
         return deltas
 
     def _resolve(self, name: str, rows: Signed) -> RowChange:
@@ -75,6 +83,45 @@ class Shard:
             for _, kept in self.operators:
                 kept.insert(table, slots, deltas)
 
+    def normalize(self, name: str, rows: Signed) -> Signed:
+        """What keyed changes do to a table's rows, as whole rows with weights. The last two columns say what each does
+        (its place in KINDS) and when; within one moment removals come first."""
+        table = self.tables[name]
+        kinds, moments = rows.columns[-2].data, rows.columns[-1].data
+        lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
+        width = table.tuples.key_lanes
+        keys = Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(lanes[:, :width]))
+        slots, adds = table.tuples.find(lanes), np.array(list(SIGNS.values()), np.int64)[kinds] > 0
+        order = np.lexsort((np.arange(len(rows)), adds, moments, keys))
+        starts = np.ones(len(rows), np.bool_)
+        starts[1:] = keys[order][1:] != keys[order][:-1]
+        ends = np.roll(starts, -1)
+        there = np.where(starts, slots[order] >= 0, np.roll(adds[order], 1))
+        strict = adds[order] & (kinds[order] != list(SIGNS).index("upsert"))
+        bad = (strict & there) | (~adds[order] & ~there)
+        if bad.any():
+            row = int(order[np.flatnonzero(bad)[np.argmin(order[bad])]])
+            raise self._refused(name, lanes[row], bool(adds[row]), row)
+        old, new = order[starts & (slots[order] >= 0)], order[ends & adds[order]]
+        whole = np.concatenate([table.tuples.lanes.data[slots[old]], lanes[new]])
+        weights = np.concatenate([np.full(len(old), -1, np.int64), np.ones(len(new), np.int64)])
+        chosen = np.empty(len(weights), np.int64)
+        chosen = chosen[: consolidate(whole, weights, chosen)]
+        stored = unpack(whole[chosen], table.types, self.pool)
+        return Signed([stored[table.place[i]] for i in range(len(table.fields))], weights[chosen])
+
+    def _refused(self, name: str, lanes: Int64s, twice: bool, row: int) -> ChangeError:
+        table = self.tables[name]
+        stored = unpack(lanes.reshape(1, -1), table.types, self.pool)
+        key = ", ".join(
+            f"{table.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in table.primary_key
+        )
+        if twice:
+            reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
+        else:
+            reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
+        return ChangeError(reason, self.normalized[name], row)
+
     def load(self, name: str, parts: Iterator[Signed]) -> int:
         """Takes in everything a log holds for one stream: only the sum counts. Returns how many rows were read."""
         table = self.tables[name]
@@ -86,7 +133,7 @@ class Shard:
             return 0
         lanes, signed = np.concatenate(found), np.concatenate(weights)
         read = len(signed)
-        if len(found) > 1 or (signed != 1).any():
+        if len(found) > 1 or table.weights is not None or (signed != 1).any():
             chosen = np.empty(read, np.int64)
             chosen = chosen[: consolidate(lanes, signed, chosen)]
             lanes, signed = lanes[chosen], signed[chosen]
@@ -95,7 +142,9 @@ class Shard:
         table.reserve(len(signed))
         for start in range(0, len(signed), CHUNK):
             part = slice(start, start + CHUNK)
-            self._change(table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False)
+            self._change(
+                table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False
+            )
         return read
 
     def loaded(self) -> None:
@@ -135,8 +184,6 @@ class Shard:
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:
     """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
-    from freshet.spark.block import joined
-
     assert operator.plan.grouping is not None
     keys = len(operator.plan.grouping.keys)
     parts = [rows]
@@ -144,13 +191,7 @@ def _with_zeros(rows: Signed, operator: Operator) -> Signed:
         copies = rows.columns[count].data - 1
         at = np.flatnonzero(copies > 0)
         if len(at):
-            columns = [c.take(at) if i < keys else _missing(c, len(at)) for i, c in enumerate(rows.columns)]
+            columns = [c.take(at) if i < keys else null_column(c.type, len(at)) for i, c in enumerate(rows.columns)]
             columns[total] = Column(rows.columns[total].type, np.zeros(len(at), np.int64))
             parts.append(Signed(columns, rows.weights[at] * copies[at]))
     return joined(parts, [c.type for c in rows.columns])
-
-
-def _missing(column: Column, rows: int) -> Column:
-    from freshet.changes import null_column
-
-    return null_column(column.type, rows)

@@ -11,7 +11,7 @@ Shares minimize the rows a cell takes in: the sum over relations of size / produ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.plans.model import QueryPlan
@@ -30,9 +30,7 @@ class Grid:
     hashed: list[dict[int, tuple[Expression, ...]]]
 
 
-def choose_grid(
-    plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Sequence[int]]
-) -> Grid:
+def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Collection[int]]) -> Grid:
     """The cheapest grid; `sizes` and `used` columns are by relation. Dimensions of share 1 are left out."""
     names, hashed = _dimensions(plan, used)
     if not names or shards == 1:
@@ -56,23 +54,19 @@ def choose_grid(
 def covers(grid: Grid, expressions: Sequence[Expression]) -> bool:
     """Whether rows with equal values of the expressions always come from one cell."""
     given = {normal(e) for e in expressions}
-    return all(
-        any(all(normal(e) in given for e in of) for r, of in hashed.items() if of) for hashed in grid.hashed
-    )
+    return all(any(all(normal(e) in given for e in of) for r, of in hashed.items() if of) for hashed in grid.hashed)
 
 
 def normal(expression: Expression) -> Expression:
     """The expression without what does not change its value."""
-    return transform(
-        expression, lambda x: replace(x, name="", nullable=True) if isinstance(x, ColumnRef) else x
-    )
+    return transform(expression, lambda x: replace(x, name="", nullable=True) if isinstance(x, ColumnRef) else x)
 
 
 # Dimensions -----------------------------------------------------------------------------------------------------
 
 
 def _dimensions(
-    plan: QueryPlan, used: Mapping[int, Sequence[int]]
+    plan: QueryPlan, used: Mapping[int, Collection[int]]
 ) -> tuple[list[str], list[dict[int, tuple[Expression, ...]]]]:
     core = _core(plan)
     classes: dict[tuple[int, Expression], int] = {}

@@ -1,7 +1,7 @@
 """snapshot: the whole answer of a view, read back from a stream's checkpoint.
 
-Each shard's log holds the rows its operators need. The shards of the level that gives the view are made again from their
-logs on the executors, and say their part of the answer; no stream has to run.
+Each shard's log holds the rows its operators need. The shards of the level that gives the view are made again from
+their logs on the executors, and say their part of the answer; no stream has to run.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.arrow import to_arrow
 from freshet.errors import StateError
@@ -19,6 +18,7 @@ from freshet.spark.job import Job, ViewOutput
 from freshet.spark.maintain import fields_ddl, out_array, out_type
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
+from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 
 _BATCH = 65_536
@@ -36,17 +36,19 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     if number is None:  # nothing ever reached that level
         return spark.createDataFrame([], fields_ddl(chosen.fields))
     standing = _read(spark, checkpoint, number, "standing").select(
-        F.col("key.key").alias("key"), F.col("value.shard").alias("shard")
+        functions.col("key.key").alias("key"), functions.col("value.shard").alias("shard")
     )
     streams = [s.name for s in job.streams if s.level == operator.level and s.name in _reads(job, operator.name)]
     log = (
         _read(spark, checkpoint, number, "log")
-        .select(F.col("key.key").alias("key"), F.col("list_element.stream").alias("stream"),
-                F.col("list_element.payload").alias("payload"))
-        .where(F.col("stream").isin(streams))
+        .select(functions.col("key.key").alias("key"), functions.col("list_element.stream").alias("stream"),
+                functions.col("list_element.payload").alias("payload"))
+        .where(functions.col("stream").isin(streams))
     )  # fmt: skip
     parts = standing.join(log, "key", "left").select("shard", "stream", "payload")
-    return parts.repartition(job.shards, "shard").mapInArrow(_Answer(job.to_json(), chosen.name), fields_ddl(chosen.fields))
+    return parts.repartition(job.shards, "shard").mapInArrow(
+        _Answer(job.to_json(), chosen.name), fields_ddl(chosen.fields)
+    )
 
 
 def views(spark: SparkSession, checkpoint: str) -> list[str]:
@@ -101,7 +103,7 @@ def _choose(job: Job, view: str | None) -> ViewOutput:
 
 def _reads(job: Job, operator: str) -> set[str]:
     plan = next(o.plan for o in job.operators if o.name == operator)
-    return {r.source.name for r in plan.relations if not isinstance(r.source, type(plan))}
+    return {r.source.name for r in plan.relations if isinstance(r.source, TableSchema)}
 
 
 def _standings(spark: SparkSession, checkpoint: str) -> dict[int, tuple[int, str]]:

@@ -7,21 +7,61 @@ distinct row, the operator is split and a merge stands a level above it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freshet.errors import UnsupportedError
+from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan
-from freshet.spark.job import Dimension, Job, Operator, Stream, ViewOutput
+from freshet.spark.job import Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, split_distinct, split_grouping
 from freshet.spark.shares import Grid, choose_grid, covers
 from freshet.sql.bound import TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, transform, walk
 
 
-def make_job(plans: Mapping[str, AnyPlan], shards: int, sizes: Mapping[str, float] | None = None) -> Job:
-    """The job that keeps all the views; `sizes` are rows by table, as far as known."""
-    return _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
+def make_job(
+    plans: Mapping[str, AnyPlan],
+    shards: int,
+    sizes: Mapping[str, float] | None = None,
+    normalized: Sequence[str] = (),
+) -> Job:
+    """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
+    changes come in an order that matters."""
+    job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
+    wanted = [t for t in job.tables if t.name.lower() in {n.lower() for n in normalized}]
+    return _normalized(job, wanted) if wanted else job
+
+
+def _normalized(job: Job, tables: Sequence[TableSchema]) -> Job:
+    """The job with a level below all others that keeps the tables' rows by primary key."""
+    streams = [replace(s, level=s.level + 1) for s in job.streams]
+    found = []
+    for table in tables:
+        name = table.name.lower()
+        if not table.primary_key:
+            raise PlanError(
+                f"table {table.name} has no primary key, by which changes in sequence are told apart; declare one"
+            )
+        columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
+        key = tuple(
+            ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable)
+            for c in table.primary_key
+        )
+        grid = (Dimension(job.shards, "primary key", key),) if job.shards > 1 else ()
+        stream = f"{name}/key"
+        streams.append(Stream(stream, f"key of {name}", 0, columns, _projected(table, stream, columns), (), grid))
+        found.append(Normalized(name, stream))
+    operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
+    return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
+
+
+def read_of(streams: Sequence[Stream], table: str) -> set[int]:
+    """Positions of the columns of a table that its streams, their filters and their grids read."""
+    found: set[int] = set()
+    for s in (s for s in streams if s.source == table):
+        read = [e for f in s.filters for e in f] + [e for d in s.grid for e in d.hashed]
+        found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
+    return found
 
 
 @dataclass(slots=True)
@@ -62,9 +102,7 @@ class _Stages:
             raise UnsupportedError(f"{what} is not maintained on Spark yet; maintain what is below it, each as a view")
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
-        inputs = {
-            i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)
-        }
+        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)}
         level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
         used = used_columns(plan)
         sizes = {
@@ -163,7 +201,9 @@ class _Stages:
             return e
 
         if filtered:
-            plan = replace(plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes))
+            plan = replace(
+                plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes)
+            )
         plan = map_expressions(plan, lambda e: transform(e, moved))
         relations = list(plan.relations)
         relations[use.relation] = RelationPlan(relations[use.relation].alias, schema, schema.fields)
@@ -209,8 +249,12 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
     grouping = plan.grouping
     if grouping is not None:
         having = None if grouping.having is None else change(grouping.having)
-        grouping = replace(grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having)
-    return replace(plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs))
+        grouping = replace(
+            grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having
+        )
+    return replace(
+        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
+    )
 
 
 def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:

@@ -65,7 +65,8 @@ class Growable:
             self.data = bigger
         else:
             with open(self._file, "ab") as f:
-                f.truncate(rows * self._row_bytes)
+                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
+                os.posix_fallocate(f.fileno(), 0, rows * self._row_bytes)
             self._remap(rows)
         self.data[have:] = self.fill
         self.changed()

@@ -21,7 +21,16 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from freshet.changes import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
@@ -51,7 +60,6 @@ class JdbcCopy:
         mark = hashlib.sha256(self.table.encode()).hexdigest()[:8]
         self.stage = f"{schema}.freshet_stage_{mark}".lstrip(".")
         self.batches = f"{schema}.{BATCHES}".lstrip(".")
-        self.index = f"freshet_key_{mark}"
         self.types: dict[str, DataType] = {}
 
     # Ready ----------------------------------------------------------------------------------------------------------
@@ -74,7 +82,7 @@ class JdbcCopy:
                         f"table {self.table} is gone, and {self.batches} says it was filled; remove its rows there and"
                         " start with a new checkpoint"
                     )
-                self._create(link, schema)
+                self._create(link, self.table)
             there = link.columns(f"SELECT * FROM {self.table} WHERE 1 = 0")
             if sorted(c.lower() for c in there) != sorted(c.lower() for c in wanted):
                 raise StateError(
@@ -90,25 +98,31 @@ class JdbcCopy:
                 for number, content in start.contents.items():
                     link.run(f"INSERT INTO {self.batches} VALUES (?, ?, NULL, ?)", self.table, number, content)
 
-    def _create(self, link: _Link, schema: StructType) -> None:
-        """By Spark's writer, which knows each database's types."""
-        empty = self.spark.createDataFrame([], StructType([*schema]))
+    def _create(self, link: _Link, table: str) -> None:
+        """A table for the view's rows, or for a batch of them, in the database's own types as Spark knows them."""
+        fields = [StructField(name, type_) for name, type_ in self.types.items()]
+        types = self.options.get("createTableColumnTypes", "")
         if not self.key:
-            empty = empty.select("*", F.lit(0).cast("bigint").alias(WEIGHT), F.lit("").alias(ROW))
-        self._save(empty, self.table, "error")
-        self._index(link, self.table, self.index)
+            fields += [StructField(WEIGHT, LongType(), False), StructField(ROW, StringType(), False)]
+            # Not every database can have text of any length as a key.
+            types = f"{types}, {ROW} VARCHAR(32)" if types else f"{ROW} VARCHAR(32)"
+        elif table == self.stage:
+            fields.append(StructField(OP, IntegerType(), False))
+        jvm: Any = self.spark._jvm
+        session: Any = self.spark._jsparkSession
+        columns = jvm.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils.schemaString(
+            link.dialect, session.parseDataType(StructType(fields).json()), False, jvm.scala.Option.apply(types or None)
+        )
+        link.run(f"CREATE TABLE {table} ({columns}, PRIMARY KEY ({', '.join(map(link.quote, self.key or (ROW,)))}))")
 
-    def _index(self, link: _Link, table: str, name: str) -> None:
-        link.run(f"CREATE UNIQUE INDEX {name} ON {table} ({', '.join(map(link.quote, self.key or (ROW,)))})")
-
-    def _save(self, rows: DataFrame, table: str, mode: str) -> None:
-        options = {"numPartitions": "1", **self.options, **self.login}
-        if ROW in rows.columns:
-            # MySQL and others cannot index text of any length.
-            types = options.get("createTableColumnTypes")
-            options["createTableColumnTypes"] = f"{types}, {ROW} VARCHAR(32)" if types else f"{ROW} VARCHAR(32)"
-        writer = rows.write.format("jdbc").options(**options)
-        writer.option("url", self.url).option("dbtable", table).option("driver", self.driver).mode(mode).save()
+    def _save(self, rows: DataFrame) -> None:
+        """Writes a batch to its stage, from the executors."""
+        with self._connection() as link:
+            if link.answers(f"SELECT 1 FROM {self.stage} WHERE 1 = 0"):  # left behind by a run that was cut short
+                link.run(f"DROP TABLE {self.stage}")
+            self._create(link, self.stage)
+        writer = rows.write.format("jdbc").options(**{"numPartitions": "1", **self.options, **self.login})
+        writer.option("url", self.url).option("dbtable", self.stage).option("driver", self.driver).mode("append").save()
 
     def _applied(self, link: _Link) -> Applied | None:
         """What the database says of this table; None where it says nothing."""
@@ -132,10 +146,9 @@ class JdbcCopy:
             rows = self._by_key(batch)
         else:
             rows = batch.rows.select(*columns_of(batch.columns), WEIGHT, _identity(self.types).alias(ROW))
-        self._save(rows, self.stage, "overwrite")
+        self._save(rows)
         with self._connection() as link:
             try:
-                self._index(link, self.stage, f"{self.index}_stage")
                 with link.transaction():
                     self._record(link, batch)
                     if self.key:

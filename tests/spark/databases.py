@@ -1,0 +1,80 @@
+"""Databases for the tests of JDBC targets: drivers fetched once, and a PostgreSQL of the test's own."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+DRIVERS = ("org.xerial:sqlite-jdbc:3.50.3.0", "org.postgresql:postgresql:42.7.7")
+JARS = Path(__file__).resolve().parents[2] / ".cache" / "jars"
+
+
+def driver_jars() -> list[Path]:
+    """The drivers' jars, as far as they can be had: fetched by the resolver that comes with Spark, kept in .cache."""
+    return [jar for jar in map(_jar, DRIVERS) if jar is not None]
+
+
+def has_driver(name: str) -> bool:
+    return any(name in jar.name for jar in JARS.glob("*.jar"))
+
+
+def _jar(coordinates: str) -> Path | None:
+    group, artifact, version = coordinates.split(":")
+    jar = JARS / f"{artifact}-{version}.jar"
+    ivy = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "ivy-*.jar"))
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    if not jar.exists() and ivy:
+        pattern = str(JARS / "[artifact]-[revision].[ext]")
+        command = [java, "-jar", ivy[0], "-cache", str(JARS / "ivy"), "-dependency", group, artifact, version]
+        subprocess.run(
+            [*command, "-notransitive", "-types", "jar", "-retrieve", pattern],
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+    return jar if jar.exists() else None
+
+
+def postgres_programs() -> Path | None:
+    """The folder of initdb and pg_ctl, which Debian keeps off the path."""
+    found = shutil.which("initdb")
+    folders = [os.path.dirname(found)] if found else sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    return Path(folders[-1]) if folders else None
+
+
+@contextmanager
+def postgres(programs: Path) -> Iterator[str]:
+    """A PostgreSQL on loopback with its data in a new folder; gives the port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    folder = Path(tempfile.mkdtemp(prefix="freshet-postgres-", dir="/tmp"))
+    # The server refuses to run as root.
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    if as_user:
+        shutil.chown(folder, "postgres")
+    data = str(folder / "data")
+
+    def run(*command: str) -> None:
+        done = subprocess.run([*as_user, *command], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    try:
+        run(str(programs / "initdb"), "-D", data, "-U", "freshet", "-A", "trust", "--no-sync", "-E", "UTF8")
+        settings = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder} -c fsync=off"
+        run(str(programs / "pg_ctl"), "-D", data, "-w", "-o", settings, "-l", str(folder / "log"), "start")
+        try:
+            yield port
+        finally:
+            run(str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

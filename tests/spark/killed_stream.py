@@ -1,0 +1,31 @@
+"""A stream in a process of its own, to be killed: `python killed_stream.py folder`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from spark.conftest import settings
+from spark.streams import read_files
+from spark.test_snapshot import DDL, SCHEMAS, VIEWS
+
+from freshet.spark import maintain
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    spark = settings(SparkSession.builder.master("local[2]")).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    changes = maintain(
+        spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, arena=str(folder / "arena")
+    )
+    query = (
+        changes.writeStream.format("parquet")
+        .option("path", str(folder / "out"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    (folder / "started").touch()
+    query.awaitTermination()
+    spark.stop()

@@ -1,0 +1,75 @@
+"""A job run in this process: the same encoding, dispatch, shards and levels as on Spark, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from freshet.arrow import to_arrow
+from freshet.spark.block import from_block
+from freshet.spark.dispatch import shard_keys
+from freshet.spark.encode import Encoder, Sent
+from freshet.spark.job import Job
+from freshet.spark.shard import Shard
+from freshet.spark.transaction import read_block, take_in, tell
+from freshet.state.arena import Arena
+
+
+class LocalJob:
+    def __init__(self, job: Job) -> None:
+        self.job, self.text = job, job.to_json()
+        self.shards: dict[tuple[int, int], Shard] = {}
+        self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
+
+    def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """One micro-batch; every view's delta, as its shards told it."""
+        sent: list[Sent] = []
+        for table in self.job.tables:
+            rows = changes.get(table.name.lower())
+            if rows is not None and rows.num_rows:
+                for made in Encoder(self.text, table.name.lower())(rows.to_batches(max_chunksize=3)):
+                    sent += zip(*(made.column(i).to_pylist() for i in range(4)), strict=True)
+        for level in range(self.job.levels):
+            sent = [b for b in sent if b[1] != level] + self._level(level, [b for b in sent if b[1] == level])
+        return {v.name: self._delta(v.operator, [b[3] for b in sent if b[2] == v.operator]) for v in self.job.views}
+
+    def _level(self, level: int, sent: list[Sent]) -> list[Sent]:
+        told: list[Sent] = []
+        for number, key in enumerate(shard_keys(self.job.shards)):
+            mine: dict[str, list[bytes]] = {}
+            for block in sent:
+                if block[0] == key:
+                    mine.setdefault(block[2], []).append(block[3])
+            if not mine:
+                continue
+            first = (level, number) not in self.shards
+            if first:
+                self.shards[level, number] = Shard(self.job, level, number, Arena())
+            shard = self.shards[level, number]
+            rows, log = take_in(shard, mine)
+            deltas = shard.apply(rows)
+            self.logs.setdefault((level, number), []).extend(log)
+            told += tell(self.job, shard, number, rows, deltas, first)
+        return told
+
+    def forget(self) -> None:
+        """Throws every shard away and makes it again from its log."""
+        for (level, number), log in self.logs.items():
+            shard = Shard(self.job, level, number, Arena())
+            by_stream: dict[str, list[bytes]] = {}
+            for name, payload in log:
+                by_stream.setdefault(name, []).append(payload)
+            for name, blocks in by_stream.items():
+                shard.load(name, (read_block(shard, name, b) for b in blocks))
+            shard.loaded()
+            self.shards[level, number] = shard
+
+    def _delta(self, operator: str, blocks: list[bytes]) -> pa.Table:
+        plan = next(o.plan for o in self.job.operators if o.name == operator)
+        schema = pa.schema([*((f.name, f.type.to_arrow()) for f in plan.fields), ("_weight", pa.int64())])
+        parts = []
+        for block in blocks:
+            rows = from_block(block, [f.type for f in plan.fields])
+            parts.append(pa.Table.from_arrays([*map(to_arrow, rows.columns), pa.array(rows.weights)], schema=schema))
+        return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -1,0 +1,55 @@
+"""kill -9 of the whole driver at random moments: after the last restart the sink holds every change exactly once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from oracle import duckdb_answer, same_bag
+from pyspark.sql import SparkSession
+from spark.conftest import ROOT
+from spark.streams import Sum, view_part, write_files
+from spark.test_snapshot import SCHEMAS, VIEWS, both, orders
+
+KILLS = int(os.environ.get("FRESHET_KILLS", "2"))
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(str(ROOT / p) for p in ("src", "tests", "."))
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
+    with open(folder / "log", "ab") as log:
+        command = [sys.executable, str(ROOT / "tests" / "spark" / "killed_stream.py"), str(folder)]
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+@pytest.mark.timeout(900)
+def test_kill_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    count = 4 + 4 * KILLS
+    steps = [orders(0, 40, 1)]
+    steps += [both(orders(30 + 10 * i, 40 + 10 * i, 1), orders(10 * i - 10, 10 * i, -1)) for i in range(1, count)]
+    write_files(tmp_path / "in", SCHEMAS, steps)
+    for _ in range(KILLS):
+        (tmp_path / "started").unlink(missing_ok=True)
+        running = start(tmp_path)
+        while not (tmp_path / "started").exists() and running.poll() is None:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(1, 12))
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)  # the session we started: Python, the JVM and its workers
+        running.wait()
+    assert start(tmp_path).wait() == 0, (tmp_path / "log").read_text()[-3000:]
+    out = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    last = 10 * (count - 1)
+    present = orders(last, last + 40, 1)
+    for view, sql in VIEWS.items():
+        delta = view_part(out, view)
+        total = Sum()
+        total.add(delta)
+        same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, present))
