@@ -1,42 +1,11 @@
-"""Random schemas, random acyclic queries of up to five tables, random transactions; DuckDB is the oracle after each.
-
-Domains are tiny, so that keys collide, groups empty, and tuples die and come back.
-"""
+"""Random schemas, random acyclic queries of up to five tables, random transactions; DuckDB is the oracle after each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import pyarrow as pa
-from hypothesis import event, given, note
+from hypothesis import given
 from hypothesis import strategies as st
 
-import freshet
-from tests.oracle import RunningSum, duckdb_answer, same_bag
-
-COLUMNS = ("a", "b", "c")
-KEYED = st.booleans()
-
-
-@dataclass
-class TableModel:
-    """A table as the test believes it to be: rows by key, or a bag of rows."""
-
-    name: str
-    keyed: bool
-    rows: list[tuple[int | None, ...]] = field(default_factory=list)
-
-    @property
-    def ddl(self) -> str:
-        key = " PRIMARY KEY" if self.keyed else ""
-        return f"CREATE TABLE {self.name} (a INT{key}, b INT, c INT)"
-
-    def arrow(self) -> pa.Table:
-        columns = list(zip(*self.rows, strict=True)) or [(), (), ()]
-        return pa.table({n: pa.array(list(v), pa.int32()) for n, v in zip(COLUMNS, columns, strict=True)})
-
-
-values = st.one_of(st.none(), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+from tests.small_tables import COLUMNS, KEYED, TableModel, follow
 
 
 def compares(parent: int, child: int) -> st.SearchStrategy[str]:
@@ -117,51 +86,7 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
     return f"SELECT {', '.join(shown_keys + computed)}{source} GROUP BY {', '.join(keys)}{having}"
 
 
-@st.composite
-def transactions(draw: st.DrawFn, tables: list[TableModel]) -> dict[str, list[dict[str, int | None]]]:
-    """Changes that are all good, and the models moved along."""
-    changes: dict[str, list[dict[str, int | None]]] = {}
-    for table in draw(st.lists(st.sampled_from(tables), min_size=1, max_size=len(tables), unique_by=lambda t: t.name)):
-        rows: list[dict[str, int | None]] = []
-        gone = draw(st.lists(st.integers(0, len(table.rows) - 1), unique=True, max_size=4)) if table.rows else []
-        rows += [{**dict(zip(COLUMNS, table.rows[i], strict=True)), "_weight": -1} for i in gone]
-        table.rows = [r for i, r in enumerate(table.rows) if i not in gone]
-        for row in draw(st.lists(st.tuples(st.integers(0, 4) if table.keyed else values, values, values), max_size=4)):
-            if table.keyed and any(r[0] == row[0] for r in table.rows):
-                continue
-            copies = 1 if table.keyed else draw(st.sampled_from((1, 1, 1, 2)))
-            rows.append({**dict(zip(COLUMNS, row, strict=True)), "_weight": copies})
-            table.rows += [row] * copies
-        changes[table.name] = draw(st.permutations(rows))
-    return changes
-
-
 @given(st.data())
 def test_every_transaction_agrees_with_duckdb(data: st.DataObject) -> None:
     tables = [TableModel(f"t{i}", data.draw(KEYED)) for i in range(data.draw(st.integers(1, 3)))]
-    db = freshet.connect()
-    for table in tables:
-        db.execute(table.ddl)
-    early = data.draw(st.booleans())
-    if not early:
-        db.apply(data.draw(transactions(tables)))
-    sql = data.draw(queries(tables))
-    note(sql)
-    try:
-        view = db.create_view("v", sql)
-    except freshet.UnsupportedError as e:
-        event(f"unsupported: {e.reason[:40]}")
-        return
-    event(view.plan.root.guarantee.query_class)
-    note(view.explain())
-    sums = RunningSum(view.to_arrow())
-    for _ in range(data.draw(st.integers(1, 6))):
-        changes = data.draw(transactions(tables))
-        note(repr(changes))
-        tx = db.apply(changes)
-        answer = view.to_arrow()
-        expected = duckdb_answer(sql, {t.name: t.arrow() for t in tables})
-        same_bag(answer, expected)
-        sums.add(tx.deltas["v"])
-        sums.equals(answer)
-        assert view.count() == answer.num_rows
+    follow(data, tables, data.draw(queries(tables)))

@@ -19,15 +19,19 @@ from tests.twin import Moves, Places, Twin, TwinTable
 
 TRANSACTIONS = 60
 
+#: Parameters that little data has an answer for.
+EASED = {18: ("> 300", "> 200"), 21: ("SAUDI ARABIA", "ARGENTINA")}
 
-def without_limit(query: str) -> str:
-    """ORDER BY alone does not change a view; LIMIT, which makes a top-k view, is taken off Q3 and Q10."""
-    return re.sub(r"\s+LIMIT \d+$", "", query)
+
+def ties_broken(query: str, columns: list[str]) -> str:
+    """Before its LIMIT, an order that also goes by the shown columns, as Freshet's does."""
+    further = "".join(f", {c} ASC NULLS FIRST" for c in columns if c.isidentifier())
+    return re.sub(r"(\s+LIMIT \d+)$", rf"{further}\1", query)
 
 
 def folded(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Customers and suppliers live in six nations and most regions are called Asia, so that Q5 has pairs to answer
-    with, also while a nation or a region is away."""
+    """Customers and suppliers live in six nations and most regions are called Asia, so that Q5 and Q21 have something
+    to answer with, also while a nation or a region is away."""
     out = dict(tables)
     for name, column in (("customer", "c_nationkey"), ("supplier", "s_nationkey")):
         keys = np.asarray(tables[name].column(column)) % 6
@@ -82,11 +86,11 @@ def first_load(table: TwinTable, rng: np.random.Generator, share: float) -> Move
     return places, np.ones(len(places), np.int64)
 
 
-@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 10, 12, 14])
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 10, 12, 14, 18, 21])
 def test_query_follows_every_table_it_reads(number: int, tiny_tpch: dict[str, pa.Table]) -> None:
     rng = np.random.default_rng(number)
-    sql = without_limit(tpch_query(number))
-    tables = stock(sql, folded(tiny_tpch) if number == 5 else tiny_tpch)
+    sql = tpch_query(number).replace(*EASED.get(number, ("", "")))
+    tables = stock(sql, folded(tiny_tpch) if number in (5, 21) else tiny_tpch)
     db = freshet.connect()
     for statement in schema.ddl(schema.tables_of(sql), schema.columns_of(sql)):
         db.execute(statement)
@@ -94,7 +98,8 @@ def test_query_follows_every_table_it_reads(number: int, tiny_tpch: dict[str, pa
         places, weights = first_load(table, rng, 0.5)
         table.held[places] += weights
         db.apply({table.name: table.weighted((places, weights))})
-    twin = Twin(db, tables, {"q": sql})
+    shown = [f.name for f in freshet.plan(sql, db.catalog).root.fields]
+    twin = Twin(db, tables, {"q": sql}, {"q": ties_broken(sql, shown)})
     for table in tables:
         rest = table.outside()
         twin.move({table.name: (rest, np.ones(len(rest), np.int64))})
@@ -102,7 +107,8 @@ def test_query_follows_every_table_it_reads(number: int, tiny_tpch: dict[str, pa
         chosen = [t for t in tables if rng.random() < 0.7] or tables
         form = ("weights", "feed", "upserts")[step % 3]
         twin.move({t.name: transaction(t, rng) for t in chosen}, form)
-    assert np.mean(np.array(twin.sizes["q"]) > 0) > 0.8, "an empty answer shows nothing"
+    often = 0.3 if number == 21 else 0.8
+    assert np.mean(np.array(twin.sizes["q"]) > 0) > often, "an empty answer shows nothing"
     for table in tables:  # and everything can go, one table after the other
         inside = table.inside()
         twin.move({table.name: (inside, np.full(len(inside), -1))})

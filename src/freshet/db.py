@@ -23,19 +23,21 @@ import pyarrow as pa
 from freshet.arrow import to_arrow
 from freshet.changes import null_column, pack_rows, resolve, resolve_rows
 from freshet.column import Column, Int64s
-from freshet.engine.query import Maintained
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
-from freshet.plans import Plan, QueryPlan, build_plan, codec
+from freshet.plans import AnyPlan, Plan, build_plan, codec
+from freshet.plans.model import schemas
 from freshet.sql import Catalog, bind_query, parse
 from freshet.sql.bound import (
+    AnyQuery,
     CreateTable,
     CreateView,
     Delete,
     DropTable,
     DropView,
     Insert,
-    Query,
     TableSchema,
     Update,
 )
@@ -143,9 +145,7 @@ class Database:
                 return self._apply({statement.table.lower(): RowChange(slots, empty, np.empty(0, np.int64))})
             case Update():
                 return self._update(statement)
-            case Query():
-                return self._answer(statement)
-        raise AssertionError(statement)
+        return self._answer(statement)
 
     def _create_table(self, statement: CreateTable) -> None:
         schema = statement.schema
@@ -212,7 +212,7 @@ class Database:
 
     def _maintain(self, plan: Plan, number: int) -> Maintained:
         scope = self.arena.scope(f"view{number}")
-        maintained = Maintained(scope, plan.root, self.tables, self.pool)
+        maintained = maintain(scope, plan.root, self.tables, self.pool)
         try:
             maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
         except EvaluationError as e:
@@ -222,8 +222,8 @@ class Database:
             raise ChangeError(reason) from e
         return maintained
 
-    def _check_plan(self, plan: Plan, bound: Query) -> None:
-        for table in _schemas_of(plan.root):
+    def _check_plan(self, plan: Plan, bound: AnyQuery) -> None:
+        for table in schemas(plan.root):
             if self.catalog.table(table.name) != table:
                 raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
         if plan.root.fields != bound.fields:
@@ -400,11 +400,11 @@ class Database:
             raise ChangeError(f"{field.name} would be NULL, and it is NOT NULL; give a value", schema.name)
         return replace(column, type=field.type)
 
-    def _answer(self, query: Query) -> pa.Table:
+    def _answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query asked once: a view made, read and thrown away."""
         plan = Plan("", build_plan(query, self._row_counts()))
         arena = Arena()
-        maintained = Maintained(arena.scope("query"), plan.root, self.tables, self.pool)
+        maintained = maintain(arena.scope("query"), plan.root, self.tables, self.pool)
         try:
             maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
             return View(self, "query", plan, maintained).to_arrow()
@@ -473,7 +473,7 @@ class Database:
         for definition in kept["views"]:
             plan = Plan.from_json(definition["plan"])
             key = definition["name"].lower()
-            maintained = Maintained(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
+            maintained = maintain(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
             self.catalog.views[key] = bind_query(plan.sql, self.catalog)
             self.views[key] = View(self, definition["name"], plan, maintained)
             self._definitions[key] = definition
@@ -499,16 +499,5 @@ def _no_columns(column: Any) -> Column:
     raise AssertionError(f"{column} in a constant")
 
 
-def _schemas_of(plan: QueryPlan) -> list[TableSchema]:
-    generalized = {n.relation for n in plan.nodes if n.generalized}
-    found: list[TableSchema] = []
-    for i, relation in enumerate(plan.relations):
-        if isinstance(relation.source, QueryPlan):
-            found += _schemas_of(relation.source)
-        elif i not in generalized:
-            found.append(relation.source)
-    return found
-
-
-def _tables_of(plan: QueryPlan) -> set[str]:
-    return {s.name.lower() for s in _schemas_of(plan)}
+def _tables_of(plan: AnyPlan) -> set[str]:
+    return {s.name.lower() for s in schemas(plan)}

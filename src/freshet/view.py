@@ -12,13 +12,12 @@ import pyarrow as pa
 from freshet.arrow import to_arrow
 from freshet.column import Column
 from freshet.engine.lanes import packed_to_arrow
-from freshet.engine.query import Maintained
+from freshet.engine.maintained import Maintained
 from freshet.engine.rows import Rows
 from freshet.errors import StateError
 from freshet.plans import Plan
 from freshet.plans import explain as explained
 from freshet.plans.explain import as_dict
-from freshet.plans.model import QueryPlan
 
 if TYPE_CHECKING:
     from freshet.db import Database
@@ -166,12 +165,12 @@ class View:
         with self._db.lock:
             self._check_open()
             kept = self.maintained
-            statistics = [] if kept.join is None else kept.join.statistics()
+            statistics = kept.statistics()
             counted, flipped = kept.work()
             state = {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics)}
             work = {"counters changed": counted, "keys flipped": flipped, "changes": self._db.changes}
         if form == "json":
-            whole = {"view": self.name, **_plain(as_dict(self.plan.root, statistics)), "state": state, "work": work}
+            whole = {"view": self.name, **as_dict(self.plan.root, statistics), "state": state, "work": work}
             return json.dumps(whole, indent=2, ensure_ascii=False)
         if form != "text":
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
@@ -188,11 +187,3 @@ class View:
     def __repr__(self) -> str:
         return f"View({self.name!r})"
 
-
-def _plain(described: dict[str, Any]) -> dict[str, Any]:
-    """Nested plans described as well."""
-    inputs = {
-        alias: _plain(as_dict(nested)) if isinstance(nested, QueryPlan) else nested
-        for alias, nested in described["inputs"].items()
-    }
-    return {**described, "inputs": inputs}

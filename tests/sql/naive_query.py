@@ -6,10 +6,11 @@ The twin that rewrites are checked with: whatever the binder made of a text, thi
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from freshet.sql.bound import GROUP, Block, Query, TableSchema
+from freshet.sql.bound import GROUP, AnyQuery, Block, Query, SetOperation, SortKey, TableSchema, TopK, UnionAll, Values
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal
 from freshet.sql.rewrite.blocks import subtree
 
@@ -18,7 +19,38 @@ Env = dict[int, Row]
 Tables = dict[str, list[Row]]
 
 
-def answer(query: Query, tables: Tables) -> list[Row]:
+def answer(query: AnyQuery, tables: Tables) -> list[Row]:
+    if isinstance(query, UnionAll):
+        return [row for each in query.inputs for row in answer(each, tables)]
+    if isinstance(query, SetOperation):
+        return _combined(query, Counter(answer(query.left, tables)), Counter(answer(query.right, tables)))
+    if isinstance(query, Values):
+        return [tuple(value(e, {}) for e in row) for row in query.rows]
+    if isinstance(query, TopK):
+        return _first(query, answer(query.source, tables))
+    return _select(query, tables)
+
+
+def _first(query: TopK, rows: list[Row]) -> list[Row]:
+    """Without partitions or ties; sorting is stable, so the least significant column comes first."""
+    shown = [SortKey(i, False, True) for i in range(len(query.fields))]
+    for key in reversed([*query.order, *shown]):
+        values = [row for row in rows if row[key.column] is not None]
+        values.sort(key=lambda row, at=key.column: row[at], reverse=key.descending)  # type: ignore[misc]
+        nulls = [row for row in rows if row[key.column] is None]
+        rows = nulls + values if key.nulls_first else values + nulls
+    last = None if query.limit is None else query.offset + query.limit
+    return [row[: len(query.fields)] for row in rows[query.offset : last]]
+
+
+def _combined(query: SetOperation, left: Counter[Row], right: Counter[Row]) -> list[Row]:
+    found = {"union": left + right, "except": left - right, "intersect": left & right}[query.kind]
+    if not query.all:
+        found = Counter(left.keys() - right.keys()) if query.kind == "except" else Counter(found.keys())
+    return list(found.elements())
+
+
+def _select(query: Query, tables: Tables) -> list[Row]:
     rows = []
     for relation in query.relations:
         source = relation.source

@@ -6,7 +6,7 @@ import pytest
 
 from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import Block
-from tests.sql.described import described
+from tests.sql.described import bind_select, described
 
 PAIRS = {
     "comma joins and NOT pushed inward": (
@@ -187,7 +187,7 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_binds(name: str, catalog: Catalog) -> None:
     text, meaning = PAIRS[name]
-    query = bind_query(text, catalog)
+    query = bind_select(text, catalog)
     assert described(query) == meaning
     numbers = list(range(len(query.relations)))
     assert sorted(_numbers(query.block)) == numbers, "every relation stands in exactly one block"

@@ -110,14 +110,14 @@ def test_insert_casts_to_the_columns(catalog: Catalog) -> None:
 
 def test_insert_select_casts_outputs(catalog: Catalog) -> None:
     bound = one("INSERT INTO b SELECT x, k, count(*) FROM c GROUP BY x, k", catalog)
-    assert isinstance(bound, Insert) and bound.rows is None and bound.query is not None
+    assert isinstance(bound, Insert) and bound.rows is None and isinstance(bound.query, Query)
     assert [o.type for o in bound.query.outputs] == [types.BIGINT, types.INT, types.INT]
     assert [f.type for f in bound.query.fields] == [types.BIGINT, types.INT, types.INT]
 
 
 def test_insert_select_distinct_casts_afterwards(catalog: Catalog) -> None:
     bound = one("INSERT INTO b SELECT DISTINCT k, x, p FROM a", catalog)
-    assert isinstance(bound, Insert) and bound.query is not None
+    assert isinstance(bound, Insert) and isinstance(bound.query, Query)
     assert not bound.query.distinct
     inner = bound.query.relations[0].source
     assert isinstance(inner, Query) and inner.distinct

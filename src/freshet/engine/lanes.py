@@ -158,6 +158,19 @@ def unpack(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[Column
     return columns
 
 
+def leading(rows: Int64s, types: Sequence[Type], columns: int) -> Int64s:
+    """Rows of lanes with their first `columns` columns alone."""
+    if columns == len(types):
+        return rows
+    values, nulls = value_lanes(types[:columns]), value_lanes(types)
+    out = np.empty((len(rows), width(types[:columns])), np.int64)
+    out[:, :values] = rows[:, :values]
+    out[:, values:] = rows[:, nulls : nulls + out.shape[1] - values]
+    if columns % NULLS:
+        out[:, -1] &= (1 << columns % NULLS) - 1
+    return out
+
+
 def packed_to_arrow(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[pa.Array]:
     """The same as Arrow arrays; 64-bit integers without NULLs, the commonest, take a short way."""
     if all(t.name == "BIGINT" for t in types) and not np.count_nonzero(rows[:, len(types) :]):

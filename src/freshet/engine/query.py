@@ -1,4 +1,4 @@
-"""A query kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
+"""A select kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
 
 Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any
 other. Within a transaction every table is first applied to every join that reads it; then nested deltas pass on,
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.lanes import pack, unpack, width
-from freshet.engine.rows import Rows, Sink, consolidated, joined
+from freshet.engine.lanes import pack, unpack
+from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
 from freshet.engine.table import RowChange, Table
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import GROUP, TableSchema
@@ -30,9 +30,6 @@ from freshet.state.tree_table import COUNTED, FLIPPED
 from freshet.state.tuples import Slots
 
 Reader = Callable[[ColumnRef], Column]
-
-#: Tuples taken in at a time when a view is made over a table that already has rows.
-LOAD = 65_536
 
 
 class _Used:
@@ -47,17 +44,16 @@ class _Used:
         self._use(chunks)
 
 
-class Maintained:
-    """One query's state and its deltas. `nested`: somebody above needs its deltas whatever the caller asks for."""
-
+@keeps(QueryPlan)
+class Select(Maintained):
     def __init__(
         self, scope: Scope, plan: QueryPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
     ) -> None:
-        self.scope, self.plan, self.pool = scope, plan, pool
-        self.types = [f.type for f in plan.fields]
-        self.width = width(self.types)
+        super().__init__(scope, plan, pool)
+        self.plan = plan
         self.inputs: list[tuple[Maintained, Table]] = []
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
+        self.below = [query for query, _ in self.inputs]
         self.wanted = _wanted(plan)
         self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool) if plan.nodes else None
         grouping = plan.grouping
@@ -80,9 +76,6 @@ class Maintained:
         self.raw: list[Rows] = []  # join results not evaluated yet
         self.used = _Used(self._pass_on)
         self.touched = False  # whether groups have changed since the last flush
-        fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
-        self.schema, self.delta_schema = pa.schema(fields), pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
-        self.no_delta = self.delta_schema.empty_table()
 
     def _is_generalized(self, relation: int) -> bool:
         return any(n.generalized and n.relation == relation for n in self.plan.nodes)
@@ -92,7 +85,7 @@ class Maintained:
         if isinstance(source, TableSchema):
             return tables[source.name.lower()]
         scope = self.scope.scope(f"input{relation}")
-        child = Maintained(scope.scope("query"), source, tables, self.pool, nested=True)
+        child = maintain(scope.scope("query"), source, tables, self.pool, nested=True)
         fed = Table(scope.scope("rows"), source.fields, (), self.pool)
         self.inputs.append((child, fed))
         return fed
@@ -100,7 +93,7 @@ class Maintained:
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
-        for child, _ in self.inputs:
+        for child in self.below:
             child.remove(table, slots, True)
         if self.join is not None:
             self.join.remove(table, slots, self._sink(deltas))
@@ -112,13 +105,12 @@ class Maintained:
             self.join.reweigh(table, slots, before, self._sink(deltas))
 
     def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
-        for child, _ in self.inputs:
+        for child in self.below:
             child.insert(table, slots, True)
         if self.join is not None:
             self.join.insert(table, slots, self._sink(deltas))
 
     def finish(self, deltas: bool) -> Rows:
-        """Ends a transaction: the delta of the answer, equal rows added up."""
         for child, fed in self.inputs:
             change = child.finish(True)
             if len(change):
@@ -217,7 +209,6 @@ class Maintained:
     # Answers --------------------------------------------------------------------------------------------------
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        """The whole answer, at most `rows` rows at a time except where weights repeat a row."""
         if self.distinct is not None:
             yield from self.distinct.batches(rows)
         elif self.aggregate is not None:
@@ -237,10 +228,8 @@ class Maintained:
         if (weights == 1).all():
             yield columns
             return
-        ends = np.cumsum(weights)
-        for start in range(0, int(ends[-1]), rows):
-            wanted = np.searchsorted(ends, np.arange(start, min(start + rows, int(ends[-1]))), side="right")
-            yield [c.take(wanted) for c in columns]
+        for copies in repeated(weights, rows):
+            yield [c.take(copies) for c in columns]
 
     def _constant(self) -> Iterator[list[Column]]:
         """SELECT without FROM: one row, unless its WHERE says none."""
@@ -260,12 +249,10 @@ class Maintained:
     # Making and unmaking --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
-        """Takes in what the tables hold already."""
         for child, fed in self.inputs:
             child.load(tables)
-            for columns in child.batches(LOAD):
-                rows = pack(columns, self.pool, len(columns[0]))
-                self._feed(fed, fed.resolve(rows, np.ones(len(rows), np.int64)), False)
+            for rows in child.packed():
+                self._feed(fed, fed.resolve(rows.lanes, rows.weights), False)
         for table in tables:
             slots = table.tuples.slots()
             for start in range(0, len(slots), LOAD):
@@ -290,14 +277,13 @@ class Maintained:
             self.distinct.apply(consolidated(parts, self.width))
 
     def close(self) -> None:
-        for child, _ in self.inputs:
-            child.close()
+        super().close()
         if self.join is not None:
             self.join.unwatch()
 
     def string_marks(self, marked: Bools) -> None:
-        for child, fed in self.inputs:
-            child.string_marks(marked)
+        super().string_marks(marked)
+        for _, fed in self.inputs:
             fed.string_marks(marked)
         for kept in (self.aggregate, self.distinct):
             if kept is not None:
@@ -305,12 +291,14 @@ class Maintained:
         if self.join is not None:
             self.join.string_marks(marked)
 
+    def statistics(self) -> list[tuple[int, int]]:
+        return [] if self.join is None else self.join.statistics()
+
     def work(self) -> tuple[int, int]:
-        """Counters changed and keys flipped since the view was made, nested queries included."""
-        done = [child.work() for child, _ in self.inputs]
-        if self.join is not None:
-            done.append((int(self.join.work.data[COUNTED]), int(self.join.work.data[FLIPPED])))
-        return sum(counted for counted, _ in done), sum(flipped for _, flipped in done)
+        counted, flipped = super().work()
+        if self.join is None:
+            return counted, flipped
+        return counted + int(self.join.work.data[COUNTED]), flipped + int(self.join.work.data[FLIPPED])
 
 
 def _tells_tuples(plan: QueryPlan) -> bool:

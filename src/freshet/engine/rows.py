@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,3 +44,11 @@ def consolidated(parts: Sequence[Rows], width: int) -> Rows:
     if len(chosen) == len(weights):
         return Rows(lanes, weights)
     return Rows(lanes[chosen], weights[chosen])
+
+
+def repeated(weights: Int64s, rows: int) -> Iterator[Int64s]:
+    """Places of rows, each as often as its weight says, at most `rows` at a time."""
+    ends = np.cumsum(weights)
+    last = int(ends[-1]) if len(ends) else 0
+    for start in range(0, last, rows):
+        yield np.searchsorted(ends, np.arange(start, min(start + rows, last)), side="right")

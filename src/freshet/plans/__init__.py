@@ -8,7 +8,7 @@ from freshet.errors import PlanError
 from freshet.plans import codec
 from freshet.plans.build import build_plan
 from freshet.plans.explain import explain
-from freshet.plans.model import QueryPlan
+from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.sql import Catalog, bind_query
 
 
@@ -17,7 +17,7 @@ class Plan:
     """How a query is kept fresh. Made by `freshet.plan`, run by `db.create_view`."""
 
     sql: str
-    root: QueryPlan
+    root: AnyPlan
 
     def to_json(self) -> str:
         return codec.to_json(self)
@@ -41,4 +41,4 @@ def plan(sql: str, tables: str | Catalog) -> Plan:
 
 codec.register(Plan)
 
-__all__ = ["Plan", "QueryPlan", "build_plan", "explain", "plan"]
+__all__ = ["AnyPlan", "Plan", "QueryPlan", "build_plan", "explain", "plan"]

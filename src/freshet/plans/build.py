@@ -7,22 +7,25 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from freshet.errors import UnsupportedError
+from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
+from freshet.plans.model import AnyPlan, Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
-from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
+from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
 from freshet.sql.functions import build, nullable
 
 _TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
 
 
-def build_plan(query: Query, updates: dict[str, float] | None = None) -> QueryPlan:
+def build_plan(query: AnyQuery, updates: dict[str, float] | None = None) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known."""
-    return _Planner(query, updates or {}).plan()
+    if isinstance(query, Query):
+        return _Planner(query, updates or {}).plan()
+    return plan_above(query, lambda below: build_plan(below, updates))
 
 
 @dataclass
@@ -45,9 +48,9 @@ class _Planner:
 
     def _relation(self, relation: Relation) -> RelationPlan:
         source = relation.source
-        if isinstance(source, Query):
-            return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
-        return RelationPlan(relation.alias, source, relation.fields)
+        if isinstance(source, TableSchema):
+            return RelationPlan(relation.alias, source, relation.fields)
+        return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
@@ -98,8 +101,6 @@ class _Planner:
     def _constant(self) -> QueryPlan:
         """A query without tables: one row, unless its WHERE says none."""
         query, block = self.query, self.query.block
-        if block.arms:
-            raise UnsupportedError(f"{_ARM_NAMES[block.arms[0].kind]} in a query without FROM; name a table in FROM")
         return QueryPlan(
             tuple(self.relations),
             (),

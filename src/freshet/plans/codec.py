@@ -17,8 +17,9 @@ _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
-        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping,
+        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
+        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan,
     )
 }  # fmt: skip
 

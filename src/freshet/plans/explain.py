@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from freshet.plans.model import Edge, Node, QueryPlan
-from freshet.sql.bound import GROUP
+from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, inputs
+from freshet.sql.bound import GROUP, SortKey
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
 
-def explain(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None = None) -> str:
+def explain(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) -> str:
     """As text. `statistics`: tuples and alive tuples of each node of a running view."""
-    d = as_dict(plan, statistics)
-    lines = [f"class      {d['class']}", f"height     {d['height']}"]
-    lines += [f"update     {d['guarantee']['update']}", f"delay      {d['guarantee']['delay']}"]
-    lines += [f"lost       {reason}" for reason in d["guarantee"]["lost"]]
-    lines += [f"attribute  {name}: {meaning}" for name, meaning in d["attributes"].items()]
-    lines.append("tree")
-    lines += [_line(n) for n in d["tree"]]
-    for title in ("residual", "group by", "aggregates", "having", "distinct"):
+    return "\n".join(_lines(as_dict(plan, statistics)))
+
+
+def _lines(d: dict[str, Any]) -> Iterator[str]:
+    yield f"class      {d['class']}"
+    if "height" in d:
+        yield f"height     {d['height']}"
+    yield f"update     {d['guarantee']['update']}"
+    yield f"delay      {d['guarantee']['delay']}"
+    yield from (f"lost       {reason}" for reason in d["guarantee"]["lost"])
+    yield from (f"attribute  {name}: {meaning}" for name, meaning in d.get("attributes", {}).items())
+    if "tree" in d:
+        yield "tree"
+        yield from (_line(n) for n in d["tree"])
+    for title in ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "taken", "rows"):
         if d.get(title):
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
-            lines.append(f"{title:<10} {shown}")
-    lines.append(f"output     {', '.join(d['output'])}")
-    for alias, nested in d["inputs"].items():
-        lines.append(f"input {alias}")
-        lines += ["  " + line for line in explain(nested).splitlines()]
-    return "\n".join(lines)
+            yield f"{title:<10} {shown}"
+    yield f"output     {', '.join(d['output'])}"
+    for name, nested in d["inputs"].items():
+        yield f"input {name}"
+        yield from ("  " + line for line in _lines(nested))
 
 
-def as_dict(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None = None) -> dict[str, Any]:
-    """The same as data; nested plans stay plans under `inputs`."""
+def as_dict(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) -> dict[str, Any]:
+    """The same as data."""
     g = plan.guarantee
+    described: dict[str, Any] = {
+        "class": g.query_class,
+        "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost)},
+        **(_select(plan, statistics) if isinstance(plan, QueryPlan) else {}),
+        "output": [f.name for f in plan.fields],
+        "inputs": {name: as_dict(below) for name, below in inputs(plan)},
+    }
+    if isinstance(plan, TopPlan):
+        names = [f.name for f in plan.source.fields]
+        described["partition"] = [names[i] for i in plan.partition]
+        described["order"] = [_sort_key(k, names) for k in plan.order]
+        described["taken"] = f"{'all' if plan.limit is None else f'{plan.limit:,}'} rows from place {plan.offset:,} on"
+        described["taken"] += ", and those that tie with the last" if plan.ties else ""
+    if isinstance(plan, ValuesPlan):
+        described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
+    return described
+
+
+def _sort_key(key: SortKey, names: Sequence[str]) -> str:
+    return f"{names[key.column]} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _select(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None) -> dict[str, Any]:
     grouping = plan.grouping
     shown = _names(plan)
     return {
-        "class": g.query_class,
-        "height": g.height,
-        "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost)},
+        "height": plan.guarantee.height,
         "attributes": dict(plan.attributes),
         "tree": [_node(plan, i, statistics) for i in range(len(plan.nodes))],
         "residual": [describe(e, shown) for e in plan.residual],
@@ -46,8 +73,6 @@ def as_dict(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None = None
         "aggregates": None if grouping is None else [_aggregate(c, plan) for c in grouping.aggregates],
         "having": None if grouping is None or grouping.having is None else describe(grouping.having, shown),
         "distinct": "by the tree itself" if plan.distinct_tree else "by counting rows" if plan.distinct else None,
-        "output": [f.name for f in plan.fields],
-        "inputs": {r.alias: r.source for r in plan.relations if isinstance(r.source, QueryPlan)},
     }
 
 

@@ -3,13 +3,17 @@
 Relations are numbered as in the bound query; the nodes of the join tree come in preorder, root first, and the edge to a
 node's parent is in the node. A generalized node has a relation number of its own past the query's relations, whose
 columns are its attributes: so expressions read it like any other.
+
+A select's plan is a `QueryPlan`; beside it stand the plans of what is not a select. All have `fields` and a
+`guarantee`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from freshet.sql.bound import Field, Grouping, TableSchema
+from freshet.sql.bound import Field, Grouping, SortKey, TableSchema
 from freshet.sql.expression import Expression
 
 
@@ -18,7 +22,7 @@ class RelationPlan:
     """Where a relation's tuples come from: a table, or the deltas of another plan."""
 
     alias: str
-    source: TableSchema | QueryPlan
+    source: TableSchema | AnyPlan
     fields: tuple[Field, ...]
 
 
@@ -90,3 +94,70 @@ class QueryPlan:
     distinct_tree: bool  # the tree itself yields each row once: weights do not count
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAllPlan:
+    inputs: tuple[AnyPlan, ...]
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan:
+    kind: str  # union, except, intersect
+    all: bool
+    left: AnyPlan
+    right: AnyPlan
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesPlan:
+    rows: tuple[tuple[Expression, ...], ...]
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class TopPlan:
+    """See `bound.TopK`."""
+
+    source: AnyPlan
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    offset: int
+    limit: int | None
+    ties: bool
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+AnyPlan = QueryPlan | TopPlan | UnionAllPlan | SetPlan | ValuesPlan
+
+
+def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
+    """The plans a plan reads, by name."""
+    if isinstance(plan, QueryPlan):
+        for relation in plan.relations:
+            if not isinstance(relation.source, TableSchema):
+                yield relation.alias, relation.source
+    elif isinstance(plan, UnionAllPlan):
+        for i, each in enumerate(plan.inputs):
+            yield str(i + 1), each
+    elif isinstance(plan, TopPlan):
+        yield "rows", plan.source
+    elif isinstance(plan, SetPlan):
+        yield from (("left", plan.left), ("right", plan.right))
+
+
+def schemas(plan: AnyPlan) -> Iterator[TableSchema]:
+    """The tables a plan reads, each as often as it does."""
+    if isinstance(plan, QueryPlan):
+        generalized = {n.relation for n in plan.nodes if n.generalized}
+        for i, relation in enumerate(plan.relations):
+            if isinstance(relation.source, TableSchema) and i not in generalized:
+                yield relation.source
+    for _, below in inputs(plan):
+        yield from schemas(below)

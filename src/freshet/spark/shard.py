@@ -15,7 +15,7 @@ from freshet.arrow import to_arrow
 from freshet.changes import SIGNS, null_column, resolve_rows
 from freshet.column import Column, Int64s
 from freshet.engine.lanes import pack, unpack
-from freshet.engine.query import Maintained
+from freshet.engine.query import Select
 from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
@@ -47,10 +47,10 @@ class Shard:
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
         }
-        self.operators: list[tuple[Operator, Maintained]] = []
+        self.operators: list[tuple[Operator, Select]] = []
         for i, o in enumerate(operators):
             by_name = {name.lower(): table for name, table in self.tables.items()}
-            kept = Maintained(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
+            kept = Select(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
             kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
             self.operators.append((o, kept))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
-from freshet.plans.model import QueryPlan, RelationPlan
+from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan
 from freshet.spark.job import Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, split_distinct, split_grouping
 from freshet.spark.shares import Grid, choose_grid, covers
@@ -20,7 +20,7 @@ from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describ
 
 
 def make_job(
-    plans: Mapping[str, QueryPlan],
+    plans: Mapping[str, AnyPlan],
     shards: int,
     sizes: Mapping[str, float] | None = None,
     normalized: Sequence[str] = (),
@@ -85,7 +85,7 @@ class _Stages:
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
 
-    def job(self, plans: Mapping[str, QueryPlan]) -> Job:
+    def job(self, plans: Mapping[str, AnyPlan]) -> Job:
         views = []
         for name, plan in plans.items():
             made = self.operators[self._add(plan)]
@@ -95,8 +95,11 @@ class _Stages:
 
     # Operators ------------------------------------------------------------------------------------------------
 
-    def _add(self, plan: QueryPlan) -> int:
+    def _add(self, plan: AnyPlan) -> int:
         """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
+        if not isinstance(plan, QueryPlan):
+            what = plan.guarantee.query_class.upper()
+            raise UnsupportedError(f"{what} is not maintained on Spark yet; maintain what is below it, each as a view")
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
         inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)}

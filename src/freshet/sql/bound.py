@@ -3,6 +3,9 @@
 A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
 NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
 across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
+
+A query is a SELECT, or one of the few nodes that stand above or beside selects: a set operation, the first rows in
+some order, constant rows. Each has `fields`, its columns; whatever reads one does not care which it is.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class Relation:
     """One entry of FROM: a base table, or a query nested in FROM (also an inlined view or CTE)."""
 
     alias: str
-    source: TableSchema | Query
+    source: TableSchema | AnyQuery
     fields: tuple[Field, ...]
 
 
@@ -88,6 +91,62 @@ class Query:
     distinct: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """The rows of all inputs, whose columns have the same types."""
+
+    inputs: tuple[AnyQuery, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """Two queries compared row by row, NULL equal to NULL. With `all` copies count, otherwise a row is there once or
+    not at all. UNION ALL is `UnionAll`."""
+
+    kind: str  # "union", "except" or "intersect"
+    all: bool
+    left: AnyQuery
+    right: AnyQuery
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Constant rows: expressions without references, already of the fields' types."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One column of an order, by its position."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The rows of a query at the places from `offset` on, `limit` many (None: all the rest), in each partition. Rows
+    are in the order of `order`; where it cannot tell them apart, in that of the shown columns from left to right,
+    upwards, NULLs first. With `ties`, rows that `order` cannot tell from the last one taken are taken too. Shown are
+    the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    offset: int
+    limit: int | None
+    ties: bool
+    fields: tuple[Field, ...]
+
+
+AnyQuery = Query | TopK | UnionAll | SetOperation | Values
+
+
 # Statements -----------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +183,7 @@ class Insert:
     table: str
     columns: tuple[int, ...]
     rows: tuple[tuple[Expression, ...], ...] | None
-    query: Query | None = None
+    query: AnyQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +204,7 @@ class Update:
     where: Expression | None
 
 
-Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | Query
+Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | AnyQuery
 
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:

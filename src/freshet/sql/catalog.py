@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from freshet.sql.bound import Query, TableSchema
+from freshet.sql.bound import AnyQuery, TableSchema
 
 
 @dataclass(slots=True)
 class Catalog:
     tables: dict[str, TableSchema] = field(default_factory=dict)  # keys in lower case
-    views: dict[str, Query] = field(default_factory=dict)
+    views: dict[str, AnyQuery] = field(default_factory=dict)
 
     def table(self, name: str) -> TableSchema | None:
         return self.tables.get(name.lower())
 
-    def view(self, name: str) -> Query | None:
+    def view(self, name: str) -> AnyQuery | None:
         return self.views.get(name.lower())
 
     def names(self) -> list[str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
-from freshet.sql.bound import Block, Delete, Insert, Query, Relation, TableSchema, Update, key
+from freshet.sql.bound import AnyQuery, Delete, Insert, TableSchema, Update
 from freshet.sql.catalog import Catalog
 from freshet.sql.expression import Expression
-from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.rewrite.push_not import push
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first
+from freshet.sql.widen import widened
 
 
 def bind_insert(node: exp.Expr, statement: Statement, catalog: Catalog) -> Insert:
@@ -49,19 +47,13 @@ def _row(row: exp.Expr, schema: TableSchema, columns: tuple[int, ...], statement
     return tuple(scalar.cast(scalar.bind(v), t, v) for v, t in zip(values, targets, strict=True))
 
 
-def _fitted(query: Query, schema: TableSchema, columns: tuple[int, ...], node: exp.Expr, statement: Statement) -> Query:
-    """The query with its outputs cast to the columns. DISTINCT rows are told apart before the casts, not after."""
-    _check_count(len(query.outputs), schema, columns, node, statement)
-    targets = [schema.fields[c].type for c in columns]
-    if query.distinct and targets != [o.type for o in query.outputs]:
-        relation = Relation(NAMELESS, query, query.fields)
-        outputs: tuple[Expression, ...] = tuple(key(0, i, f) for i, f in enumerate(query.fields))
-        query = Query((relation,), Block((0,), ()), (), None, outputs, query.fields)
+def _fitted(
+    query: AnyQuery, schema: TableSchema, columns: tuple[int, ...], node: exp.Expr, statement: Statement
+) -> AnyQuery:
+    """The query with its columns cast to the table's."""
+    _check_count(len(query.fields), schema, columns, node, statement)
     scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "SELECT")
-    pairs = list(zip(query.outputs, targets, strict=True))
-    cast = tuple(o if o.type == t else scalar.cast(o, t, node) for o, t in pairs)
-    fields = tuple(replace(f, type=t) for f, t in zip(query.fields, targets, strict=True))
-    return replace(query, outputs=cast, fields=fields)
+    return widened(query, [schema.fields[c].type for c in columns], lambda value, to: scalar.cast(value, to, node))
 
 
 def _check_count(

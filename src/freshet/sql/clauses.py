@@ -8,13 +8,11 @@ from freshet.sql.source import Statement
 
 _KNOWN = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias", "hint",
+    "limit", "offset",
 }  # fmt: skip
-_TOP_K = "keep the whole answer as a view and take the first rows when reading it"
 
 #: Clause → its words, and what works instead.
 _REFUSED = {
-    "limit": ("LIMIT", _TOP_K),
-    "offset": ("OFFSET", _TOP_K),
     "qualify": ("QUALIFY", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
     "windows": ("WINDOW", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
     "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
@@ -27,16 +25,12 @@ _REFUSED = {
 }
 
 
-def check_clauses(statement: Statement, node: exp.Expr, limit_matters: bool = True) -> None:
-    """Refuses clauses that are not kept. Under EXISTS and IN a LIMIT of one row or more changes nothing."""
+def check_clauses(statement: Statement, node: exp.Expr) -> None:
+    """Refuses clauses that are not kept."""
     for slot, value in node.args.items():
         if not value or slot in _KNOWN:
             continue
-        if slot == "limit" and not limit_matters and _at_least_one(value) and not node.args.get("offset"):
-            continue
         words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
-        if slot == "limit" and isinstance(value, exp.Fetch):
-            words = "FETCH"
         statement.refuse(words, instead, words.split()[0])
     distinct, group = node.args.get("distinct"), node.args.get("group")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
@@ -53,11 +47,6 @@ def _check_group(statement: Statement, group: exp.Expr) -> None:
             statement.refuse(words, "make one view for each set of GROUP BY columns", word)
     if group.args.get("all"):
         statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
-
-
-def _at_least_one(limit: exp.Expr) -> bool:
-    count = limit.args.get("expression")
-    return isinstance(count, exp.Literal) and count.is_int and int(count.name) >= 1
 
 
 def is_grouped(node: exp.Select) -> bool:

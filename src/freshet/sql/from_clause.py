@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet.sql.bound import Arm, Block, Field, Query, Relation, TableSchema
+from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
 from freshet.sql.expression import Expression
 from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Entry, Scope
@@ -70,7 +70,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         else:
             _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Values):
-        statement.refuse("VALUES in FROM", "CREATE TABLE and INSERT the rows", "VALUES")
+        _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
         statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", "LATERAL")
     else:
@@ -81,7 +81,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
 
 
 def _add(
-    binder: SelectBinder, source: TableSchema | Query, name: str, node: exp.Expr, scope: Scope, draft: Draft
+    binder: SelectBinder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: Scope, draft: Draft
 ) -> None:
     alias = node.args.get("alias")
     fields: tuple[Field, ...] = source.fields

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Query
+from freshet.sql.bound import AnyQuery, CreateTable, CreateView, DropTable, DropView
 from freshet.sql.bound import Statement as Bound
 from freshet.sql.catalog import Catalog
 from freshet.sql.change import bind_delete, bind_insert, bind_update
@@ -15,8 +15,8 @@ from freshet.sql.define import bind_create, bind_drop
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
 
-_READS = "SELECT, WITH, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
-_FIRST_WORDS = ("SELECT", "WITH", "(", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
+_READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
+_FIRST_WORDS = ("SELECT", "WITH", "VALUES", "(", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
 _REFUSED = {
     "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
     "ALTER": "create a table with the wanted columns and insert into it",
@@ -27,7 +27,6 @@ _REFUSED = {
     "TRUNCATE": "use DELETE FROM without WHERE",
     "EXPLAIN": "call view.explain()",
     "REPLACE": "use INSERT, UPDATE and DELETE",
-    "VALUES": "INSERT the rows into a table",
     "TABLE": "write SELECT * FROM it",
     "FROM": "write SELECT first",
 }
@@ -38,15 +37,15 @@ def parse(text: str, catalog: Catalog) -> list[Bound]:
     return _bind_all(text, catalog.copy())
 
 
-def bind_query(text: str, catalog: Catalog) -> Query:
-    """The one SELECT the text holds."""
+def bind_query(text: str, catalog: Catalog) -> AnyQuery:
+    """The one query the text holds."""
     statements = Source(text).statements()
     if not statements:
         raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
     if len(statements) > 1:
         statements[1].fail("one SELECT is expected, and here begins another statement; remove it", None)
     bound = _bind(statements[0], catalog)
-    if not isinstance(bound, Query):
+    if not isinstance(bound, AnyQuery):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
     return bound
 
@@ -87,12 +86,14 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
     statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
 
 
-def _bind_select(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
+def _bind_query(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
     return SelectBinder(statement, catalog).query(node)
 
 
-_BINDERS: tuple[tuple[type[exp.Expr], Callable[[exp.Expr, Statement, Catalog], Bound]], ...] = (
-    (exp.Query, _bind_select),
+_BINDERS: tuple[
+    tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Statement, Catalog], Bound]], ...
+] = (
+    ((exp.Query, exp.Values), _bind_query),
     (exp.Create, bind_create),
     (exp.Drop, bind_drop),
     (exp.Insert, bind_insert),

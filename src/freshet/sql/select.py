@@ -1,4 +1,4 @@
-"""SELECT: parsed node → bound Query.
+"""Queries: parsed node → bound query.
 
 One binder serves one select and the EXISTS / IN subqueries inside it, since their relations share one numbering. FROM
 subqueries, views and CTEs are selects of their own; the rewrites merge them where that is sound.
@@ -6,47 +6,52 @@ subqueries, views and CTEs are selects of their own; the rewrites merge them whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import Field, Grouping, Query, Relation
+from freshet.sql.bound import AnyQuery, Field, Grouping, Query, Relation, TopK
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses, is_grouped
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups
+from freshet.sql.limit import Limit, Ordering, bind_limit, bind_order, check_distinct, hidden_fields, limited, placed
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.rewrite import rewrite
+from freshet.sql.rewrite.unwrap import unwrap
 from freshet.sql.scalar import Aggregates, ScalarBinder
 from freshet.sql.scope import Scope
+from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import Statement
 from freshet.sql.subquery import bind_conditions
+from freshet.sql.values import bind_values
 
 
 class SelectBinder:
-    def __init__(self, statement: Statement, catalog: Catalog, ctes: dict[str, Query] | None = None) -> None:
+    def __init__(self, statement: Statement, catalog: Catalog, ctes: dict[str, AnyQuery] | None = None) -> None:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
-    def query(self, node: exp.Expr) -> Query:
+    def query(self, node: exp.Expr) -> AnyQuery:
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
-                return self.query(node.this)
+                return limited(self, node, self.query(node.this))
             if isinstance(node, exp.SetOperation):
-                what = type(node).__name__.upper()
-                self.statement.refuse(what, "make one view of each side and combine their answers", what)
+                return limited(self, node, bind_set_operation(self, node))
+            if isinstance(node, exp.Values):
+                return bind_values(self, node)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
-            return rewrite(self._select(node), self.statement, self.origins)
+            return self._select(node)
 
-    def nested(self, node: exp.Expr) -> Query:
-        """A select of its own below this one: it sees the same tables, not this one's columns."""
+    def nested(self, node: exp.Expr) -> AnyQuery:
+        """A query of its own below this one: it sees the same tables, not this one's columns."""
         return SelectBinder(self.statement, self.catalog, self.ctes).query(node)
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
@@ -77,7 +82,7 @@ class SelectBinder:
         yield
         self.ctes = before
 
-    def _named(self, cte: exp.Expr) -> Query:
+    def _named(self, cte: exp.Expr) -> AnyQuery:
         query, names = self.nested(cte.this), cte.args["alias"].columns
         if not names:
             return query
@@ -89,21 +94,29 @@ class SelectBinder:
 
     # The clauses --------------------------------------------------------------------------------------------------
 
-    def _select(self, node: exp.Select) -> Query:
+    def _select(self, node: exp.Select) -> AnyQuery:
         check_clauses(self.statement, node)
         scope, draft = Scope(), Draft()
         bind_from(self, node, scope, draft)
         if node.args.get("where"):
             self.conditions(node.args["where"].this, scope, draft, "WHERE")
-        if is_grouped(node):
-            outputs, grouping = self._grouped(node, scope)
-        else:
-            outputs, grouping = self.project(node, scope), None
-            self._check_order(node, scope, outputs, None)
-        fields = tuple(Field(o.name, o.expression.type, functions.nullable(o.expression)) for o in outputs)
-        distinct = node.args.get("distinct") is not None
-        bound = tuple(o.expression for o in outputs)
-        return Query(tuple(self.relations), draft.block(), (), grouping, bound, fields, distinct)
+        limit = bind_limit(self, node)
+        outputs, grouping, order = self._grouped(node, scope, limit) if is_grouped(node) else self._plain(node, scope)
+        distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
+        expressions = [o.expression for o in outputs]
+        if distinct and limit is not None:
+            check_distinct(order, expressions, self.statement)
+        keys = placed(order, expressions) if limit is not None else ()
+        fields = (*_named(names, expressions), *hidden_fields(expressions[len(names) :]))
+        query = Query(tuple(self.relations), draft.block(), (), grouping, tuple(expressions), fields, distinct)
+        bound = unwrap(rewrite(query, self.statement, self.origins))
+        if limit is None:
+            return bound
+        return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[: len(names)])
+
+    def _plain(self, node: exp.Select, scope: Scope) -> tuple[list[Output], None, list[Ordering]]:
+        outputs = self.project(node, scope)
+        return outputs, None, self._order(node, scope, outputs, None)
 
     def project(self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
@@ -127,7 +140,9 @@ class SelectBinder:
                 outputs.append(Output(output_name(item), scalar.bind(inner), item, isinstance(item, exp.Alias)))
         return outputs
 
-    def _grouped(self, node: exp.Select, scope: Scope) -> tuple[list[Output], Grouping]:
+    def _grouped(
+        self, node: exp.Select, scope: Scope, limit: Limit | None
+    ) -> tuple[list[Output], Grouping, list[Ordering]]:
         groups = Groups(self, scope, [])
         for item in node.args["group"].expressions if node.args.get("group") else []:
             key = self._key(item, node, scope)
@@ -140,8 +155,10 @@ class SelectBinder:
             condition = node.args["having"].this
             scalar = self._over_outputs(scope, outputs, "HAVING", groups)
             having = groups.above(scalar.condition(condition), condition)
-        self._check_order(node, scope, outputs, groups)
-        return outputs, Grouping(tuple(groups.keys), tuple(groups.aggregates), having)
+        shown = len(groups.aggregates)
+        order = self._order(node, scope, outputs, groups)
+        aggregates = groups.aggregates if limit is not None else groups.aggregates[:shown]
+        return outputs, Grouping(tuple(groups.keys), tuple(aggregates), having), order
 
     def _key(self, item: exp.Expr, node: exp.Select, scope: Scope) -> Expression:
         """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""
@@ -168,21 +185,15 @@ class SelectBinder:
 
         return ScalarBinder(self.statement, column, clause, groups.aggregate if groups else None)
 
-    def _check_order(self, node: exp.Select, scope: Scope, outputs: list[Output], groups: Groups | None) -> None:
-        """ORDER BY does not change a bag of rows; it is bound for its errors alone."""
-        order = node.args.get("order")
-        if order is None:
-            return
-        kept = list(groups.aggregates) if groups else []
-        for item in order.expressions:
-            target = item.this
-            if isinstance(target, exp.Literal) and target.is_int:
-                if not 1 <= int(target.name) <= len(outputs):
-                    many = len(outputs)
-                    self.statement.fail(f"ORDER BY {target.name} is no position; the select list has 1 to {many}", item)
-                continue
-            bound = self._over_outputs(scope, outputs, "ORDER BY", groups).bind(target)
-            if groups:
-                groups.above(bound, target)
-        if groups:
-            groups.aggregates = kept
+    def _order(self, node: exp.Select, scope: Scope, outputs: list[Output], groups: Groups | None) -> list[Ordering]:
+        scalar = self._over_outputs(scope, outputs, "ORDER BY", groups)
+
+        def bind(target: exp.Expr) -> Expression:
+            return groups.above(scalar.bind(target), target) if groups else scalar.bind(target)
+
+        return bind_order(node, [o.expression for o in outputs], self.statement, bind)
+
+
+def _named(names: Sequence[str], expressions: Sequence[Expression]) -> list[Field]:
+    pairs = zip(names, expressions, strict=False)
+    return [Field(name, e.type, functions.nullable(e)) for name, e in pairs]

@@ -69,9 +69,9 @@ def _hang(
         select = select.this
     arm = Draft()
     wanted = _sides(binder, test, scope)
-    if isinstance(select, exp.Select) and not is_grouped(select):
+    if isinstance(select, exp.Select) and not is_grouped(select) and not _is_cut(select, test):
         with binder.common_tables(select):
-            check_clauses(binder.statement, select, limit_matters=False)
+            check_clauses(binder.statement, select)
             inner = Scope(parent=scope)
             bind_from(binder, select, inner, arm)
             if select.args.get("where"):
@@ -85,6 +85,16 @@ def _hang(
     if test is not None:
         _compare(binder, kind, wanted, found, comparison, arm, test)
     draft.arms.append(Arm(kind, arm.block()))
+
+
+def _is_cut(select: exp.Select, test: exp.Expr | None) -> bool:
+    """Whether LIMIT decides what is found: whether there is a row does not depend on how many at most are wanted."""
+    limit = select.args.get("limit")
+    if limit is None and not select.args.get("offset"):
+        return False
+    count = None if limit is None else limit.args.get("expression")
+    some = isinstance(count, exp.Literal) and count.is_int and int(count.name) >= 1
+    return test is not None or not some or bool(select.args.get("offset"))
 
 
 def _sides(binder: SelectBinder, test: exp.Expr | None, scope: Scope) -> list[Expression]:

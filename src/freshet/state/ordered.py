@@ -30,12 +30,12 @@ from freshet.state.tuples import Slots
 
 INTEGER, FRACTION, TEXT, WIDE = range(4)  # kinds of value
 COUNT, TOTAL, VALUE = 1, 2, 3  # lanes of a node
-_USED, _FREE, _LIVE = range(3)  # places in meta
-_DEPTH = 1024  # far beyond any depth a treap of 2**31 nodes can have in practice
+USED, FREE, LIVE = range(3)  # places in meta
+DEPTH = 1024  # far beyond any depth a treap of 2**31 nodes can have in practice
 
 
 @inlined
-def _priority(node: Any) -> Any:
+def priority(node: Any) -> Any:
     h = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(29)
     h *= np.uint64(0xD6E8FEB86659FD93)
@@ -56,7 +56,7 @@ def compare(kind: Any, low: Any, high: Any, other: Any, other_high: Any, texts: 
 
 
 @inlined
-def _relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any) -> Any:
+def relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any) -> Any:
     """Lets whoever pointed to `old` point to `new`."""
     if parent == 0:
         roots[group] = new
@@ -67,11 +67,11 @@ def _relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any)
 
 
 @inlined
-def _merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
+def merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
     """One tree of two, all values of `a` before those of `b`; each node that ends up above the rest takes it in."""
     root, above, side = 0, 0, 0
     while a != 0 or b != 0:
-        if b == 0 or (a != 0 and _priority(a) > _priority(b)):
+        if b == 0 or (a != 0 and priority(a) > priority(b)):
             taken, next_side = a, 1
             if b != 0:
                 nodes[a, TOTAL] += nodes[b, TOTAL]
@@ -125,11 +125,11 @@ def _split(
 
 
 @inlined
-def _drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, node: Any, parent: Any) -> Any:
-    _relink(roots, links, parent, group, node, _merge(nodes, links, np.int64(links[node, 0]), np.int64(links[node, 1])))
-    free[meta[_FREE]] = node
-    meta[_FREE] += 1
-    meta[_LIVE] -= 1
+def drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, node: Any, parent: Any) -> Any:
+    relink(roots, links, parent, group, node, merge(nodes, links, np.int64(links[node, 0]), np.int64(links[node, 1])))
+    free[meta[FREE]] = node
+    meta[FREE] += 1
+    meta[LIVE] -= 1
 
 
 @kernel("void(i4[::1], i8[:,::1], i8[::1], i8, i4[::1], i8[:,::1], i4[::1], i8[::1], i8, i8)")
@@ -147,7 +147,7 @@ def add_values(
 ) -> None:
     links = nodes.view(np.int32)
     last, last_value = nodes.shape[1] - 1, values.shape[1] - 1
-    path = np.empty(_DEPTH, np.int64)
+    path = np.empty(DEPTH, np.int64)
     for i in range(len(groups)):
         weight = weights[i]
         if weight == 0:
@@ -168,29 +168,29 @@ def add_values(
             nodes[node, COUNT] += weight
             nodes[node, TOTAL] += weight
             if nodes[node, COUNT] == 0:
-                _drop(nodes, links, roots, free, meta, group, node, path[depth - 1] if depth > 0 else 0)
+                drop(nodes, links, roots, free, meta, group, node, path[depth - 1] if depth > 0 else 0)
             continue
-        if meta[_FREE] > 0:
-            meta[_FREE] -= 1
-            made = np.int64(free[meta[_FREE]])
+        if meta[FREE] > 0:
+            meta[FREE] -= 1
+            made = np.int64(free[meta[FREE]])
         else:
-            meta[_USED] += 1
-            made = meta[_USED]
-        meta[_LIVE] += 1
+            meta[USED] += 1
+            made = meta[USED]
+        meta[LIVE] += 1
         nodes[made, 0] = 0
         nodes[made, COUNT] = weight
         for lane in range(values.shape[1]):
             nodes[made, VALUE + lane] = values[i, lane]
-        priority = _priority(made)
+        own = priority(made)
         above = depth
-        while above > 0 and _priority(path[above - 1]) < priority:
+        while above > 0 and priority(path[above - 1]) < own:
             above -= 1
         parent = path[above - 1] if above > 0 else 0
         below = path[above] if above < depth else 0
         if above == depth and depth > 0:
             links[parent, 1 if side > 0 else 0] = made
         else:
-            _relink(roots, links, parent, group, below, made)
+            relink(roots, links, parent, group, below, made)
         nodes[made, TOTAL] = weight
         if below != 0:
             nodes[made, TOTAL] = nodes[below, TOTAL]
@@ -264,7 +264,7 @@ def nodes_from(
     near, far = (1, 0) if descending else (0, 1)
     last = nodes.shape[1] - 1
     low, high = bound[max(row, 0), 0], bound[max(row, 0), bound.shape[1] - 1]
-    stack = np.empty(_DEPTH, np.int64)
+    stack = np.empty(DEPTH, np.int64)
     depth, given = 0, 0
     node = np.int64(roots[group])
     while node != 0:
@@ -292,7 +292,7 @@ def nodes_from(
 @kernel("void(i4[::1], i8[:,::1], b1[::1])")
 def _mark(roots: Any, nodes: Any, marked: Any) -> None:
     links = nodes.view(np.int32)
-    stack = np.empty(_DEPTH, np.int64)
+    stack = np.empty(DEPTH, np.int64)
     for root in roots:
         depth = 0
         node = np.int64(root)
@@ -324,7 +324,7 @@ class Ordered:
     @property
     def live(self) -> int:
         """Distinct values over all groups."""
-        return int(self._meta.data[_LIVE])
+        return int(self._meta.data[LIVE])
 
     def texts(self) -> tuple[int, int]:
         """What kernels compare texts by: where the pool's bytes and offsets stand until it grows."""
@@ -342,7 +342,7 @@ class Ordered:
     def add(self, groups: Slots, values: Int64s, weights: Int64s) -> None:
         """Adds `weight` copies of each value to its group, or takes them away; weight 0 skips the row."""
         meta = self._meta.data
-        self.nodes.grow(int(meta[_USED]) + len(groups) + 1)
+        self.nodes.grow(int(meta[USED]) + len(groups) + 1)
         self._free.grow(self.nodes.capacity)
         add_values(
             groups, self._stored(values), weights, self.kind, self.roots.data, self.nodes.data, self._free.data, meta,

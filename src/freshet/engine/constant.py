@@ -1,0 +1,47 @@
+"""VALUES: rows that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from freshet.column import Column
+from freshet.engine.lanes import pack, unpack
+from freshet.engine.maintained import Maintained, keeps
+from freshet.engine.rows import Rows, joined
+from freshet.engine.table import Table
+from freshet.plans.model import ValuesPlan
+from freshet.sql.evaluate import evaluate
+from freshet.sql.expression import ColumnRef
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+
+
+@keeps(ValuesPlan)
+class Constant(Maintained):
+    def __init__(
+        self, scope: Scope, plan: ValuesPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        super().__init__(scope, plan, pool)
+        self.plan = plan
+
+    def finish(self, deltas: bool) -> Rows:
+        return joined([], self.width)
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        for start in range(0, len(self.plan.rows), rows):
+            part = self.plan.rows[start : start + rows]
+            lanes = [pack([evaluate(e, _no_columns, 1) for e in row], self.pool, 1) for row in part]
+            yield unpack(np.concatenate(lanes), self.types, self.pool)
+
+    def count(self) -> int:
+        return len(self.plan.rows)
+
+    def load(self, tables: Sequence[Table]) -> None:
+        for _ in self.batches(len(self.plan.rows)):
+            pass  # a value that cannot be computed is refused when the view is made, not when it is read
+
+
+def _no_columns(column: ColumnRef) -> Column:
+    raise AssertionError(f"{column} in a constant")

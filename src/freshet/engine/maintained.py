@@ -1,0 +1,118 @@
+"""What every query kept fresh can do, whatever it is: take in changes of tables, tell its delta, give its answer.
+
+A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones
+below it and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can
+stand on any other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.column import Bools, Column
+from freshet.engine.lanes import pack, width
+from freshet.engine.rows import Rows
+from freshet.engine.table import Table
+from freshet.plans.model import AnyPlan
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+
+#: Rows taken in at a time when a view is made over tables that already have rows.
+LOAD = 65_536
+
+
+class Maintained(ABC):
+    """One query's state and its deltas. `below`: the queries it reads; `keeps`: its state needs their deltas even when
+    nobody asks for its own."""
+
+    below: Sequence[Maintained] = ()
+    keeps = False
+    kinds: ClassVar[dict[type, Callable[..., Maintained]]] = {}
+
+    def __init__(self, scope: Scope, plan: AnyPlan, pool: StringPool) -> None:
+        self.scope, self.pool = scope, pool
+        self.types = [f.type for f in plan.fields]
+        self.width = width(self.types)
+        fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
+        self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
+        self.no_delta = self.delta_schema.empty_table()
+
+    # Transactions ---------------------------------------------------------------------------------------------
+
+    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
+        """Tuples about to leave a table, which still holds them."""
+        for query in self.below:
+            query.remove(table, slots, deltas or self.keeps)
+
+    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
+        """Tuples that are now in a table."""
+        for query in self.below:
+            query.insert(table, slots, deltas or self.keeps)
+
+    @abstractmethod
+    def finish(self, deltas: bool) -> Rows:
+        """Ends a transaction: the delta of the answer, equal rows added up."""
+
+    # Answers --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        """The whole answer, at most `rows` rows at a time."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Rows of the answer."""
+
+    def packed(self) -> Iterator[Rows]:
+        """The whole answer as rows of lanes."""
+        for columns in self.batches(LOAD):
+            n = len(columns[0])
+            yield Rows(pack(columns, self.pool, n), np.ones(n, np.int64))
+
+    # Making and unmaking --------------------------------------------------------------------------------------
+
+    def load(self, tables: Sequence[Table]) -> None:
+        """Takes in what the tables hold already."""
+        for query in self.below:
+            query.load(tables)
+
+    def close(self) -> None:
+        for query in self.below:
+            query.close()
+
+    def string_marks(self, marked: Bools) -> None:
+        """Marks the text held here, so that the pool keeps it."""
+        for query in self.below:
+            query.string_marks(marked)
+
+    def statistics(self) -> list[tuple[int, int]]:
+        """Tuples and alive tuples of each node of its join tree."""
+        return []
+
+    def work(self) -> tuple[int, int]:
+        """Counters changed and keys flipped since the view was made, in the queries below as well."""
+        found = [query.work() for query in self.below]
+        return sum(counted for counted, _ in found), sum(flipped for _, flipped in found)
+
+
+def keeps(plan: type) -> Callable[[type[Maintained]], type[Maintained]]:
+    """Registers the operator that runs a kind of plan."""
+
+    def register(operator: type[Maintained]) -> type[Maintained]:
+        Maintained.kinds[plan] = operator
+        return operator
+
+    return register
+
+
+def maintain(
+    scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+) -> Maintained:
+    """The operator that runs a plan. `nested`: somebody above needs its deltas whatever the caller asks for."""
+    return Maintained.kinds[type(plan)](scope, plan, tables, pool, nested)

@@ -1,0 +1,8 @@
+"""All operators there are: importing them registers each for the plans it runs."""
+
+from __future__ import annotations
+
+from freshet.engine import constant, query, set_operation, top_k, union_all  # noqa: F401
+from freshet.engine.maintained import maintain
+
+__all__ = ["maintain"]

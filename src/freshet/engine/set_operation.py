@@ -1,0 +1,99 @@
+"""UNION, EXCEPT and INTERSECT kept fresh: each row with two counts, its copies on the left and on the right.
+
+How often a row is in the answer is a function of the two counts alone, so a change of a count tells the change of the
+answer:
+
+    UNION          l + r > 0           EXCEPT      l > 0 and r = 0      INTERSECT      l > 0 and r > 0
+    EXCEPT ALL     max(l - r, 0)                                        INTERSECT ALL  min(l, r)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from freshet.column import Bools, Column, Int64s
+from freshet.engine.accumulators import mark_texts
+from freshet.engine.lanes import unpack
+from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.rows import Rows, consolidated, repeated
+from freshet.engine.table import Table
+from freshet.errors import StateError
+from freshet.plans.model import SetPlan
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Tuples
+
+
+def copies(kind: str, every: bool, counts: Int64s) -> Int64s:
+    """How often rows with these counts (left, right) are in the answer."""
+    left, right = counts[:, 0], counts[:, 1]
+    found: Int64s
+    if kind == "union":
+        found = np.sign(left + right)
+    elif kind == "except":
+        found = np.maximum(left - right, 0) if every else np.sign(left) * (right == 0)
+    else:
+        found = np.minimum(left, right) if every else np.sign(np.minimum(left, right))
+    return found
+
+
+@keeps(SetPlan)
+class SetOperation(Maintained):
+    keeps = True
+
+    def __init__(
+        self, scope: Scope, plan: SetPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        super().__init__(scope, plan, pool)
+        self.kind, self.every = plan.kind, plan.all
+        self.below = [
+            maintain(scope.scope("left"), plan.left, tables, pool, nested=True),
+            maintain(scope.scope("right"), plan.right, tables, pool, nested=True),
+        ]
+        self.tuples = Tuples(scope.scope("rows"), self.width)
+        self.counts = scope.array("counts", np.int64, columns=2)
+        self.total = scope.array("total", np.int64)  # rows of the answer
+
+    def finish(self, deltas: bool) -> Rows:
+        left, right = (query.finish(True) for query in self.below)
+        return consolidated([self._apply(0, left), self._apply(1, right)], self.width)
+
+    def _apply(self, side: int, rows: Rows) -> Rows:
+        """A consolidated delta of one side; the change of the answer."""
+        if not len(rows):
+            return rows
+        slots = self.tuples.add(rows.lanes)
+        self.counts.grow(len(self.tuples.occupancy.data))
+        counts = self.counts.data[slots]
+        before = copies(self.kind, self.every, counts)
+        counts[:, side] += rows.weights
+        if (counts[:, side] < 0).any():
+            raise StateError(f"{self.kind.upper()} counted fewer than no copies of a row; rebuild the view")
+        self.counts.data[slots] = counts
+        change = copies(self.kind, self.every, counts) - before
+        self.tuples.remove(slots[(counts == 0).all(axis=1)])
+        self.total.data[0] += change.sum()
+        changed = change != 0
+        return Rows(rows.lanes[changed], change[changed])
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        for start in range(0, self.tuples.used, rows):
+            part = slice(start, min(start + rows, self.tuples.used))
+            held = copies(self.kind, self.every, self.counts.data[part]) * (self.tuples.occupancy.data[part] != 0)
+            for places in repeated(held, rows):
+                yield unpack(self.tuples.lanes.data[start + places], self.types, self.pool)
+
+    def count(self) -> int:
+        return int(self.total.data[0])
+
+    def load(self, tables: Sequence[Table]) -> None:
+        super().load(tables)
+        for side, query in enumerate(self.below):
+            for rows in query.packed():
+                self._apply(side, consolidated([rows], self.width))
+
+    def string_marks(self, marked: Bools) -> None:
+        super().string_marks(marked)
+        mark_texts(self.tuples.lanes.data, self.tuples.slots(), self.types, 0, marked)

@@ -1,0 +1,35 @@
+"""UNION ALL kept fresh: nothing is kept. Deltas are those of the inputs, added up; the answer is theirs, one after the
+other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from freshet.column import Column
+from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.rows import Rows, consolidated
+from freshet.engine.table import Table
+from freshet.plans.model import UnionAllPlan
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+
+
+@keeps(UnionAllPlan)
+class UnionAll(Maintained):
+    def __init__(
+        self, scope: Scope, plan: UnionAllPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        super().__init__(scope, plan, pool)
+        self.below = [
+            maintain(scope.scope(f"input{i}"), each, tables, pool, nested) for i, each in enumerate(plan.inputs)
+        ]
+
+    def finish(self, deltas: bool) -> Rows:
+        return consolidated([rows for query in self.below if len(rows := query.finish(deltas))], self.width)
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        for query in self.below:
+            yield from query.batches(rows)
+
+    def count(self) -> int:
+        return sum(query.count() for query in self.below)

@@ -1,0 +1,45 @@
+"""Plans of the queries that are not selects: what stands above them is decided, what is below is planned by `below`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from freshet.plans.model import AnyPlan, Guarantee, SetPlan, TopPlan, UnionAllPlan, ValuesPlan
+from freshet.sql.bound import AnyQuery, SetOperation, TopK, UnionAll, Values
+
+
+def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:
+    if isinstance(query, UnionAll):
+        return UnionAllPlan(tuple(map(below, query.inputs)), query.fields, _UNION_ALL)
+    if isinstance(query, SetOperation):
+        words = f"{query.kind} all" if query.all else query.kind
+        return SetPlan(query.kind, query.all, below(query.left), below(query.right), query.fields, _counting(words))
+    if isinstance(query, TopK):
+        return TopPlan(
+            below(query.source), query.partition, query.order, query.offset, query.limit, query.ties, query.fields,
+            _TOP_K,
+        )  # fmt: skip
+    assert isinstance(query, Values)
+    return ValuesPlan(query.rows, query.fields, Guarantee("constant", 0, "the view never changes", "constant"))
+
+
+_UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
+
+
+_TOP_K = Guarantee(
+    "top-k",
+    0,
+    "that of its input, and O(log n) for each row it changes",
+    "constant for answers; O(log n) for each row of a delta",
+    ("linear state: all rows of the input are kept in order, to have the next ones when a row goes",),
+)
+
+
+def _counting(words: str) -> Guarantee:
+    return Guarantee(
+        words,
+        0,
+        "that of its inputs, and O(1) for each row they change",
+        "constant for answers, read from the counted rows",
+        (f"linear state: {words.upper()} keeps two counts for each row of its inputs",),
+    )

@@ -1,0 +1,129 @@
+"""ORDER BY ... LIMIT k OFFSET n: the first rows in an order, which is a view that changes with them.
+
+ORDER BY alone does not change a bag of rows; it is bound for its errors. LIMIT alone could be answered with any rows,
+so it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet.sql import functions
+from freshet.sql.bound import AnyQuery, Field, Query, SortKey, TopK
+from freshet.sql.expression import ColumnRef, Expression, Literal, describe
+from freshet.sql.scope import Entry, Scope
+from freshet.sql.source import Statement
+from freshet.sql.widen import select_all
+
+if TYPE_CHECKING:
+    from freshet.sql.select import SelectBinder
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    rows: int | None  # None: all
+    offset: int
+
+
+def bind_limit(binder: SelectBinder, node: exp.Expr) -> Limit | None:
+    """A query's LIMIT and OFFSET; None where it has neither."""
+    limit, offset, statement = node.args.get("limit"), node.args.get("offset"), binder.statement
+    if isinstance(limit, exp.Fetch):
+        statement.refuse("FETCH", "write LIMIT", "FETCH")
+    if limit is not None:
+        statement.only(limit, ("expression",))
+    rows = None
+    if limit is not None and limit.expression.sql().upper() != "ALL":
+        rows = _whole(binder, limit.expression, "LIMIT")
+    places = 0 if offset is None else _whole(binder, offset.expression, "OFFSET")
+    if rows is None and not places:
+        return None
+    if not node.args.get("order"):
+        word = "OFFSET" if limit is None else "LIMIT"
+        statement.refuse(f"{word} without ORDER BY", "add ORDER BY: without it any rows would do", word)
+    return Limit(rows, places)
+
+
+def _whole(binder: SelectBinder, node: exp.Expr, word: str) -> int:
+    bound = binder.scalar(Scope(), word).bind(node)
+    if (
+        not isinstance(bound, Literal)
+        or not bound.type.is_integer
+        or not isinstance(bound.value, int)
+        or bound.value < 0
+    ):
+        binder.statement.fail(f"{word} {node.sql(dialect='spark')} is no number of rows; write 0 or more", node)
+    return bound.value
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One item of ORDER BY, bound."""
+
+    expression: Expression
+    node: exp.Expr
+
+    def key(self, column: int) -> SortKey:
+        """Spark's order: NULLs come first upwards and last downwards, unless said otherwise."""
+        return SortKey(column, bool(self.node.args.get("desc")), bool(self.node.args.get("nulls_first")))
+
+
+def bind_order(
+    node: exp.Expr, outputs: Sequence[Expression], statement: Statement, bind: Callable[[exp.Expr], Expression]
+) -> list[Ordering]:
+    """The items of ORDER BY: positions among the outputs, or what `bind` makes of them."""
+    clause, found = node.args.get("order"), []
+    for item in clause.expressions if clause is not None else ():
+        statement.only(item, ("this", "desc", "nulls_first"))
+        target = item.this
+        if isinstance(target, exp.Literal) and target.is_int:
+            if not 1 <= int(target.name) <= len(outputs):
+                many = len(outputs)
+                statement.fail(f"ORDER BY {target.name} is no position; the select list has 1 to {many}", item)
+            found.append(Ordering(outputs[int(target.name) - 1], item))
+        else:
+            found.append(Ordering(bind(target), item))
+    return found
+
+
+def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
+    """The order over the outputs' positions; what is not among them is appended."""
+    keys = []
+    for item in order:
+        if item.expression not in outputs:
+            outputs.append(item.expression)
+        keys.append(item.key(outputs.index(item.expression)))
+    return tuple(keys)
+
+
+def hidden_fields(outputs: Sequence[Expression]) -> tuple[Field, ...]:
+    return tuple(Field(describe(e), e.type, functions.nullable(e)) for e in outputs)
+
+
+def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery) -> AnyQuery:
+    """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns."""
+    limit = bind_limit(binder, node)
+    scope = Scope(entries=[Entry("", 0, query.fields)])
+    whole = select_all(query)
+    outputs = list(whole.outputs)
+    order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind)
+    if limit is None:
+        return query
+    keys, shown = placed(order, outputs), len(query.fields)
+    if len(outputs) > shown:
+        fields = query.fields + hidden_fields(outputs[shown:])
+        query = Query(whole.relations, whole.block, (), None, tuple(outputs), fields)
+    return TopK(query, (), keys, limit.offset, limit.rows, False, query.fields[:shown])
+
+
+def check_distinct(order: Sequence[Ordering], outputs: Sequence[Expression], statement: Statement) -> None:
+    """Under DISTINCT a row stands for many, which need not agree on anything it does not show."""
+    for item in order:
+        if item.expression not in outputs and not isinstance(item.expression, Literal):
+            named = item.expression.name if isinstance(item.expression, ColumnRef) else describe(item.expression)
+            message = f"ORDER BY {named} under SELECT DISTINCT; order by what the select list shows"
+            statement.fail(message, item.node)

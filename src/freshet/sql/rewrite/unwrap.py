@@ -1,0 +1,41 @@
+"""A select that only reads another query's columns is that query.
+
+SELECT * over any query is the query itself. Outputs and conditions over a grouping alone are outputs of the grouping
+and its HAVING. Both spare a copy of the rows in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from freshet import types
+from freshet.sql.bound import AnyQuery, Query, TableSchema
+from freshet.sql.expression import Call, ColumnRef, Expression, transform
+
+
+def unwrap(query: Query) -> AnyQuery:
+    if len(query.relations) != 1 or query.block.arms or query.grouping is not None:
+        return query
+    source, conditions = query.relations[0].source, (*query.block.predicates, *query.where)
+    if isinstance(source, TableSchema):
+        return query
+    if isinstance(source, Query) and source.grouping is not None and not source.distinct:
+        return _above_groups(query, source, conditions)
+    own = [(e.relation, e.column) if isinstance(e, ColumnRef) else None for e in query.outputs]
+    if conditions or query.distinct or own != [(0, i) for i in range(len(source.fields))]:
+        return query
+    return replace(source, fields=query.fields)
+
+
+def _above_groups(query: Query, source: Query, conditions: tuple[Expression, ...]) -> Query:
+    def read(expression: Expression) -> Expression:
+        return source.outputs[expression.column] if isinstance(expression, ColumnRef) else expression
+
+    assert source.grouping is not None
+    tests = [*([] if source.grouping.having is None else [source.grouping.having])]
+    tests += [transform(c, read) for c in conditions]
+    having = reduce(lambda a, b: Call(types.BOOLEAN, "and", (a, b)), tests) if tests else None
+    outputs = tuple(transform(o, read) for o in query.outputs)
+    grouping = replace(source.grouping, having=having)
+    return replace(source, grouping=grouping, outputs=outputs, fields=query.fields, distinct=query.distinct)

@@ -1,0 +1,77 @@
+"""UNION, EXCEPT and INTERSECT: two queries become one, columns matched by position and widened to a common type.
+
+UNION ALL of UNION ALL is one list of inputs. Where only the presence of a row counts, a UNION below is as good as a
+UNION ALL, whose rows nobody has to count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet.sql import functions
+from freshet.sql.bound import AnyQuery, Field, SetOperation, UnionAll
+from freshet.sql.expression import Expression
+from freshet.sql.scope import Scope
+from freshet.sql.widen import widened
+from freshet.types import Type
+
+if TYPE_CHECKING:
+    from freshet.sql.select import SelectBinder
+
+_KINDS: dict[type[exp.Expr], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+_READ = ("this", "expression", "distinct", "with_", "order", "limit", "offset")
+
+
+def bind_set_operation(binder: SelectBinder, node: exp.SetOperation) -> AnyQuery:
+    binder.statement.only(node, _READ)
+    kind, copies = _KINDS[type(node)], not node.args.get("distinct")
+    left, right = binder.nested(node.this), binder.nested(node.expression)
+    if not copies:
+        left, right = _uncounted(left), _uncounted(right)
+    types = _common_types(binder, left, right, node)
+
+    def cast(value: Expression, to: Type) -> Expression:
+        return binder.scalar(Scope(), kind.upper()).cast(value, to, node)
+
+    names = [f.name for f in left.fields]
+    left, right = widened(left, types, cast), widened(right, types, cast)
+    fields = tuple(
+        Field(name, a.type, _nullable(kind, a, b)) for name, a, b in zip(names, left.fields, right.fields, strict=True)
+    )
+    if kind == "union" and copies:
+        return UnionAll((*_inputs(left), *_inputs(right)), fields)
+    return SetOperation(kind, copies, left, right, fields)
+
+
+def _common_types(binder: SelectBinder, left: AnyQuery, right: AnyQuery, node: exp.SetOperation) -> list[Type]:
+    what, a, b = _KINDS[type(node)].upper(), left.fields, right.fields
+    if len(a) != len(b):
+        message = f"{what} has {len(a)} columns on its left and {len(b)} on its right; select as many on both sides"
+        binder.statement.fail(message, node)
+    found = []
+    for position, (one, other) in enumerate(zip(a, b, strict=True)):
+        common = functions.common_type((one.type, other.type))
+        if common is None:
+            message = f"column {position + 1} of {what} is {one.type} on its left and {other.type} on its right"
+            binder.statement.fail(f"{message}; CAST one of them", node)
+        found.append(common)
+    return found
+
+
+def _nullable(kind: str, left: Field, right: Field) -> bool:
+    if kind == "union":
+        return left.nullable or right.nullable
+    return left.nullable and (kind == "except" or right.nullable)
+
+
+def _inputs(query: AnyQuery) -> tuple[AnyQuery, ...]:
+    return query.inputs if isinstance(query, UnionAll) else (query,)
+
+
+def _uncounted(query: AnyQuery) -> AnyQuery:
+    """A query with the same rows, however often each."""
+    if isinstance(query, SetOperation) and query.kind == "union":
+        return UnionAll((*_inputs(query.left), *_inputs(query.right)), query.fields)
+    return query

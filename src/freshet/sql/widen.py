@@ -1,0 +1,39 @@
+"""A query with its columns cast to given types.
+
+A cast moves into whatever computes the columns, as long as that does not compare rows: two rows that DISTINCT or EXCEPT
+tells apart may be the same after a cast, so above those the casts are a select of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from freshet.sql.bound import AnyQuery, Block, Query, Relation, UnionAll, Values, key
+from freshet.sql.expression import Expression
+from freshet.sql.rewrite.blocks import NAMELESS
+from freshet.types import Type
+
+Cast = Callable[[Expression, Type], Expression]
+
+
+def widened(query: AnyQuery, types: Sequence[Type], cast: Cast) -> AnyQuery:
+    if [f.type for f in query.fields] == list(types):
+        return query
+
+    def fitted(row: Sequence[Expression]) -> tuple[Expression, ...]:
+        return tuple(e if e.type == t else cast(e, t) for e, t in zip(row, types, strict=True))
+
+    fields = tuple(replace(f, type=t) for f, t in zip(query.fields, types, strict=True))
+    if isinstance(query, Values):
+        return Values(tuple(fitted(row) for row in query.rows), fields)
+    if isinstance(query, UnionAll):
+        return UnionAll(tuple(widened(q, types, cast) for q in query.inputs), fields)
+    selected = query if isinstance(query, Query) and not query.distinct else select_all(query)
+    return replace(selected, outputs=fitted(selected.outputs), fields=fields)
+
+
+def select_all(query: AnyQuery) -> Query:
+    """SELECT * over a query."""
+    outputs = tuple(key(0, i, f) for i, f in enumerate(query.fields))
+    return Query((Relation(NAMELESS, query, query.fields),), Block((0,), ()), (), None, outputs, query.fields)
