@@ -99,7 +99,7 @@ class Select(Maintained):
             self.join.remove(table, slots, self._sink(deltas))
 
     def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
-        for child, _ in self.inputs:
+        for child in self.below:
             child.reweigh(table, slots, before, True)
         if self.join is not None:
             self.join.reweigh(table, slots, before, self._sink(deltas))

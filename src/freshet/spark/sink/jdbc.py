@@ -57,7 +57,7 @@ class JdbcCopy:
         if not re.fullmatch(r"\w+(\.\w+)*", self.table):
             raise PlanError(f"{self.table} is not a plain table name; give letters, digits and _, as in schema.table")
         self.key = tuple(k.strip() for k in given.pop("key", "").split(",") if k.strip())
-        self.login = {k: given.pop(k) for k in ("user", "password") if k in given}
+        self.login: dict[str, str] = {k: given.pop(k) for k in ("user", "password") if k in given}
         self.options = given
         schema = self.table.rpartition(".")[0]
         mark = hashlib.sha256(self.table.encode()).hexdigest()[:8]
@@ -124,7 +124,7 @@ class JdbcCopy:
             if link.answers(f"SELECT 1 FROM {self.stage} WHERE 1 = 0"):  # left behind by a run that was cut short
                 link.run(f"DROP TABLE {self.stage}")
             self._create(link, self.stage)
-        options: dict[str, str] = {"numPartitions": "1", **self.options, **self.login}
+        options = {"numPartitions": "1", **self.options, **self.login}
         writer = rows.write.format("jdbc").options(**options)
         writer.option("url", self.url).option("dbtable", self.stage).option("driver", self.driver).mode("append").save()
 
