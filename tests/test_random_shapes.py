@@ -254,6 +254,7 @@ class Session:
             self.db = freshet.connect(self.folder)
 
 
+@settings(max_examples=max(10, settings().max_examples // 2))
 @given(st.data())
 def test_every_transaction_agrees_with_duckdb(data: st.DataObject) -> None:
     agree(data, Session(None))
