@@ -16,7 +16,7 @@ from tests.spark.test_kills import check, feed, start
 
 pytestmark = pytest.mark.long
 
-BATCHES = 8
+BATCHES = 6
 
 
 def command(process: psutil.Process) -> str:
