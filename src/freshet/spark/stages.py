@@ -275,13 +275,15 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
     return {i: frozenset(columns) for i, columns in found.items()}
 
 
-def explain_job(job: Job) -> str:
-    """The grid and the levels, for people."""
-    return "\n".join(_lines(job))
+def explain_job(job: Job, sizes: Mapping[str, float] | None = None) -> str:
+    """The grid, what it was chosen by, and the levels, for people."""
+    return "\n".join(_lines(job, sizes or {}))
 
 
-def _lines(job: Job) -> Iterator[str]:
+def _lines(job: Job, sizes: Mapping[str, float]) -> Iterator[str]:
     yield f"shards     {job.shards}"
+    known = ", ".join(f"{name} {rows:,.0f}" for name, rows in sizes.items())
+    yield f"sizes      {known or 'unknown: a table is taken to be larger than those it refers to'}"
     for level in range(job.levels):
         yield f"level {level}"
         for operator in (o for o in job.operators if o.level == level):
