@@ -17,9 +17,9 @@ _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
-        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey,
+        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Frame, bound.WindowCall,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
-        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan,
+        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan,
     )
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from freshet.sql.bound import Field, Grouping, SortKey, TableSchema
+from freshet.sql.bound import Field, Grouping, SortKey, TableSchema, WindowCall
 from freshet.sql.expression import Expression
 
 
@@ -134,7 +134,21 @@ class TopPlan:
     guarantee: Guarantee
 
 
-AnyPlan = QueryPlan | TopPlan | UnionAllPlan | SetPlan | ValuesPlan
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """See `bound.Windowed`."""
+
+    source: AnyPlan
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    fields: tuple[Field, ...]
+    first: int | None
+    ties: bool
+    guarantee: Guarantee
+
+
+AnyPlan = QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -146,7 +160,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
     elif isinstance(plan, UnionAllPlan):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
-    elif isinstance(plan, TopPlan):
+    elif isinstance(plan, (TopPlan, WindowPlan)):
         yield "rows", plan.source
     elif isinstance(plan, SetPlan):
         yield from (("left", plan.left), ("right", plan.right))

@@ -8,13 +8,11 @@ from freshet.sql.source import Statement
 
 _KNOWN = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias", "hint",
-    "limit", "offset",
+    "limit", "offset", "qualify", "windows",
 }  # fmt: skip
 
 #: Clause → its words, and what works instead.
 _REFUSED = {
-    "qualify": ("QUALIFY", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
-    "windows": ("WINDOW", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
     "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
     "sort": ("SORT BY", "leave it out: a view is a bag of rows, without order"),
     "cluster": ("CLUSTER BY", "leave it out: a view is a bag of rows, without order"),

@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.bound import GROUP
+from freshet.sql.bound import GROUP, Grouping
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, describe
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
 
-_AGGREGATES: dict[type[exp.Expr], str] = {
+AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
 }  # fmt: skip
 
@@ -36,7 +36,7 @@ class Groups:
         """Binds one aggregate and returns where its value stands in the group's row; equal ones are kept once."""
         statement = self.binder.statement
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        function = _AGGREGATES.get(type(call))
+        function = AGGREGATES.get(type(call))
         statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if function is None:
             written = call.sql(dialect="spark")
@@ -62,11 +62,14 @@ class Groups:
         if expression in self.keys:
             position = self.keys.index(expression)
             return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef) and expression.relation >= 0:
             self._loose(expression, node)
         if isinstance(expression, Call):
             return replace(expression, args=tuple(self.above(a, node) for a in expression.args))
         return expression
+
+    def grouping(self, having: Expression | None) -> Grouping:
+        return Grouping(tuple(self.keys), tuple(self.aggregates), having)
 
     def _loose(self, column: ColumnRef, node: exp.Expr) -> None:
         named = [c for c in node.find_all(exp.Column) if c.name.lower() == column.name.lower()]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 
 from freshet import types
-from freshet.sql.bound import AnyQuery, Query, TableSchema
+from freshet.sql.bound import AnyQuery, Query, TableSchema, TopK
 from freshet.sql.expression import Call, ColumnRef, Expression, transform
 
 
@@ -22,8 +22,9 @@ def unwrap(query: Query) -> AnyQuery:
         return query
     if isinstance(source, Query) and source.grouping is not None and not source.distinct:
         return _above_groups(query, source, conditions)
-    own = [(e.relation, e.column) if isinstance(e, ColumnRef) else None for e in query.outputs]
-    if conditions or query.distinct or own != [(0, i) for i in range(len(source.fields))]:
+    own = [e.column if isinstance(e, ColumnRef) else None for e in query.outputs]
+    shown = len(own) if isinstance(source, TopK) else len(source.fields)  # a top-k shows as many columns as it is told
+    if conditions or query.distinct or own != list(range(shown)):
         return query
     return replace(source, fields=query.fields)
 
