@@ -17,7 +17,7 @@ import freshet
 from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Row = tuple[Any, ...]
-IDS = {"BIGINT": [0, 1, 2], "STRING": ["", "a", "b"]}
+IDS: dict[str, list[Any]] = {"BIGINT": [0, 1, 2, 3], "STRING": ["", "a", "b", "c"]}
 ARROW = {"BIGINT": pa.int64(), "STRING": pa.string()}
 NAMES = ("id", "f", "g", "x")
 
@@ -42,7 +42,7 @@ class TableModel:
 
 @st.composite
 def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
-    n = draw(st.integers(3, 6))
+    n = draw(st.integers(3, 5))
     pointer = st.sampled_from(("f", "g"))
     joins = [f"{draw(st.sampled_from(tables)).name} r0"]
     where: list[str] = []
@@ -52,7 +52,7 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
         parents = draw(st.lists(st.integers(0, i - 1), min_size=count, max_size=count, unique=True))
         on = [f"r{p}.{draw(pointer)} = r{i}.id" for p in parents]
         joins.append(f"JOIN {draw(st.sampled_from(tables)).name} r{i} ON {' AND '.join(on)}")
-        if i > 1 and not meets and draw(st.integers(0, 2)) == 0:
+        if i > 1 and not meets and draw(st.integers(0, 3)) == 0:
             other = draw(st.integers(0, i - 1))
             column, theirs = draw(st.sampled_from((("x", "x"), ("f", "f"), ("f", "g"), ("g", "id"))))
             where.append(f"r{i}.{column} = r{other}.{theirs}")
@@ -64,10 +64,10 @@ def queries(draw: st.DrawFn, tables: list[TableModel]) -> str:
         )
     elif draw(st.integers(0, 2)) == 0:
         host = draw(st.integers(0, n - 1))
-        joins.append(f"LEFT JOIN {draw(st.sampled_from(tables)).name} r{n} ON r{n}.id = r{host}.f AND r{n}.x < 2")
+        joins.append(f"LEFT JOIN {draw(st.sampled_from(tables)).name} r{n} ON r{n}.id = r{host}.f AND r{n}.x < 1")
         n += 1
-    if draw(st.integers(0, 2)) == 0:
-        where.append(f"r{draw(st.integers(0, n - 1))}.x {draw(st.sampled_from(('> 0', '< 2', 'IS NOT NULL')))}")
+    if draw(st.integers(0, 3)) == 0:
+        where.append(f"r{draw(st.integers(0, n - 1))}.x {draw(st.sampled_from(('> 0', '< 1', 'IS NOT NULL')))}")
     source = f" FROM {' '.join(joins)}" + (f" WHERE {' AND '.join(where)}" if where else "")
     shown = [f"r{draw(st.integers(0, n - 1))}.{draw(st.sampled_from(NAMES))}" for _ in range(draw(st.integers(1, 3)))]
     named = ", ".join(f"{c} AS o{i}" for i, c in enumerate(shown))
@@ -97,8 +97,9 @@ def transactions(draw: st.DrawFn, tables: list[TableModel]) -> dict[str, list[di
                 del table.rows[key]
                 rows.append({"id": key, "_change_type": "delete"})
                 continue
-            pointers = st.one_of(ids, ids, ids, ids, ids, ids, st.none())
-            row = (key, draw(pointers), draw(pointers), draw(st.sampled_from((None, 0, 1, 2))))
+            near, far, *_ = IDS[table.type]  # most point at two rows, so that paths meet
+            pointers = st.sampled_from([near, far, near, far, near, IDS[table.type][2], None])
+            row = (key, draw(pointers), draw(pointers), draw(st.sampled_from((None, 0, 1, 1))))
             table.rows[key] = row
             rows.append({**dict(zip(NAMES, row, strict=True)), "_change_type": "upsert"})
         changes[table.name] = rows

@@ -7,12 +7,13 @@ Two views are made, the second sometimes over the first, so that tables also pas
 from __future__ import annotations
 
 import datetime
+import tempfile
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import event, given, note
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 import freshet
@@ -20,7 +21,7 @@ from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Row = tuple[Any, ...]
 
-COLUMNS = {
+COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "k": ("INT", pa.int32(), [0, 1, 2]),
     "a": ("BIGINT", pa.int64(), [0, 1, 2, -1]),
     "s": ("STRING", pa.string(), ["", "a", "A", "b"]),
@@ -67,7 +68,7 @@ class Shape:
         self.visible: list[str] = []
         self.shown: list[str] = []
 
-    def pick(self, *choices: Any) -> Any:
+    def pick(self, *choices: str) -> str:
         return self.draw(st.sampled_from(choices))
 
     def chance(self, one_in: int) -> bool:
@@ -129,8 +130,8 @@ class Shape:
         y = inner.alias()
         if self.chance(4):
             c = self.draw(st.sampled_from(NAMES))
-            where = f" WHERE {self.filter(y)}" if self.chance(2) else ""
-            return f"{host}.{c} IN (SELECT {y}.{c} FROM {inner.source()} {y}{where})"
+            kept = f" WHERE {self.filter(y)}" if self.chance(2) else ""
+            return f"{host}.{c} IN (SELECT {y}.{c} FROM {inner.source()} {y}{kept})"
         froms, where = [f"{inner.source()} {y}"], [self.on(host, y)]
         if self.chance(3):
             z = inner.alias()
@@ -241,38 +242,66 @@ def made(db: freshet.Database, name: str, sql: str) -> freshet.View | None:
         return None
 
 
+class Session:
+    """The database under test: in memory, or in files and then closed and attached again now and then."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.folder, self.db = folder, freshet.connect(folder)
+
+    def attach_again(self) -> None:
+        if self.folder is not None:
+            self.db.close()
+            self.db = freshet.connect(self.folder)
+
+
+@settings(max_examples=max(10, settings().max_examples // 2))
 @given(st.data())
 def test_every_transaction_agrees_with_duckdb(data: st.DataObject) -> None:
+    agree(data, Session(None))
+
+
+@settings(max_examples=max(10, settings().max_examples // 5))
+@given(st.data())
+def test_every_transaction_agrees_on_disk(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(folder)
+        agree(data, session)
+        session.db.close()
+
+
+def agree(data: st.DataObject, session: Session) -> None:
     tables = [TableModel(f"t{i}", data.draw(st.sampled_from(KEYS))) for i in range(data.draw(st.integers(1, 3)))]
-    db = freshet.connect()
     for table in tables:
-        db.execute(table.ddl)
+        session.db.execute(table.ddl)
         note(table.ddl)
     if data.draw(st.booleans()):
         changes = data.draw(transactions(tables))
         note(repr(changes))
-        db.apply(changes)
-    sources, views, texts = [t.name for t in tables], {}, {}
+        session.db.apply(changes)
+    sources, texts = [t.name for t in tables], {}
     prefix = ""
     for name in ("v", "w"):
         sql = Shape(data.draw, sources).query()  # type: ignore[arg-type]
         note(f"{name}: {sql}")
-        view = made(db, name, sql)
+        view = made(session.db, name, sql)
         if view is None:
             continue
-        views[name], texts[name] = view, prefix + sql
+        texts[name] = prefix + sql
         event(view.plan.root.guarantee.query_class)
         if list(view.schema.names) == list(NAMES):
             sources, prefix = [*sources, name], f"WITH {name} AS ({sql}) "
-    sums = {name: RunningSum(view.to_arrow()) for name, view in views.items()}
-    for _ in range(data.draw(st.integers(2, 6)) if views else 0):
+    sums = {name: RunningSum(session.db.view(name).to_arrow()) for name in texts}
+    for step in range(data.draw(st.integers(2, 6)) if texts else 0):
+        if step % 2:
+            session.attach_again()
         changes = data.draw(transactions(tables))
         note(repr(changes))
-        tx = db.apply(changes)
+        tx = session.db.apply(changes)
         held = {t.name: t.arrow() for t in tables}
-        for name, view in views.items():
+        for name, sql in texts.items():
+            view = session.db.view(name)
             answer = view.to_arrow()
-            same_bag(answer, duckdb_answer(texts[name], held))
+            same_bag(answer, duckdb_answer(sql, held))
             sums[name].add(tx.deltas[name])
             sums[name].equals(answer)
             assert view.count() == answer.num_rows

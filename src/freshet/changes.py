@@ -121,14 +121,19 @@ def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64
     """What signed whole rows do to the table."""
     try:
         return table.resolve(rows, weights)
-    except RepeatedKeyError as e:
-        key = _show_key(table, schema, rows[e.row])
-        reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
-        raise ChangeError(reason, schema.name, e.row) from None
     except MissingRowError as e:
-        row = _show_row(table, schema, rows[e.row])
+        raise refusal(table, schema, rows, e) from None
+
+
+def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError) -> ChangeError:
+    """What a table refused, in words."""
+    if isinstance(error, RepeatedKeyError):
+        key = _show_key(table, schema, rows[error.row])
+        reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
+    else:
+        row = _show_row(table, schema, rows[error.row])
         reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
-        raise ChangeError(reason, schema.name, e.row) from None
+    return ChangeError(reason, schema.name, error.row)
 
 
 class _Feed:

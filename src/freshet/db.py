@@ -53,7 +53,8 @@ _CATALOG, _OPEN = "catalog.json", "in-use"
 
 @dataclass(slots=True)
 class _Undo:
-    """What takes one step of a transaction back from its table: rows that went, or slots that came."""
+    """What takes one step of a transaction back from its table: rows that went, slots that came, or, with weights and
+    no rows, slots that had these weights."""
 
     table: Table
     rows: Int64s | None
@@ -67,6 +68,9 @@ class _Undo:
 
     def take_back(self) -> None:
         none = np.empty(0, np.int64)
+        if self.rows is None and self.weights is not None:
+            self.table.reweigh(RowChange(self.slots[:0], none.reshape(0, 1), none, self.slots, self.weights))
+            return
         if self.rows is None:
             self.table.remove(RowChange(self.slots, none.reshape(0, 1), none))
             return
@@ -274,6 +278,12 @@ class Database:
                         view.remove(table, change.removed, deltas)
                     table.remove(change)
             for table, change in changes:
+                if len(change.changed):
+                    before = table.reweigh(change)
+                    undo.append(_Undo(table, None, before, change.changed))
+                    for view in kept:
+                        view.reweigh(table, change.changed, before, deltas)
+            for table, change in changes:
                 if len(change.added):
                     slots = table.add(change)
                     undo.append(_Undo(table, None, None, slots))
@@ -287,7 +297,7 @@ class Database:
                 raise ChangeError(reason) from e
             raise
         self._meta.data[0] += 1
-        self._meta.data[1] += sum(len(c.removed) + len(c.added) for c in resolved.values())
+        self._meta.data[1] += sum(len(c) for c in resolved.values())
         tx = Transaction(self.version, Deltas(found if deltas else {}))
         self._unread.update(found.values())
         if self.pool.wants_sweep():

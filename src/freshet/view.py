@@ -186,4 +186,3 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"
-

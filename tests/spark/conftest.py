@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
-from spark.databases import driver_jars
+
+from tests.spark.databases import driver_jars
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +39,7 @@ def settings(builder: SparkSession.Builder) -> SparkSession.Builder:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    paths = [str(ROOT / "src"), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     builder = SparkSession.builder.master("local[2]").config("spark.jars", ",".join(map(str, driver_jars())))
     session = settings(builder.appName("freshet tests")).getOrCreate()

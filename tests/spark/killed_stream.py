@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from spark.conftest import settings
-from spark.streams import read_files
-from spark.test_snapshot import DDL, SCHEMAS, VIEWS
 
 from freshet.spark import maintain
+from tests.spark.conftest import settings
+from tests.spark.streams import read_files
+from tests.spark.test_snapshot import DDL, SCHEMAS, VIEWS
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

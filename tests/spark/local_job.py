@@ -11,6 +11,7 @@ from freshet.spark.block import from_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder, Sent
 from freshet.spark.job import Job
+from freshet.spark.quarantine import QUARANTINE, refused_rows
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block, take_in, tell
 from freshet.state.arena import Arena
@@ -21,6 +22,7 @@ class LocalJob:
         self.job, self.text = job, job.to_json()
         self.shards: dict[tuple[int, int], Shard] = {}
         self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
+        self.quarantined: list[tuple[str, str, str]] = []
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """One micro-batch; every view's delta, as its shards told it."""
@@ -32,6 +34,9 @@ class LocalJob:
                     sent += zip(*(made.column(i).to_pylist() for i in range(4)), strict=True)
         for level in range(self.job.levels):
             sent = [b for b in sent if b[1] != level] + self._level(level, [b for b in sent if b[1] == level])
+        for block in sent:
+            if block[2] == QUARANTINE:
+                self.quarantined += zip(*(c.to_pylist() for c in refused_rows(block[3])), strict=True)
         return {v.name: self._delta(v.operator, [b[3] for b in sent if b[2] == v.operator]) for v in self.job.views}
 
     def _level(self, level: int, sent: list[Sent]) -> list[Sent]:
@@ -47,10 +52,10 @@ class LocalJob:
             if first:
                 self.shards[level, number] = Shard(self.job, level, number, Arena())
             shard = self.shards[level, number]
-            rows, log = take_in(shard, mine)
+            rows, log, refused = take_in(shard, mine, self.job.quarantine)
             deltas = shard.apply(rows)
             self.logs.setdefault((level, number), []).extend(log)
-            told += tell(self.job, shard, number, rows, deltas, first)
+            told += tell(self.job, shard, number, rows, deltas, refused, first)
         return told
 
     def forget(self) -> None:

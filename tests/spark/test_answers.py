@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracle import duckdb_answer, same_bag
 from pyspark.sql import SparkSession
-from spark.cases import DDL, SCHEMAS, VIEWS, Present, arrow, transactions
-from spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 from freshet.spark import maintain
+from tests.oracle import duckdb_answer, same_bag
+from tests.spark.cases import DDL, SCHEMAS, VIEWS, Present, arrow, transactions
+from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -11,17 +11,18 @@ import time
 from pathlib import Path
 
 import pytest
-from oracle import duckdb_answer, same_bag
 from pyspark.sql import SparkSession
-from spark.conftest import ROOT
-from spark.streams import Sum, view_part, write_files
-from spark.test_snapshot import SCHEMAS, VIEWS, both, orders
+
+from tests.oracle import duckdb_answer, same_bag
+from tests.spark.conftest import ROOT
+from tests.spark.streams import Sum, view_part, write_files
+from tests.spark.test_snapshot import SCHEMAS, VIEWS, both, orders
 
 KILLS = int(os.environ.get("FRESHET_KILLS", "2"))
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join(str(ROOT / p) for p in ("src", "tests", "."))
+    paths = os.pathsep.join(str(ROOT / p) for p in ("src", "."))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
     with open(folder / "log", "ab") as log:
         command = [sys.executable, str(ROOT / "tests" / "spark" / "killed_stream.py"), str(folder)]

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from spark.databases import has_driver, postgres, postgres_programs
 
 from freshet.errors import ChangeError, FreshetError, PlanError, StateError
 from freshet.spark import materialize
 from freshet.spark.materialize import Materializer
 from freshet.spark.sink.jdbc import JdbcCopy
+from tests.spark.databases import has_driver, postgres, postgres_programs
 
 SCHEMA = "k BIGINT, s STRING, d DECIMAL(10,2), _weight BIGINT"
 Row = tuple[Any, ...]
@@ -140,7 +140,8 @@ def test_bag_is_the_sum_of_the_changes_after_every_batch(spark: SparkSession, da
 def test_keyed_table_has_the_views_rows(spark: SparkSession, database: Database) -> None:
     rng = random.Random(5)
     held: dict[Row, Row] = {}
-    copy = database.copy(spark, key="k, s")
+    schema = "main" if "sqlite" in database.url else "public"
+    copy = database.copy(spark, key="k, s", table=f"{schema}.copy")
     for number in range(6):
         rows: list[Row] = []
         for key in rng.sample([(k, s) for k in (1, 2, 3) for s in ("a", "é")], 4):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from oracle import duckdb_answer, same_bag
-from spark.cases import DDL, VIEWS, Present, arrow, transactions
-from spark.local_job import LocalJob
-from spark.streams import Sum
 
 from freshet.errors import ChangeError
 from freshet.spark.maintain import compile_job
+from tests.oracle import duckdb_answer, same_bag
+from tests.spark.cases import DDL, VIEWS, Present, arrow, transactions
+from tests.spark.local_job import LocalJob
+from tests.spark.streams import Sum
 
 
 @pytest.mark.parametrize("shards", [1, 2, 4, 8])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from oracle import duckdb_answer, same_bag
 from pyspark.sql import SparkSession
-from spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 from freshet.errors import StateError
 from freshet.spark import maintain, snapshot
+from tests.oracle import duckdb_answer, same_bag
+from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 DDL = """
 CREATE TABLE o (id BIGINT PRIMARY KEY, c BIGINT, day DATE);

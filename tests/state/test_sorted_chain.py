@@ -27,7 +27,8 @@ def first(ends: Any, sides: Any, values: Any, key: Any, value: Any, inclusive: A
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 1), st.integers(-3, 3)), max_size=80))
 def test_like_sorted_lists(steps: list[tuple[int, int, int]]) -> None:
     ends, links, sides = np.zeros((2, 3), np.int32), np.zeros((20, 2), np.int32), np.zeros((20, 2), np.int32)
-    values, place = np.zeros(20, np.int64), {}
+    values = np.zeros(20, np.int64)
+    place: dict[int, int] = {}
     twin: list[list[tuple[int, int]]] = [[], []]
     at = (ends.ctypes.data, links.ctypes.data, sides.ctypes.data, values.ctypes.data)
     for slot, key, value in steps:

@@ -23,7 +23,7 @@ from freshet.plans.model import QueryPlan
 from freshet.sql.evaluate import evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
-from freshet.state.enumeration import DONE, enumerate_rows, gather
+from freshet.state.enumeration import DONE, NODE, enumerate_rows, gather
 from freshet.state.strings import StringPool
 from freshet.state.tree import enter, leave, live_parents, partakers, rise
 from freshet.state.tree_table import (
@@ -282,6 +282,36 @@ class Join:
                     self._change(i, alive, -1, out)
                 leave(self.tree_at, i, members)
 
+    def reweigh(self, source: Source, slots: Slots, before: Int64s, out: Sink | None) -> None:
+        """Tuples of a bag that stay, with other weights than `before`: no counter moves, only result rows are told. As
+        everywhere, roles change one after the other: those still to come are seen with the old weights."""
+        roles = [i for i in self.roles.get(id(source), ()) if self.plan.nodes[i].output and self.origins[i] == i]
+        if out is None or not roles or self.plan.distinct_tree:
+            return
+        if self._stale:
+            self._refresh()
+        assert source.weights is not None
+        order = np.argsort(slots)
+        slots, before = slots[order], before[order]
+        after = source.weights.data[slots]
+        for at, i in enumerate(roles):
+            found = self._results(self.orders[i], slots, after - before, self.orders[i].buffers)
+            out.extend(self._seen_before(found, self.orders[i], roles[at + 1 :], slots, before, after))
+
+    def _seen_before(
+        self, found: Iterator[Rows], order: Order, roles: list[int], slots: Slots, before: Int64s, after: Int64s
+    ) -> Iterator[Rows]:
+        """Results with the weight that tuples in the given roles had before."""
+        places = [place for place, node in enumerate(order.steps[:, NODE]) if node in roles]
+        for rows in found:
+            for place in places:
+                taken = order.buffers.slots[: len(rows), place]
+                at = np.minimum(np.searchsorted(slots, taken), len(slots) - 1)
+                changed = slots[at] == taken
+                at = at[changed]
+                rows.weights[changed] = rows.weights[changed] // after[at] * before[at]
+            yield rows
+
     def _members(self, node: int, slots: Slots) -> Slots:
         """Those of a table's tuples that take part in this role."""
         read = self.nodes[node].source.reader(slots)
@@ -316,10 +346,10 @@ class Join:
     # Results --------------------------------------------------------------------------------------------------
 
     def _collect(self, order: Order, tuples: Slots, sign: int, out: Sink) -> None:
-        out.extend(self._results(order, tuples, sign, order.buffers))
+        out.extend(self._results(order, tuples, self._source_weights(order.node, tuples, sign), order.buffers))
 
-    def _results(self, order: Order, tuples: Slots, sign: int, buffers: Buffers) -> Iterator[Rows]:
-        weights, progress = self._source_weights(order.node, tuples, sign), np.zeros(3, np.int64)
+    def _results(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
+        progress = np.zeros(3, np.int64)
         while not progress[DONE]:
             n = enumerate_rows(
                 self.tree_at, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
@@ -347,7 +377,7 @@ class Join:
         for start in range(0, root.source.tuples.used, 1 << 20):
             part = root.status.data[start : min(start + (1 << 20), root.source.tuples.used)]
             alive = (np.flatnonzero(part >= ALIVE) + start).astype(np.int32)
-            yield from self._results(self.orders[0], alive, 1, buffers)
+            yield from self._results(self.orders[0], alive, self._source_weights(0, alive, 1), buffers)
 
     def count(self) -> int:
         """Number of results, by adding up from the leaves instead of enumerating: in 64 bits where doubles, carried

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import Bools, Column
+from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import pack, width
 from freshet.engine.rows import Rows
 from freshet.engine.table import Table
@@ -54,6 +54,11 @@ class Maintained(ABC):
         """Tuples that are now in a table."""
         for query in self.below:
             query.insert(table, slots, deltas or self.keeps)
+
+    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
+        """Tuples of a bag that stay, with other weights than `before`."""
+        for query in self.below:
+            query.reweigh(table, slots, before, deltas or self.keeps)
 
     @abstractmethod
     def finish(self, deltas: bool) -> Rows:

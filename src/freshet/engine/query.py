@@ -98,6 +98,12 @@ class Select(Maintained):
         if self.join is not None:
             self.join.remove(table, slots, self._sink(deltas))
 
+    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
+        for child in self.below:
+            child.reweigh(table, slots, before, True)
+        if self.join is not None:
+            self.join.reweigh(table, slots, before, self._sink(deltas))
+
     def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
         for child in self.below:
             child.insert(table, slots, True)
@@ -128,6 +134,8 @@ class Select(Maintained):
         assert self.join is not None
         self.join.remove(fed, change.removed, sink)
         fed.remove(change)
+        if len(change.changed):
+            self.join.reweigh(fed, change.changed, fed.reweigh(change), sink)
         self.join.insert(fed, fed.add(change), sink)
 
     def _sink(self, deltas: bool) -> Sink | None:

@@ -7,7 +7,7 @@ table is a bag, a row is identified by all its lanes and has a weight. Views kee
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,26 @@ from freshet.state.kernel import kernel
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, hash_row, probe, same_row
 
+_NO_SLOTS: Slots = np.empty(0, np.int32)
+_NO_WEIGHTS: Int64s = np.empty(0, np.int64)
+
 
 @dataclass(slots=True)
 class RowChange:
-    """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple (or the
-    weight it had), and rows that appear; in a bag, each with the weight it then has."""
+    """One table's part of a transaction, resolved against its rows and found good: slots that lose their tuple, rows
+    that appear and, in a bag, the weight of each, and slots whose tuple stays with another weight."""
 
     removed: Slots
     added: Int64s
     weights: Int64s
+    changed: Slots = field(default_factory=lambda: _NO_SLOTS)
+    changed_to: Int64s = field(default_factory=lambda: _NO_WEIGHTS)
+
+    def __len__(self) -> int:
+        return len(self.removed) + len(self.added) + len(self.changed)
 
 
 MISSING, REPEATED = -1, -2
-_NO_WEIGHTS = np.empty(0, np.int64)
 
 
 class MissingRowError(Exception):
@@ -49,27 +56,38 @@ class RepeatedKeyError(MissingRowError):
     """A row comes whose primary key is there already."""
 
 
-@kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1])")
-def settle(table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any) -> Any:
-    """Adds up equal rows and looks up what the table holds of them: how many slots are to be removed and how many rows
-    added, or -1 and the place of a row of which more is taken away than is there."""
-    width, gone, come = rows.shape[1], 0, 0
+@kernel(
+    "UniTuple(i8, 3)(i8[::1], i8[:,::1], i8[::1], i8[:,::1], i8[::1], i4[::1], i8[:,::1], i8[::1], i4[::1], i8[::1])"
+)
+def settle(
+    table: Any, lanes: Any, stored: Any, rows: Any, weights: Any, removed: Any, added: Any, after: Any, changed: Any,
+    changed_to: Any,
+) -> Any:  # fmt: skip
+    """Adds up equal rows and looks up what the table holds of them: how many slots are to be removed, how many rows
+    added and how many slots get another weight; or -1 and the place of a row of which more is taken away than is
+    there."""
+    width, gone, come, kept = rows.shape[1], 0, 0, 0
     chosen = np.empty(rows.shape[0], np.int64)
     for i in range(consolidate(rows, weights, chosen)):
         j = chosen[i]
         entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
         have = np.int64(0) if entry == -1 else stored[entry & 0xFFFFFFFF]
-        if have + weights[j] < 0:
-            return MISSING, j
-        if have > 0:
+        left = have + weights[j]
+        if left < 0:
+            return MISSING, j, 0
+        if have > 0 and left > 0:
+            changed[kept] = np.int32(entry & 0xFFFFFFFF)
+            changed_to[kept] = left
+            kept += 1
+        elif have > 0:
             removed[gone] = np.int32(entry & 0xFFFFFFFF)
             gone += 1
-        if have + weights[j] > 0:
+        else:
             for lane in range(width):
                 added[come, lane] = rows[j, lane]
-            after[come] = have + weights[j]
+            after[come] = left
             come += 1
-    return gone, come
+    return gone, come, kept
 
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8, i8[:,::1], i8[::1], i4[::1], i8[:,::1])")
@@ -171,11 +189,13 @@ class Table:
             if gone < 0:
                 raise (MissingRowError if gone == MISSING else RepeatedKeyError)(come)
             return RowChange(removed[:gone], added[:come], _NO_WEIGHTS)
-        after = np.empty(n, np.int64)
-        gone, come = settle(t.table.data, t.lanes.data, self.weights.data, rows, weights, removed, added, after)
+        after, changed, changed_to = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
+        gone, come, kept = settle(
+            t.table.data, t.lanes.data, self.weights.data, rows, weights, removed, added, after, changed, changed_to
+        )
         if gone < 0:
             raise MissingRowError(come)
-        return RowChange(removed[:gone], added[:come], after[:come])
+        return RowChange(removed[:gone], added[:come], after[:come], changed[:kept], changed_to[:kept])
 
     def remove(self, change: RowChange) -> None:
         if len(change.removed):
@@ -189,11 +209,22 @@ class Table:
         slots = self.tuples.add(change.added)
         if self.weights is not None:
             self.weights.grow(self.capacity)
-            self.weights.data[slots] = change.weights
-            if not self.flags.data[0] and change.weights.max() > 1:
-                self.flags.data[0] = 1
-                self.weights.changed()
+            self._weigh(slots, change.weights)
         return slots
+
+    def reweigh(self, change: RowChange) -> Int64s:
+        """Gives tuples that stay their new weights; returns those they had."""
+        assert self.weights is not None
+        before = self.weights.data[change.changed]
+        self._weigh(change.changed, change.changed_to)
+        return before
+
+    def _weigh(self, slots: Slots, weights: Int64s) -> None:
+        assert self.weights is not None
+        self.weights.data[slots] = weights
+        if not self.flags.data[0] and weights.max() > 1:
+            self.flags.data[0] = 1
+            self.weights.changed()
 
     def reserve(self, rows: int) -> None:
         self.tuples.reserve(rows)

@@ -21,6 +21,7 @@ from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
 from freshet.spark.job import Job, Stream
+from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
 from freshet.sql.bound import TableSchema
 from freshet.sql.evaluate import evaluate_filter
@@ -99,26 +100,50 @@ class Encoder:
             seen += batch.num_rows
             if seen - first >= _CHUNK:
                 start = time.perf_counter()
-                made = blocks_batch(list(self._encode(job, schema, waiting, first)))
+                made = blocks_batch(self._blocks(job, schema, pa.Table.from_batches(waiting), first))
                 spent += time.perf_counter() - start
                 yield made
                 waiting, first = [], seen
         if seen > first:
             start = time.perf_counter()
-            made = blocks_batch(list(self._encode(job, schema, waiting, first)))
+            made = blocks_batch(self._blocks(job, schema, pa.Table.from_batches(waiting), first))
             spent += time.perf_counter() - start
             yield made
         if seen:
             profile.note(self.profile_to, "encode", seconds=spent, rows=seen, table=self.table)
 
-    def _encode(self, job: Job, schema: TableSchema, batches: list[pa.RecordBatch], first: int) -> Iterator[Sent]:
-        given = pa.Table.from_batches(batches)
+    def _blocks(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> list[Sent]:
+        """Everything the rows send; bad ones are found by halving and set aside, if the job does so."""
+        sent: list[Sent] = []
+        refused: list[Refused] = []
+        waiting = [(given, first)]
+        while waiting:
+            part, at = waiting.pop()
+            try:
+                sent += self._encode(job, schema, part, at)
+            except ChangeError as e:
+                if e.row is None:  # a mistake of the whole stream, such as a column of a type that never fits
+                    raise
+                row = to_json(given.slice(e.row - first, 1).to_pylist()[0])
+                if not job.quarantine:
+                    raise ChangeError(f"{e.reason} (the row is {row})", e.table, e.row) from None
+                if part.num_rows == 1:
+                    refused.append((schema.name, row, e.reason))
+                    continue
+                middle = part.num_rows // 2
+                waiting += [(part.slice(middle), at + middle), (part.slice(0, middle), at)]
+        if refused:
+            sent.append((shard_keys(job.shards)[0], job.levels, QUARANTINE, refused_block(refused)))
+        return sent
+
+    def _encode(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> Iterator[Sent]:
         n = given.num_rows
         kinds = _kinds(schema, given, first)
         keyed = next((m for m in job.normalized if m.table == self.table), None)
-        if keyed is None:
+        ordered = keyed is not None and keyed.ordered
+        if not ordered:
             _refuse_upserts(schema, kinds, first)
-        adds = None if keyed is None else _KIND_SIGNS[kinds] > 0
+        adds = _KIND_SIGNS[kinds] > 0 if ordered else None
         names = {name.lower(): name for name in given.column_names}
         columns: dict[int, Column] = {}
         for i in needed_columns(job, self.table):
@@ -135,8 +160,11 @@ class Encoder:
             _check_nulls(schema, i, columns[i], None if i in schema.primary_key else adds, first)
         if keyed is not None:
             stream = next(s for s in job.streams if s.name == keyed.stream)
-            told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
-            rows = Signed([*(columns[c] for c in stream.columns), *told], np.ones(n, np.int64))
+            told, weights = [], _weights(schema, given, kinds, first)
+            if ordered:
+                told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
+                weights = np.ones(n, np.int64)
+            rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
             yield from send(stream, job.shards, rows)
             return
         try:

@@ -61,11 +61,13 @@ class ViewOutput:
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """A table whose changes may be upserts or deletes by key alone: `stream`, hashed on the primary key, brings them
-    with what they do and when to the first level, which knows every row and turns them into whole-row changes."""
+    """A table whose changes pass the first level, which knows every row. `ordered`: they may be upserts or deletes by
+    key alone; `stream`, hashed on the primary key, brings them with what they do and when, and they leave as whole-row
+    changes. Otherwise they are whole rows with weights, checked against the table so that bad ones can be set aside."""
 
     table: str
     stream: str
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Job:
     operators: tuple[Operator, ...]
     views: tuple[ViewOutput, ...]
     normalized: tuple[Normalized, ...] = ()
+    quarantine: bool = False  # bad changes are set aside; every table is then normalized
 
     @property
     def levels(self) -> int:

@@ -94,14 +94,14 @@ class Level(StatefulProcessor):
         try:
             cached.begin()
             try:
-                changes, log = take_in(cached.shard, arrived)
+                changes, log, refused = take_in(cached.shard, arrived, job.quarantine)
                 deltas = cached.shard.apply(changes)
             except OSError as e:  # a full disk under the arena
                 cached = self._in_memory(job, shard, standing, cached, e)
-                changes, log = take_in(cached.shard, arrived)
+                changes, log, refused = take_in(cached.shard, arrived, job.quarantine)
                 deltas = cached.shard.apply(changes)
             applied = time.perf_counter()
-            told = tell(job, cached.shard, shard, changes, deltas, standing.version == 0)
+            told = tell(job, cached.shard, shard, changes, deltas, refused, standing.version == 0)
             cached.shard.sweep()
             encoded = time.perf_counter()
             logged = standing.logged + sum(map(len, changes.values()))

@@ -21,6 +21,7 @@ from freshet.spark.block import from_block
 from freshet.spark.encode import BLOCKS, SEQUENCE, Encoder, needed_columns, read_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
+from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
 from freshet.spark.stages import explain_job, make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
@@ -36,7 +37,7 @@ Views = str | Plan | Mapping[str, str | Plan]
 def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
-    sequence: str | Mapping[str, str] | None = None, profile: str | None = None,
+    sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", profile: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keeps one view, or several by name, fresh over streams of changes of `tables`.
 
@@ -47,7 +48,15 @@ def maintain(
     column that orders the changes of a table (by table, or one name for all that have it): such tables may bring
     upserts and deletes by key alone. Changes of one key apply in that order within a micro-batch, and micro-batches as
     they come.
+
+    A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
+    removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. With
+    `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
+    views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
+    `quarantined`. To find every bad change, tables then pass a level that knows all their rows.
     """
+    if on_error not in ("stop", "quarantine"):
+        raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
     count = shards if shards is not None else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     if count < 1:
         raise PlanError(f"{count} shards; give 1 or more")
@@ -57,7 +66,7 @@ def maintain(
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
     ordered = _sequences(tables, sequence)
-    job = compile_job(views, schema, count, sizes, list(ordered))
+    job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine")
     logger.info("freshet: %s", explain_job(job))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
@@ -66,7 +75,7 @@ def maintain(
     for level in range(job.levels):
         processor = Level(job_json, level, folder, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
-    single = not isinstance(views, Mapping)
+    single = not isinstance(views, Mapping) and not job.quarantine
     return blocks.mapInArrow(Decoder(job_json, single), _result_ddl(job, single))
 
 
@@ -82,13 +91,20 @@ def split(changes: DataFrame, view: str) -> DataFrame:
     return changes.where(functions.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
 
 
+def quarantined(changes: DataFrame) -> DataFrame:
+    """The changes set aside by `on_error="quarantine"`: table, row as JSON, reason."""
+    return split(changes, QUARANTINE).drop(WEIGHT)
+
+
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (),
+    normalized: Sequence[str] = (), quarantine: bool = False,
 ) -> Job:  # fmt: skip
     named = views if isinstance(views, Mapping) else {"view": views}
     if not named:
         raise PlanError("no views; give a query, or a dict of name to query")
+    if QUARANTINE in named:
+        raise PlanError(f"{QUARANTINE} is the name of what is set aside; give the view another")
     catalog = Catalog.from_ddl(schema) if isinstance(schema, str) else schema
     plans = {}
     for name, view in named.items():
@@ -98,7 +114,7 @@ def compile_job(
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog).root
-    return make_job(plans, shards, sizes, normalized)
+    return make_job(plans, shards, sizes, normalized, quarantine)
 
 
 # In -------------------------------------------------------------------------------------------------------------
@@ -165,6 +181,8 @@ class Decoder:
         job = read_job(self.job_json)
         for batch in batches:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
+                if stream == QUARANTINE:
+                    yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
                 for view in (v for v in job.views if v.operator == stream):
                     yield self._rows(job, view, payload.as_py())
 
@@ -174,14 +192,20 @@ class Decoder:
         weights = pa.array(rows.weights)
         if self.single:
             return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
-        columns = [pa.array([view.name]).take(pa.array([0] * len(rows)))]
-        for v in job.views:
-            if v.name == view.name:
-                columns.append(pa.StructArray.from_arrays(arrays, [f.name for f in v.fields]))
-            else:
-                kind = pa.struct([(f.name, out_type(f.type)) for f in v.fields])
-                columns.append(pa.nulls(len(rows), kind))
-        return pa.RecordBatch.from_arrays([*columns, weights], [VIEW, *(v.name for v in job.views), WEIGHT])
+        return self._batch(job, view.name, arrays, weights)
+
+    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array | None) -> pa.RecordBatch:
+        """Rows of one view, or those set aside, among all."""
+        kinds = {v.name: pa.struct([(f.name, out_type(f.type)) for f in v.fields]) for v in job.views}
+        if job.quarantine:
+            kinds[QUARANTINE] = pa.struct([(c, pa.string()) for c in COLUMNS])
+        n = len(arrays[0])
+        columns = [pa.array([name]).take(pa.array([0] * n))]
+        for other, kind in kinds.items():
+            own = [f.name for f in kind]
+            columns.append(pa.StructArray.from_arrays(arrays, own) if other == name else pa.nulls(n, kind))
+        ones = pa.array([1] * n, pa.int64())
+        return pa.RecordBatch.from_arrays([*columns, ones if weights is None else weights], [VIEW, *kinds, WEIGHT])
 
 
 def out_type(type_: Type) -> pa.DataType:
@@ -209,4 +233,6 @@ def _result_ddl(job: Job, single: bool) -> str:
     for v in job.views:
         inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
         structs.append(f"`{v.name}` STRUCT<{inside}>")
+    if job.quarantine:
+        structs.append(f"`{QUARANTINE}` STRUCT<{', '.join(f'`{c}`: STRING' for c in COLUMNS)}>")
     return f"{VIEW} STRING, {', '.join(structs)}, {WEIGHT} BIGINT"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 from freshet.changes import WEIGHT
@@ -36,11 +36,11 @@ def materialize(
     A folder holds Parquet files in versions that appear whole: see `read_materialized`. What is no longer needed stays
     for `keep_versions` more batches, for readers that have begun.
 
-    A JDBC URL (`jdbc:…`) needs the options `table` (with several views, the view's name by default) and `driver` (a class
-    on Spark's class path), and takes `user`, `password`, `key` and the options of Spark's own JDBC writer. The table has
-    the view's columns, `_weight` (how often the row occurs) and `_row` (a hash that identifies the row). With `key`, a
-    comma-separated list of columns in which no two rows of the view agree, it has the view's columns alone. A batch and
-    its number, which goes to the table freshet_batches, are one transaction.
+    A JDBC URL (`jdbc:…`) needs the options `table` (with several views, the view's name by default) and `driver` (a
+    class on Spark's class path), and takes `user`, `password`, `key` and the options of Spark's own JDBC writer. The
+    table has the view's columns, `_weight` (how often the row occurs) and `_row` (a hash that identifies the row). With
+    `key`, a comma-separated list of columns in which no two rows of the view agree, it has the view's columns alone. A
+    batch and its number, which goes to the table freshet_batches, are one transaction.
 
     `checkpoint` is the query's checkpoint folder; a copy belongs to it. The default is a folder inside `target`.
     `trigger` holds the arguments of Spark's `DataStreamWriter.trigger`, as in `{"availableNow": True}`.

@@ -21,6 +21,7 @@ from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
+from freshet.spark.quarantine import find_bad
 from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
@@ -42,7 +43,7 @@ class Shard:
         if level == 0 and only is None:
             read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
-        self.normalized = {n.stream: n.table for n in job.normalized if n.stream in self.streams}
+        self.normalized = {n.stream: n for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
@@ -59,8 +60,11 @@ class Shard:
         value comes later, and then the shard is spoiled: its maker throws it away and has the log."""
         resolved = {name: self._resolve(name, rows) for name, rows in changes.items() if len(rows)}
         try:
+            # All that goes goes first, as the join expects: no row appears only to vanish again.
             for name, change in resolved.items():
-                self._change(self.tables[name], change, True)
+                self._take(self.tables[name], change)
+            for name, change in resolved.items():
+                self._bring(self.tables[name], change, True)
             deltas = {o.name: kept.finish(True) for o, kept in self.operators}
         except EvaluationError as e:
             raise ChangeError(
@@ -73,19 +77,32 @@ class Shard:
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
         return resolve_rows(table, replace(stream.schema, name=stream.source), lanes, rows.weights)
 
-    def _change(self, table: Table, change: RowChange, deltas: bool) -> None:
+    def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):
             for _, kept in self.operators:
-                kept.remove(table, change.removed, deltas)
+                kept.remove(table, change.removed, True)
             table.remove(change)
+        if len(change.changed):
+            before = table.reweigh(change)
+            for _, kept in self.operators:
+                kept.reweigh(table, change.changed, before, True)
+
+    def _bring(self, table: Table, change: RowChange, deltas: bool) -> None:
         slots = table.add(change)
         if len(slots):
             for _, kept in self.operators:
                 kept.insert(table, slots, deltas)
 
-    def normalize(self, name: str, rows: Signed) -> Signed:
+    def check(self, name: str, rows: Signed) -> dict[int, str]:
+        """The signed rows of a stream that its table must refuse, and why."""
+        table, stream = self.tables[name], self.streams[name]
+        lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
+        return find_bad(table, stream.schema, lanes, rows.weights)
+
+    def normalize(self, name: str, rows: Signed, refused: dict[int, str] | None = None) -> Signed:
         """What keyed changes do to a table's rows, as whole rows with weights. The last two columns say what each does
-        (its place in KINDS) and when; within one moment removals come first."""
+        (its place in KINDS) and when; within one moment removals come first. Bad ones are added to `refused`, row and
+        reason; without it they are errors."""
         table = self.tables[name]
         kinds, moments = rows.columns[-2].data, rows.columns[-1].data
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
@@ -100,8 +117,13 @@ class Shard:
         strict = adds[order] & (kinds[order] != list(SIGNS).index("upsert"))
         bad = (strict & there) | (~adds[order] & ~there)
         if bad.any():
-            row = int(order[np.flatnonzero(bad)[np.argmin(order[bad])]])
-            raise self._refused(name, lanes[row], bool(adds[row]), row)
+            if refused is None:
+                row = int(order[bad].min())
+                raise self._refused(name, lanes[row], bool(adds[row]), row)
+            for row in order[bad].tolist():
+                refused[row] = self._refused(name, lanes[row], bool(adds[row]), row).reason
+            # Without them every change finds the table as it did: a refused one leaves its key as it was.
+            return self.normalize(name, rows.take(np.sort(order[~bad])))
         old, new = order[starts & (slots[order] >= 0)], order[ends & adds[order]]
         whole = np.concatenate([table.tuples.lanes.data[slots[old]], lanes[new]])
         weights = np.concatenate([np.full(len(old), -1, np.int64), np.ones(len(new), np.int64)])
@@ -120,7 +142,7 @@ class Shard:
             reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
         else:
             reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
-        return ChangeError(reason, self.normalized[name], row)
+        return ChangeError(reason, self.normalized[name].table, row)
 
     def load(self, name: str, parts: Iterator[Signed]) -> int:
         """Takes in everything a log holds for one stream: only the sum counts. Returns how many rows were read."""
@@ -142,9 +164,8 @@ class Shard:
         table.reserve(len(signed))
         for start in range(0, len(signed), CHUNK):
             part = slice(start, start + CHUNK)
-            self._change(
-                table, RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part]), False
-            )
+            change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
+            self._bring(table, change, False)
         return read
 
     def loaded(self) -> None:

@@ -7,7 +7,7 @@ distinct row, the operator is split and a merge stands a level above it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
@@ -24,33 +24,35 @@ def make_job(
     shards: int,
     sizes: Mapping[str, float] | None = None,
     normalized: Sequence[str] = (),
+    quarantine: bool = False,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
-    changes come in an order that matters."""
+    changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused."""
     job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
-    wanted = [t for t in job.tables if t.name.lower() in {n.lower() for n in normalized}]
-    return _normalized(job, wanted) if wanted else job
+    ordered = {n.lower() for n in normalized}
+    wanted = [t for t in job.tables if quarantine or t.name.lower() in ordered]
+    return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
 
 
-def _normalized(job: Job, tables: Sequence[TableSchema]) -> Job:
-    """The job with a level below all others that keeps the tables' rows by primary key."""
+def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str]) -> Job:
+    """The job with a level below all others that keeps the tables' rows by primary key, or by all they hold."""
     streams = [replace(s, level=s.level + 1) for s in job.streams]
     found = []
     for table in tables:
         name = table.name.lower()
-        if not table.primary_key:
+        if name in ordered and not table.primary_key:
             raise PlanError(
                 f"table {table.name} has no primary key, by which changes in sequence are told apart; declare one"
             )
         columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
         key = tuple(
             ColumnRef(table.fields[c].type, 0, c, table.fields[c].name, table.fields[c].nullable)
-            for c in table.primary_key
+            for c in table.primary_key or columns
         )
-        grid = (Dimension(job.shards, "primary key", key),) if job.shards > 1 else ()
+        grid = (Dimension(job.shards, "key", key),) if job.shards > 1 and key else ()
         stream = f"{name}/key"
         streams.append(Stream(stream, f"key of {name}", 0, columns, _projected(table, stream, columns), (), grid))
-        found.append(Normalized(name, stream))
+        found.append(Normalized(name, stream, name in ordered))
     operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
     return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
 

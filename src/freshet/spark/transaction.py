@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from freshet.arrow import to_arrow
+from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.engine.rows import Rows
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import Sent, send, send_table
+from freshet.spark.encode import KINDS, SEQUENCE, Sent, send, send_table
 from freshet.spark.job import Job
+from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
 from freshet.types import BIGINT, TINYINT
 
@@ -17,33 +22,62 @@ def read_block(shard: Shard, stream: str, payload: bytes) -> Signed:
     return from_block(payload, [f.type for f in shard.streams[stream].schema.fields])
 
 
-def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]]) -> tuple[dict[str, Signed], list[tuple[str, bytes]]]:
-    """The blocks of a transaction as whole-row changes by stream, and what of them belongs in the log."""
+def take_in(
+    shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool
+) -> tuple[dict[str, Signed], list[tuple[str, bytes]], list[Refused]]:
+    """The blocks of a transaction as whole-row changes by stream, what of them belongs in the log, and what is set
+    aside."""
     changes: dict[str, Signed] = {}
     log: list[tuple[str, bytes]] = []
+    refused: list[Refused] = []
     for name, blocks in sorted(arrived.items()):
         types = [f.type for f in shard.streams[name].schema.fields]
-        if name in shard.normalized:
+        known = shard.normalized.get(name)
+        ordered = known is not None and known.ordered
+        if ordered:
             types += [TINYINT, BIGINT]
         rows = joined([from_block(b, types) for b in blocks], types)
-        if name in shard.normalized:
-            rows = shard.normalize(name, rows)
-            blocks = [to_block(rows)]
+        if known is not None:
+            given, bad = rows, dict[int, str]()
+            if ordered:
+                rows = shard.normalize(name, rows, bad if quarantine else None)
+                blocks = [to_block(rows)]
+            else:
+                bad = shard.check(name, rows)
+                if bad:
+                    rows = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad)))
+                    blocks = [to_block(rows)]
+            refused += [(known.table, _shown(shard, name, given, row), bad[row]) for row in sorted(bad)]
         changes[name] = rows
         if len(rows):
             log += [(name, b) for b in blocks]
-    return changes, log
+    return changes, log, refused
+
+
+def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
+    """A change as JSON."""
+    own = rows.take(np.array([row]))
+    values = [to_arrow(c)[0].as_py() for c in own.columns]
+    fields = shard.streams[name].schema.fields
+    shown = {f.name: v for f, v in zip(fields, values, strict=False)}
+    if shard.normalized[name].ordered:
+        return to_json({**shown, CHANGE_TYPE: KINDS[values[-2]], SEQUENCE: values[-1]})
+    return to_json({**shown, WEIGHT: int(own.weights[0])})
 
 
 def tell(
-    job: Job, shard: Shard, number: int, changes: Mapping[str, Signed], deltas: Mapping[str, Rows], first: bool
-) -> list[Sent]:
-    """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views."""
+    job: Job, shard: Shard, number: int, changes: Mapping[str, Signed], deltas: Mapping[str, Rows],
+    refused: Sequence[Refused], first: bool,
+) -> list[Sent]:  # fmt: skip
+    """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views; and
+    what was set aside, on its way out."""
     keys = shard_keys(job.shards)
     told: list[Sent] = []
-    for name, table in shard.normalized.items():
+    if refused:
+        told.append((keys[number], job.levels, QUARANTINE, refused_block(refused)))
+    for name, known in shard.normalized.items():
         if name in changes:
-            schema = next(t for t in job.tables if t.name.lower() == table)
+            schema = next(t for t in job.tables if t.name.lower() == known.table)
             whole = changes[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
             told += send_table(job, schema, by_place, whole.weights)

@@ -1,9 +1,9 @@
 """One micro-batch of a view's changes, as the copies of its answer take it.
 
-Laws. The rows are consolidated: each row occurs once, with a weight that is not 0. `content` is a hash that is linear in
-the weights (the sum of hash(row) · weight), so it does not depend on order, on partitions or on how a weight is spread
-over several rows: two runs of one batch have the same content, and a batch whose number was seen with other content is
-not a replay.
+Laws. The rows are consolidated: each row occurs once, with a weight that is not 0. `content` is a hash that is linear
+in the weights (the sum of hash(row) · weight), so it does not depend on order, on partitions or on how a weight is
+spread over several rows: two runs of one batch have the same content, and a batch whose number was seen with other
+content is not a replay.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import AtomicType, StructType
 
 from freshet.changes import WEIGHT
@@ -74,8 +74,8 @@ class Applied:
             )
         if self.contents.get(batch.number, NOTHING) != batch.content:
             raise StateError(
-                f"batch {batch.number} comes again with other rows than {target} was given before: the checkpoint or the"
-                " sources were changed; use the newest checkpoint, or a new target and checkpoint"
+                f"batch {batch.number} comes again with other rows than {target} was given before: the checkpoint or"
+                " the sources were changed; use the newest checkpoint, or a new target and checkpoint"
             )
         return True
 
@@ -104,7 +104,7 @@ def quoted(name: str) -> str:
 
 
 def columns_of(names: tuple[str, ...]) -> list[Column]:
-    return [F.col(quoted(n)) for n in names]
+    return [sf.col(quoted(n)) for n in names]
 
 
 def consolidated(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
@@ -113,9 +113,9 @@ def consolidated(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
         values = columns_of(columns)
         # xxhash64 passes over NULL, so that (NULL, 1) and (1, NULL) would be one without their shape.
         shape = [v.isNull() for v in values]
-        rows = rows.select(F.xxhash64(*values, *shape).alias(HASH), *values, F.col(WEIGHT))
-    summed = rows.groupBy(HASH, *columns_of(columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
-    return summed.where(F.col(WEIGHT) != 0)
+        rows = rows.select(sf.xxhash64(*values, *shape).alias(HASH), *values, sf.col(WEIGHT))
+    summed = rows.groupBy(HASH, *columns_of(columns)).agg(sf.sum(WEIGHT).alias(WEIGHT))
+    return summed.where(sf.col(WEIGHT) != 0)
 
 
 def with_batch(changes: DataFrame, number: int, query: str, use: Callable[[Batch], None]) -> None:
@@ -123,14 +123,14 @@ def with_batch(changes: DataFrame, number: int, query: str, use: Callable[[Batch
     columns = tuple(c for c in changes.columns if c != WEIGHT)
     rows = consolidated(changes, columns).persist()
     try:
-        weight = F.col(WEIGHT)
+        weight = sf.col(WEIGHT)
         # As decimals, because in ANSI mode 64-bit integers do not wrap around.
-        content = F.sum(F.col(HASH).cast("decimal(19,0)") * weight.cast("decimal(19,0)"))
+        content = sf.sum(sf.col(HASH).cast("decimal(19,0)") * weight.cast("decimal(19,0)"))
         one = rows.agg(
-            F.count(F.lit(1)).alias("count"),
-            F.count(F.when(weight < 0, 1)).alias("removed"),
-            F.coalesce(F.sum(weight), F.lit(0)).alias("weight"),
-            F.coalesce(content.cast("string"), F.lit(NOTHING)).alias("content"),
+            sf.count(sf.lit(1)).alias("count"),
+            sf.count(sf.when(weight < 0, 1)).alias("removed"),
+            sf.coalesce(sf.sum(weight), sf.lit(0)).alias("weight"),
+            sf.coalesce(content.cast("string"), sf.lit(NOTHING)).alias("content"),
         ).collect()[0]
         use(Batch(number, query, rows, columns, one["count"], one["removed"], one["weight"], one["content"]))
     finally:

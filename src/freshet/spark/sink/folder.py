@@ -67,8 +67,11 @@ class LocalFolder:
         try:
             os.link(draft, final)  # unlike a rename, a link does not replace what is there
         except FileExistsError:
+            os.remove(draft)
             return False
-        finally:
+        except OSError:  # a disk without links
+            os.rename(draft, final)
+        else:
             os.remove(draft)
         return True
 
@@ -115,7 +118,7 @@ class HadoopFolder:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        # HDFS refuses to rename onto a file that exists; object stores have no rename, and there the check above counts.
+        # HDFS refuses to rename onto a file that exists; object stores copy instead, and there the check above counts.
         if self.files.rename(draft, final):
             return True
         self.files.delete(draft, False)

@@ -1,9 +1,9 @@
 """The answer as a table of a database, moved on by one transaction a batch.
 
-Laws. The executors write a batch to a table of its own beside the target (the *stage*); one transaction, of standard SQL
-sent by the driver, merges it and records the batch's number in freshet_batches, whose key lets each number in once. So a
-batch is in, with its number, or it is not. Statements find the target's rows through its index on the key, from the
-stage: the cost follows the change.
+Laws. The executors write a batch to a table of its own beside the target (the *stage*), whose primary key keeps a task
+that Spark runs twice from adding twice. One transaction, of standard SQL sent by the driver, merges it and records the
+batch's number in freshet_batches, whose key lets each number in once. So a batch is in, with its number, or it is not.
+Statements find the target's rows by its primary key, from the stage: the cost follows the change.
 
 Without key columns the target is a bag: the view's columns, `_weight`, and `_row`, a hash of the row that stands for
 "the same row", because databases disagree on NULL, on padding and on fractions of a second. With key columns it is a
@@ -13,6 +13,7 @@ plain table, and what went and what came under a key is one delete, insert or up
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -40,6 +41,8 @@ ROW, OP = "_row", "_op"
 DELETED, UPDATED, INSERTED = -1, 0, 1
 BATCHES = "freshet_batches"
 
+logger = logging.getLogger("freshet.spark")
+
 
 class JdbcCopy:
     def __init__(self, spark: SparkSession, url: str, options: Mapping[str, str]) -> None:
@@ -47,14 +50,14 @@ class JdbcCopy:
         given = dict(options)
         if missing := [name for name in ("table", "driver") if not given.get(name)]:
             raise PlanError(
-                f"a JDBC target needs the option {missing[0]}; give options={{'table': …, 'driver': …}}, the driver as a"
-                " class name"
+                f"a JDBC target needs the option {missing[0]}; give options={{'table': …, 'driver': …}}, the driver as"
+                " a class name"
             )
         self.table, self.driver = given.pop("table"), given.pop("driver")
         if not re.fullmatch(r"\w+(\.\w+)*", self.table):
             raise PlanError(f"{self.table} is not a plain table name; give letters, digits and _, as in schema.table")
         self.key = tuple(k.strip() for k in given.pop("key", "").split(",") if k.strip())
-        self.login = {k: given.pop(k) for k in ("user", "password") if k in given}
+        self.login: dict[str, str] = {k: given.pop(k) for k in ("user", "password") if k in given}
         self.options = given
         schema = self.table.rpartition(".")[0]
         mark = hashlib.sha256(self.table.encode()).hexdigest()[:8]
@@ -121,7 +124,8 @@ class JdbcCopy:
             if link.answers(f"SELECT 1 FROM {self.stage} WHERE 1 = 0"):  # left behind by a run that was cut short
                 link.run(f"DROP TABLE {self.stage}")
             self._create(link, self.stage)
-        writer = rows.write.format("jdbc").options(**{"numPartitions": "1", **self.options, **self.login})
+        options = {"numPartitions": "1", **self.options, **self.login}
+        writer = rows.write.format("jdbc").options(**options)
         writer.option("url", self.url).option("dbtable", self.stage).option("driver", self.driver).mode("append").save()
 
     def _applied(self, link: _Link) -> Applied | None:
@@ -156,7 +160,14 @@ class JdbcCopy:
                     else:
                         self._merge(link, batch)
             finally:
-                link.run(f"DROP TABLE {self.stage}")
+                self._drop_stage(link)
+
+    def _drop_stage(self, link: _Link) -> None:
+        """As far as possible: whether the batch is in does not depend on it, and the next batch drops what is left."""
+        try:
+            link.run(f"DROP TABLE {self.stage}")
+        except Py4JJavaError as error:
+            logger.warning("freshet: %s could not be dropped: %s", self.stage, error.java_exception.getMessage())
 
     @property
     def _name(self) -> str:
@@ -195,12 +206,12 @@ class JdbcCopy:
 
     def _by_key(self, batch: Batch) -> DataFrame:
         """One row a key: what becomes of it, and the row that is there afterwards (or was, if it goes)."""
-        weight = F.col(WEIGHT)
+        weight = sf.col(WEIGHT)
         keys = columns_of(self.key)
-        came, went = F.sum(F.greatest(weight, F.lit(0))), F.sum(F.greatest(-weight, F.lit(0)))
-        last = F.max_by(F.struct(*columns_of(batch.columns)), weight)
+        came, went = sf.sum(sf.greatest(weight, sf.lit(0))), sf.sum(sf.greatest(-weight, sf.lit(0)))
+        last = sf.max_by(sf.struct(*columns_of(batch.columns)), weight)
         changed = batch.rows.groupBy(*keys).agg(came.alias("_came"), went.alias("_went"), last.alias("_last"))
-        unfit = (F.col("_came") > 1) | (F.col("_went") > 1)
+        unfit = (sf.col("_came") > 1) | (sf.col("_went") > 1)
         for key in keys:
             unfit = unfit | key.isNull()
         for found in changed.where(unfit).limit(1).collect():
@@ -213,8 +224,8 @@ class JdbcCopy:
                     f"{count} rows have the key {shown(row)}; choose key columns in which no two rows of the view agree"
                 )
             raise ChangeError(f"batch {batch.number} for {self._name}: {fault}, or leave the key away")
-        operation = (F.col("_came") - F.col("_went")).cast("int")
-        return changed.select(*(F.col(f"_last.{quoted(c)}") for c in batch.columns), operation.alias(OP))
+        operation = (sf.col("_came") - sf.col("_went")).cast("int")
+        return changed.select(*(sf.col(f"_last.{quoted(c)}") for c in batch.columns), operation.alias(OP))
 
     def _merge_by_key(self, link: _Link, batch: Batch) -> None:
         t, s, op = self.table, self.stage, link.quote(OP)
@@ -342,10 +353,10 @@ def _identity(types: Mapping[str, DataType]) -> Column:
     """128 bits that differ where rows do: a hash of the values as text in which each type is exact."""
     texts = []
     for name, type_ in types.items():
-        value = F.col(quoted(name))
+        value = sf.col(quoted(name))
         if isinstance(type_, TimestampType):
-            value = F.unix_micros(value)  # not text, which depends on the session's time zone
+            value = sf.unix_micros(value)  # not text, which depends on the session's time zone
         elif isinstance(type_, BinaryType):
-            value = F.hex(value)
+            value = sf.hex(value)
         texts.append(value if isinstance(type_, StringType) else value.cast("string"))
-    return F.substring(F.sha2(F.to_json(F.array(*texts)), 256), 1, 32)
+    return sf.substring(sf.sha2(sf.to_json(sf.array(*texts)), 256), 1, 32)

@@ -7,10 +7,10 @@ Laws. The answer of a version is the sum of its runs: a row's weight is the sum 
 run and one version file; the version file, created last and whole, is the commit. Files are never changed. They are
 removed when no version needs them but those more than `keep` versions back.
 
-The runs are merged so that, from any four of them to the end, each is longer than all after it together: there are
-O(log n) of them, and a row is rewritten O(log n) times, so the cost of a batch is amortized over the changes and does not
-depend on the size of the answer. Runs are sorted by hash, in small pages, so that the few rows a batch takes away are
-found by reading the pages they are on.
+The runs are merged so that each, but for the last three, is longer than all after it together: there are O(log n) of
+them, and a row is rewritten O(log n) times, so the cost of a batch is amortized over the changes and does not depend on
+the size of the answer. Runs are sorted by hash, in small pages, so that the few rows a batch takes away are found by
+reading the pages they are on; a batch that takes away many reads the column of hashes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from freshet.changes import WEIGHT
@@ -102,10 +102,10 @@ def read_materialized(spark: SparkSession, target: str) -> DataFrame:
     rows = _stored(spark, folder, version.schema, version.runs)
     if len(version.runs) > 1:
         rows = consolidated(rows, columns)
-    weight = F.col(WEIGHT)
-    wrong = F.raise_error(F.lit(f"{target} holds a row with a negative weight; fill a new target"))
-    copies = F.when(weight < 0, wrong.cast("int")).otherwise(weight.cast("int"))
-    repeated = rows.select(*columns_of(columns), F.explode(F.array_repeat(F.lit(0), copies)).alias(WEIGHT))
+    weight = sf.col(WEIGHT)
+    wrong = sf.raise_error(sf.lit(f"{target} holds a row with a negative weight; fill a new target"))
+    copies = sf.when(weight < 0, wrong.cast("int")).otherwise(weight.cast("int"))
+    repeated = rows.select(*columns_of(columns), sf.explode(sf.array_repeat(sf.lit(0), copies)).alias(WEIGHT))
     return repeated.drop(WEIGHT)
 
 
@@ -155,17 +155,17 @@ class VersionedCopy:
     def _check(self, batch: Batch, version: Version) -> None:
         """Refuses a batch that takes away rows the answer does not hold. By hashes: a row of the answer with the same
         64-bit hash could hide one, never accuse one."""
-        weight = F.col(WEIGHT)
+        weight = sf.col(WEIGHT)
         going = batch.rows.where(weight < 0)
         spark = batch.rows.sparkSession
         stored = _stored(spark, self.folder, version.schema, version.runs).select(HASH, WEIGHT)
         if batch.removed <= LOOKED_UP:
             spark.conf.set("spark.sql.parquet.pushdown.inFilterThreshold", LOOKED_UP)  # the session is the query's own
-            stored = stored.where(F.col(HASH).isin([row[0] for row in going.select(HASH).collect()]))
+            stored = stored.where(sf.col(HASH).isin([row[0] for row in going.select(HASH).collect()]))
         else:
             stored = stored.join(going.select(HASH), HASH, "left_semi")
-        held = stored.groupBy(HASH).agg(F.sum(WEIGHT).alias("_held"))
-        left = F.coalesce("_held", F.lit(0)) + weight
+        held = stored.groupBy(HASH).agg(sf.sum(WEIGHT).alias("_held"))
+        left = sf.coalesce("_held", sf.lit(0)) + weight
         found = going.join(held, HASH, "left").where(left < 0).limit(1).collect()
         if found:
             row = {c: found[0][c] for c in batch.columns}
@@ -201,7 +201,7 @@ class VersionedCopy:
         (
             rows.repartition(files, HASH)
             .sortWithinPartitions(HASH)
-            .observe(counted, F.count(F.lit(1)).alias("rows"))
+            .observe(counted, sf.count(sf.lit(1)).alias("rows"))
             .write.option("parquet.page.row.count.limit", PAGE_ROWS)
             .parquet(f"{self.folder.uri}/{RUNS}/{name}")
         )

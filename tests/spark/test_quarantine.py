@@ -1,0 +1,162 @@
+"""Bad changes: the query stops and names them, or they are set aside and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from freshet.errors import ChangeError, PlanError
+from freshet.spark import maintain
+from freshet.spark.maintain import compile_job
+from tests.spark.local_job import LocalJob
+from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
+
+DDL = "CREATE TABLE k (id BIGINT PRIMARY KEY, a INT NOT NULL); CREATE TABLE b (a INT, s STRING)"
+VIEWS = {
+    "joined": "SELECT k.id, b.s FROM k JOIN b ON k.a = b.a",
+    "counted": "SELECT COUNT(*) AS n FROM b",
+    "grouped": "SELECT a, COUNT(*) AS n FROM k GROUP BY a",
+}
+SCHEMAS = {
+    "k": pa.schema([("id", pa.int64()), ("a", pa.int64()), ("_weight", pa.int64())]),
+    "b": pa.schema([("a", pa.int64()), ("s", pa.string()), ("_weight", pa.int64())]),
+}
+
+
+def rows(table: str, *found: tuple[object, ...]) -> pa.Table:
+    columns = list(zip(*found, strict=True)) if found else [()] * len(SCHEMAS[table])
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMAS[table], strict=True)], schema=SCHEMAS[table])
+
+
+def set_aside(found: list[tuple[str, str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(((t, json.loads(row)) for t, row, _ in found), key=str)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_the_rest_goes_on(shards: int) -> None:
+    running = LocalJob(compile_job(VIEWS, DDL, shards, None, (), True))
+    sums = {v: Sum() for v in VIEWS}
+
+    def apply(**changes: pa.Table) -> list[tuple[str, dict[str, Any]]]:
+        running.quarantined = []
+        for view, delta in running.apply(changes).items():
+            sums[view].add(delta)
+        return set_aside(running.quarantined)
+
+    bad = apply(
+        k=rows("k", (1, 5, 1), (2, 1 << 40, 1), (3, None, 1), (None, 5, 1), (4, 5, 1), (4, 6, 1)),
+        b=rows("b", (5, "x", 1), (5, "x", 1), (5, "y", -1), (6, "z", 1), (6, "z", -1), (1, "w", None)),
+    )
+    assert bad == [
+        ("b", {"a": 1, "s": "w", "_weight": None}),
+        ("b", {"a": 5, "s": "y", "_weight": -1}),
+        ("k", {"id": 2, "a": 1 << 40, "_weight": 1}),
+        ("k", {"id": 3, "a": None, "_weight": 1}),
+        ("k", {"id": 4, "a": 6, "_weight": 1}),
+        ("k", {"id": None, "a": 5, "_weight": 1}),
+    ]
+    reasons = [reason for _, _, reason in running.quarantined]
+    for part in ("second row with primary key (id=4)", "does not hold (a=5, s='y')", "a is NULL", "1099511627776"):
+        assert any(part in r for r in reasons), (part, reasons)
+    assert sums["joined"].weights == {(1, "x"): 2, (4, "x"): 2}
+    running.forget()
+    # The wrong old row of an update takes the new one with it; removing three of two copies removes none.
+    bad = apply(k=rows("k", (1, 6, -1), (1, 7, 1), (4, 5, -1)), b=rows("b", (5, "x", -3), (5, "x", -1)))
+    assert bad == [
+        ("b", {"a": 5, "s": "x", "_weight": -3}),
+        ("k", {"id": 1, "a": 6, "_weight": -1}),
+        ("k", {"id": 1, "a": 7, "_weight": 1}),
+    ]
+    assert {v: dict(s.weights) for v, s in sums.items()} == {
+        "joined": {(1, "x"): 1}, "counted": {(1,): 1}, "grouped": {(5, 1): 1},
+    }  # fmt: skip
+
+
+def test_random_changes_like_a_plain_table() -> None:
+    """Of random changes, one a key and batch, exactly those are set aside that a plain table refuses."""
+    rng = random.Random(11)
+    running = LocalJob(compile_job(VIEWS, DDL, 3, None, (), True))
+    held, counted = dict[int, int](), Counter[tuple[Any, ...]]()
+    total = Sum()
+    for _ in range(8):
+        changes, bad = [], []
+        for key in rng.sample(range(12), rng.randrange(1, 12)):
+            change = (key, rng.randrange(3), rng.choice([1, -1]))
+            changes.append(change)
+            if change[2] > 0 and key not in held:
+                held[key] = change[1]
+            elif change[2] < 0 and held.get(key) == change[1]:
+                del held[key]
+            else:
+                bad.append(("k", {"id": key, "a": change[1], "_weight": change[2]}))
+        running.quarantined = []
+        total.add(running.apply({"k": rows("k", *changes)})["grouped"])
+        assert set_aside(running.quarantined) == sorted(bad, key=str)
+        counted = Counter(Counter(held.values()).items())
+        assert +total.weights == counted
+
+
+def test_keyed_changes_in_sequence() -> None:
+    sequenced = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("_change_type", pa.string()),
+                           ("_sequence", pa.int64())])  # fmt: skip
+
+    def feed(*found: tuple[object, ...]) -> dict[str, pa.Table]:
+        return {"k": pa.table([pa.array(c, f.type) for c, f in zip(zip(*found, strict=True), sequenced, strict=True)],
+                              schema=sequenced)}  # fmt: skip
+
+    running, total = LocalJob(compile_job(VIEWS["grouped"], DDL, 2, None, ["k"], True)), Sum()
+    total.add(running.apply(feed((1, 5, "insert", 1), (1, 6, "insert", 2), (2, None, "delete", 3)))["view"])
+    total.add(running.apply(feed((1, None, "delete", 4), (1, None, "delete", 5), (1, 7, "sold", 6)))["view"])
+    total.add(running.apply(feed((1, 8, "insert", 7), (1, 9, "upsert", 8)))["view"])
+    assert total.weights == {(9, 1): 1}
+    assert [row for _, row in set_aside(running.quarantined)] == [
+        {"id": 1, "a": 6, "_change_type": "insert", "_sequence": 2},
+        {"id": 1, "a": 7, "_change_type": "sold", "_sequence": 6},
+        {"id": 1, "a": None, "_change_type": "delete", "_sequence": 5},
+        {"id": 2, "a": None, "_change_type": "delete", "_sequence": 3},
+    ]
+
+
+def test_stopping_names_the_row() -> None:
+    running = LocalJob(compile_job(VIEWS, DDL, 2, None))
+    with pytest.raises(ChangeError, match=r'table k, row 1: a: .*\(the row is {"id": 2, "a": 1099511627776'):
+        running.apply({"k": rows("k", (1, 5, 1), (2, 1 << 40, 1))})
+    with pytest.raises(PlanError, match="give the view another"):
+        compile_job({"_quarantine": VIEWS["grouped"]}, DDL, 2, None)
+
+
+@pytest.mark.timeout(600)
+def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """A bad row stops the stream with its name and loses nothing: corrected, the stream goes on. Set aside, it comes
+    out once beside the answers."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    first, fine = {"k": rows("k", (1, 5, 1), (2, 5, 1))}, {"k": rows("k", (1, 5, -1), (3, 5, 1))}
+    wrong = {"k": rows("k", (1, 5, -1), (3, 5, 1), (7, 5, -1))}
+    write_files(tmp_path / "in", {"k": SCHEMAS["k"]}, [first, wrong])
+
+    def again(kind: str) -> None:
+        streams = read_files(spark, tmp_path / "in", ["k"])
+        changes = maintain(spark, VIEWS["grouped"], streams, schema=DDL, shards=2, arena=None, on_error=kind)
+        run(changes, tmp_path / kind, tmp_path / f"{kind}-checkpoint")
+
+    with pytest.raises(StreamingQueryException, match=r"table k.*removes a row the table does not hold \(id=7, a=5\)"):
+        again("stop")
+    again("quarantine")
+    write_files(tmp_path / "in", {"k": SCHEMAS["k"]}, [fine], 1)
+    again("stop")
+    for kind in ("stop", "quarantine"):
+        total = Sum()
+        for number in (0, 1):
+            found = batch(tmp_path / kind, number)
+            total.add(found if kind == "stop" else view_part(found, "view"))
+        assert total.weights == {(5, 2): 1}, kind
+    aside = view_part(batch(tmp_path / "quarantine", 1), "_quarantine").to_pylist()
+    assert [(r["table"], json.loads(r["row"])) for r in aside] == [("k", {"id": 7, "a": 5, "_weight": -1})]
