@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from freshet.column import Bools, Column, Int64s
-from freshet.engine import lanes
+from freshet.engine import lanes, variance
 from freshet.engine import whole_sum as whole
 from freshet.engine.accumulators import Feed, mark_texts
 from freshet.errors import EvaluationError, StateError
@@ -177,6 +177,8 @@ class Aggregate:
                     feed.sorted()
                 elif self._calls[i].function == "count":
                     feed.counted()
+                elif self._calls[i].function in variance.FORMS:
+                    feed.squared()
                 else:
                     feed.summed()
             lane += feed.lanes
@@ -290,6 +292,10 @@ class Aggregate:
                 ends, there = feed.ordered.ends(groups, call.function == "max")
                 for k in range(call.type.lanes):
                     lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
+            elif feed.squares is not None and feed.exact is not None and call.function in variance.FORMS:
+                sums, squares = feed.exact.sums_and_rests(groups), feed.squares.sums_and_rests(groups)
+                form = variance.FORMS[call.function]
+                variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
             elif feed.exact is not None:
                 sums = feed.exact.sums(groups)
                 _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)

@@ -91,7 +91,7 @@ def _node(plan: QueryPlan, i: int, statistics: Sequence[tuple[int, int]] | None)
         "filter": [describe(f, shown) for f in node.filter],
         "assertions": [f"{describe(a.left_value, shown)} = {describe(a.right_value, shown)}" for a in node.assertions],
     }
-    if statistics is not None:
+    if statistics:
         out["tuples"], out["alive"] = statistics[i]
     return out
 

@@ -95,6 +95,13 @@ class QueryPlan:
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
 
+    @property
+    def passes(self) -> bool:
+        """Whether it reads one other query and nothing else: then its rows need not be stored."""
+        if len(self.nodes) != 1 or self.distinct_tree:
+            return False
+        return not isinstance(self.relations[self.nodes[0].relation].source, TableSchema)
+
 
 @dataclass(frozen=True, slots=True)
 class UnionAllPlan:

@@ -31,20 +31,10 @@ def check_clauses(statement: Statement, node: exp.Expr) -> None:
         words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
         statement.refuse(words, instead, words.split()[0])
     distinct, group = node.args.get("distinct"), node.args.get("group")
+    if group is not None and group.args.get("all"):
+        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         statement.refuse("DISTINCT ON", "use GROUP BY with MIN or MAX", "DISTINCT")
-    if group is not None:
-        _check_group(statement, group)
-
-
-def _check_group(statement: Statement, group: exp.Expr) -> None:
-    kinds = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING"}
-    for kind, word in kinds.items():
-        if group.find(kind):
-            words = "GROUPING SETS" if word == "GROUPING" else word
-            statement.refuse(words, "make one view for each set of GROUP BY columns", word)
-    if group.args.get("all"):
-        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
 
 
 def is_grouped(node: exp.Select) -> bool:

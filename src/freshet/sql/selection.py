@@ -7,16 +7,18 @@ QUALIFY, the outputs, DISTINCT, and ORDER BY with LIMIT.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, TopK
+from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
 from freshet.sql.clauses import check_clauses, is_grouped
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups
+from freshet.sql.grouping_sets import key_sets, one_set
 from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.rewrite import rewrite
@@ -24,6 +26,7 @@ from freshet.sql.rewrite.blocks import NAMELESS, conjuncts
 from freshet.sql.rewrite.unwrap import unwrap
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Scope
+from freshet.sql.widen import select_all
 from freshet.sql.window import Windows
 
 if TYPE_CHECKING:
@@ -70,26 +73,46 @@ class Selection:
         qualify: Expression | None,
         distinct: bool,
     ) -> AnyQuery:
-        relations, block = tuple(self.binder.relations), self.draft.block()
-        grouping = None if self.groups is None else self.groups.grouping(having)
         if not self.windows.calls:
-            query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
-            return unwrap(rewrite(query, self.statement, self.binder.origins))
+            return self._grouped(expressions, fields, having, distinct)
         inner, above = self.windows.split([*expressions, *([] if qualify is None else [qualify])])
-        below = Query(relations, block, (), grouping, tuple(inner), hidden_fields(inner))
-        source, above = self.windows.over(unwrap(rewrite(below, self.statement, self.binder.origins)), inner, above)
+        below = self._grouped(inner, hidden_fields(inner), having, False)
+        source, above = self.windows.over(below, inner, above)
         tests = () if qualify is None else tuple(conjuncts(above.pop()))
         relation = Relation(NAMELESS, source, source.fields)
         query = Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
-        return unwrap(rewrite(query, self.statement, [self.node]))
+        return self._rewritten(query, [self.node])
+
+    def _grouped(
+        self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
+    ) -> AnyQuery:
+        """FROM to HAVING, and expressions over that: one query, or one for each set of keys."""
+        relations, block = tuple(self.binder.relations), self.draft.block()
+        grouping = None if self.groups is None else self.groups.grouping(having)
+        if self.groups is None or grouping is None or len(self.groups.sets) == 1:
+            query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
+            return self._rewritten(query, self.binder.origins)
+        parts = []
+        for keys in self.groups.sets:
+            own, outputs = one_set(grouping, keys, expressions)
+            query = Query(relations, block, (), own, tuple(outputs), fields)
+            parts.append(self._rewritten(query, list(self.binder.origins)))
+        nullable = (any(p.fields[i].nullable for p in parts) for i in range(len(fields)))
+        whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
+        return replace(select_all(whole), distinct=True) if distinct else whole
+
+    def _rewritten(self, query: Query, origins: list[exp.Expr]) -> AnyQuery:
+        return unwrap(
+            rewrite(query, self.statement, origins), lambda again: rewrite(again, self.statement, [self.node])
+        )
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
     def _bind_keys(self, groups: Groups) -> None:
-        for item in self.node.args["group"].expressions if self.node.args.get("group") else []:
-            key = self._key(item)
-            if key not in groups.keys:
-                groups.keys.append(key)
+        for items in key_sets(self.node.args.get("group")):
+            keys = [self._key(item) for item in items]
+            groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
+            groups.sets.append([groups.keys.index(k) for k in keys])
 
     def _key(self, item: exp.Expr) -> Expression:
         """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""

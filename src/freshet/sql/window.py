@@ -16,9 +16,9 @@ from sqlglot import exp
 from freshet import types
 from freshet.errors import SqlError
 from freshet.sql import functions
+from freshet.sql.aggregates import AGGREGATES
 from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
-from freshet.sql.group import AGGREGATES
 from freshet.sql.limit import Ordering
 from freshet.sql.source import Statement
 from freshet.types import Type
@@ -144,7 +144,7 @@ class Windows:
                 self._whole(call.args["offset"], 1, name) if name == "nth_value" else 0,
             )
         function = AGGREGATES.get(type(call))
-        if function is None or function not in ("count", "sum", "avg", "min", "max"):
+        if function not in ("count", "sum", "avg", "min", "max") or isinstance(call, exp.CountIf):
             self.statement.refuse(f"{call.sql(dialect='spark')} as a window function", _KNOWN, node)
         self.statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if isinstance(call.this, exp.Distinct):
