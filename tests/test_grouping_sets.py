@@ -53,7 +53,7 @@ WRITTEN = (
     ("SELECT a, GROUPING_ID() AS g FROM t0 GROUP BY CUBE (a, b)", "GROUPING_ID(a, b)"),
     ("SELECT a, GROUPING_ID(b, a) AS g, SUM(c) AS s FROM t0 GROUP BY ROLLUP (a, b)", "GROUPING_ID(b, a)"),
     (
-        "SELECT a, COUNT(*) n, RANK() OVER (PARTITION BY GROUPING(a) ORDER BY a NULLS FIRST) r FROM t0 GROUP BY ROLLUP (a)",
+        "SELECT a, COUNT(*) n, RANK() OVER (PARTITION BY GROUPING(a) ORDER BY a DESC) r FROM t0 GROUP BY ROLLUP (a)",
         "",
     ),
     ("SELECT DISTINCT COUNT(*) AS n FROM t0 GROUP BY CUBE (a, b)", ""),
