@@ -46,6 +46,36 @@ VIEWS = {
     "nested_twice": "SELECT n, COUNT(*) AS groups FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g GROUP BY n",
     "bag": "SELECT u.e, COUNT(*) AS n FROM u GROUP BY u.e",
     "cross": "SELECT u.e, t.id FROM u, t WHERE t.w = 3",
+    "full_join": "SELECT r.id, t.id AS tid FROM r FULL JOIN t ON r.b = t.b AND t.w > 1",
+    "less": "SELECT r.id, t.id AS tid FROM r JOIN t ON r.b = t.b AND r.a < t.c",
+    "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",
+    "others": "SELECT x.id FROM t AS x WHERE EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.c <> x.c)",
+    "no_others": "SELECT x.id FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.w > x.w)",
+    "rollup": "SELECT a, s, COUNT(*) AS n, SUM(v) AS total FROM r GROUP BY ROLLUP (a, s) HAVING COUNT(*) > 0",
+    "spread": "SELECT t.c, VAR_POP(r.a) AS v, BOOL_OR(r.a > 1) AS some FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "union_all": "SELECT a, s FROM r WHERE a > 0 UNION ALL SELECT c, e FROM u",
+    "union_all_counted": "SELECT x, COUNT(*) AS n FROM (SELECT b AS x FROM r UNION ALL SELECT c FROM t UNION ALL "
+    "SELECT n FROM (SELECT COUNT(*) AS n FROM t GROUP BY b) AS g) AS z GROUP BY x",
+    "union_": "SELECT b FROM r UNION SELECT c FROM u UNION SELECT c FROM t",
+    "except_": "SELECT b FROM r EXCEPT SELECT c FROM u",
+    "except_all": "SELECT b FROM t EXCEPT ALL SELECT c FROM u",
+    "intersect_": "SELECT b, COUNT(*) AS n FROM t GROUP BY b INTERSECT SELECT c, COUNT(*) FROM u GROUP BY c",
+    "intersect_all": "SELECT c FROM t INTERSECT ALL SELECT c FROM u",
+    "first_rows": "SELECT id, v FROM r ORDER BY v DESC, id LIMIT 3",
+    "later_rows": "SELECT s, a + 1 AS b FROM (SELECT s, a, id FROM r ORDER BY s, id DESC LIMIT 2 OFFSET 1) AS x",
+    "first_groups": "SELECT c, COUNT(*) AS n FROM t GROUP BY c ORDER BY n DESC, c LIMIT 2",
+    "first_of_each": "SELECT b, id FROM t QUALIFY ROW_NUMBER() OVER "
+    "(PARTITION BY b ORDER BY w DESC NULLS LAST, id) = 1",
+    "ranked": "SELECT id, RANK() OVER (PARTITION BY a ORDER BY v) AS k FROM r",
+    "running": "SELECT id, SUM(w) OVER (ORDER BY id) AS total FROM t",
+    "values_join": "SELECT t.id, x.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS x(c, name) ON t.c = x.c",
+    "values_left": "SELECT x.c, COUNT(t.id) AS n FROM (VALUES (0), (1), (9)) AS x(c) "
+    "LEFT JOIN t ON t.c = x.c GROUP BY x.c",
+    "values_rows": "SELECT e FROM u UNION ALL VALUES ('always')",
+    "no_table": "SELECT 7 AS x UNION SELECT c FROM u",
+    "total_of_none": "SELECT COUNT(*) AS n, MAX(x) AS most "
+    "FROM (SELECT DISTINCT r.a AS x FROM r JOIN t ON r.b = t.b) AS z",
+    "above_average": "SELECT t.id FROM t JOIN (SELECT AVG(a) AS mean FROM r) AS x ON t.w > x.mean",
 }
 
 

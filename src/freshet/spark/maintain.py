@@ -19,11 +19,12 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.block import from_block
 from freshet.spark.encode import BLOCKS, SEQUENCE, Encoder, needed_columns, read_job
+from freshet.spark.explain import explain_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
 from freshet.spark.sizes import chosen_sizes
-from freshet.spark.stages import explain_job, make_job
+from freshet.spark.stages import make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
 from freshet.state.kernel import compile_kernels
@@ -48,10 +49,10 @@ def maintain(
     `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
     of the grid. Where none are given and `checkpoint` names the folder the query will be started with, they are
     measured on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
-    Without either, tables are taken to be larger than those they refer to. `arena` is a folder on every worker for the cached state (None: none is cached). `sequence` names the
-    column that orders the changes of a table (by table, or one name for all that have it): such tables may bring
-    upserts and deletes by key alone. Changes of one key apply in that order within a micro-batch, and micro-batches as
-    they come.
+    Without either, tables are taken to be larger than those they refer to. `arena` is a folder on every worker for the
+    cached state (None: none is cached). `sequence` names the column that orders the changes of a table (by table, or
+    one name for all that have it): such tables may bring upserts and deletes by key alone. Changes of one key apply in
+    that order within a micro-batch, and micro-batches as they come.
 
     A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
     removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. With
@@ -190,7 +191,7 @@ class Decoder:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 if stream == QUARANTINE:
                     yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
-                for view in (v for v in job.views if v.operator == stream):
+                for view in (v for v in job.views if stream in v.operators):
                     yield self._rows(job, view, payload.as_py())
 
     def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:

@@ -15,14 +15,16 @@ from freshet.arrow import to_arrow
 from freshet.changes import SIGNS, null_column, resolve_rows
 from freshet.column import Column, Int64s
 from freshet.engine.lanes import pack, unpack
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
 from freshet.engine.query import Select
-from freshet.engine.rows import Rows
+from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
+from freshet.plans.model import QueryPlan, schemas
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.quarantine import find_bad
-from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import compile_kernels
@@ -39,7 +41,8 @@ class Shard:
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
-        read = {r.source.name for o in operators for r in o.plan.relations if isinstance(r.source, TableSchema)}
+        self.constants = [o for o in operators if o.constant]
+        read = {table.name for o in operators for table in schemas(o.plan)}
         if level == 0 and only is None:
             read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
@@ -48,11 +51,11 @@ class Shard:
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
         }
-        self.operators: list[tuple[Operator, Select]] = []
-        for i, o in enumerate(operators):
-            by_name = {name.lower(): table for name, table in self.tables.items()}
-            kept = Select(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
-            kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
+        self.operators: list[tuple[Operator, Maintained]] = []
+        by_name = {name.lower(): table for name, table in self.tables.items()}
+        for i, o in enumerate(o for o in operators if not o.constant):
+            kept = maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
+            _touch(kept)
             self.operators.append((o, kept))
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
@@ -75,7 +78,7 @@ class Shard:
     def _resolve(self, name: str, rows: Signed) -> RowChange:
         table, stream = self.tables[name], self.streams[name]
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
-        return resolve_rows(table, replace(stream.schema, name=stream.source), lanes, rows.weights)
+        return resolve_rows(table, replace(stream.schema, name=", ".join(stream.sources)), lanes, rows.weights)
 
     def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):
@@ -202,6 +205,20 @@ class Shard:
                 weights = np.ones(len(part), np.int64) if table.weights is None else table.weights.data[part]
                 yield name, Signed(table.columns(part), weights)
 
+    def answer(self, operator: Operator) -> Maintained:
+        """What holds an operator's answer; one that is constant is made for the purpose."""
+        for o, kept in self.operators:
+            if o is operator:
+                return kept
+        kept = maintain(Arena().scope("constant"), operator.plan, {}, self.pool)
+        kept.load([])
+        return kept
+
+    def constant(self, operator: Operator) -> Rows:
+        """All rows of a constant operator."""
+        kept = self.answer(operator)
+        return consolidated(list(kept.packed()), kept.width)
+
     def told(self, operator: Operator, rows: Rows) -> Signed:
         """An operator's delta as columns."""
         types = [f.type for f in operator.plan.fields]
@@ -209,9 +226,17 @@ class Shard:
         return _with_zeros(told, operator) if operator.averages else told
 
 
+def _touch(kept: Maintained) -> None:
+    """A total over no rows is an answer, to be told by the first transaction."""
+    if isinstance(kept, Select):
+        kept.touched = True
+    for below in kept.below:
+        _touch(below)
+
+
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:
     """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
-    assert operator.plan.grouping is not None
+    assert isinstance(operator.plan, QueryPlan) and operator.plan.grouping is not None
     keys = len(operator.plan.grouping.keys)
     parts = [rows]
     for total, count in operator.averages:
