@@ -27,6 +27,7 @@ from freshet.state.tuples import Slots, Tuples
 from freshet.types import Type
 
 WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
+_MOST_COPIES = 2**31 - 1  # so that no sum of weights in a batch leaves 64 bits
 SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_preimage": -1}
 
 
@@ -324,6 +325,15 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
 
 
 def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
+    weights = _whole_weights(schema, array)
+    too_many = (weights > _MOST_COPIES) | (weights < -_MOST_COPIES)
+    if too_many.any():
+        row = int(np.argmax(too_many))
+        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {_MOST_COPIES} copies a row", schema.name, row)
+    return weights
+
+
+def _whole_weights(schema: TableSchema, array: pa.Array) -> Int64s:
     if array.type == _INT64 and not array.null_count and len(array):
         return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8).copy()
     try:
