@@ -26,7 +26,7 @@ from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
 from freshet.state.enumeration import DONE, MOST_COPIES, NODE, enumerate_rows, gather
 from freshet.state.strings import StringPool
-from freshet.state.tree import enter, leave, live_parents, partakers, rise
+from freshet.state.tree import change_unseen, enter, leave, live_parents, partakers, rise
 from freshet.state.tree_table import (
     ALIVE,
     CHECK_COLUMNS,
@@ -266,10 +266,14 @@ class Join:
         if self._stale:
             self._refresh()
         for i in roles:
-            if len(members[i]):
-                alive = enter(self.tree_at, self.checks_at, i, members[i])
-                if len(alive):
-                    self._change(i, alive, 1, out)
+            if not len(members[i]):
+                continue
+            if out is None:
+                change_unseen(self.tree_at, self.checks_at, i, members[i], 1, self.work.data)
+                continue
+            alive = enter(self.tree_at, self.checks_at, i, members[i])
+            if len(alive):
+                self._change(i, alive, 1, out)
 
     def remove(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples about to leave a table, which still holds them."""
@@ -279,6 +283,9 @@ class Join:
         if self._stale:
             self._refresh()
         for i in roles:
+            if out is None:
+                change_unseen(self.tree_at, self.checks_at, i, slots, -1, self.work.data)
+                continue
             members, alive = partakers(self.tree_at, i, slots)
             if len(members):
                 if len(alive):
@@ -328,17 +335,16 @@ class Join:
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
 
-    def _change(self, node: int, tuples: Slots, sign: int, out: Sink | None) -> None:
-        origin, work = self.origins[node], self.work.data
+    def _change(self, node: int, tuples: Slots, sign: int, out: Sink) -> None:
+        origin, work, own = self.origins[node], self.work.data, True
         while node != origin:
-            node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, work)
+            node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, own, work)
+            own = False
             if node < 0:
                 return
-        if sign < 0 and out is not None:
+        if sign < 0:
             self._collect(self.orders[origin], tuples, sign, out)
-        _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, work)
-        if out is None:
-            return
+        _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, own, work)
         if sign > 0:
             self._collect(self.orders[origin], tuples, sign, out)
         if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
