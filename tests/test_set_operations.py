@@ -49,6 +49,8 @@ def around(draw: st.DrawFn, tables: list[TableModel], inner: str) -> str:
                 inner,
                 f"SELECT q, COUNT(*) AS n, SUM(p) AS s FROM ({inner}) u GROUP BY q",
                 f"SELECT p + 1 AS r FROM ({inner}) u WHERE q = 1",
+                f"SELECT DISTINCT p, q FROM ({inner}) u",
+                f"SELECT q FROM ({inner}) u WHERE p >= 1 AND EXISTS (SELECT 1 FROM {t} WHERE {t}.b = u.q)",
                 f"SELECT {t}.{x} AS x, u.q FROM {t} JOIN ({inner}) u ON u.p = {t}.{x}",
                 f"SELECT {x} AS x FROM {t} WHERE {x} IN (SELECT p FROM ({inner}) u)",
                 f"SELECT {x} AS x FROM {t} WHERE NOT EXISTS (SELECT 1 FROM ({inner}) u WHERE u.p = {t}.{x})",

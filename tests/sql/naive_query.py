@@ -28,6 +28,7 @@ def answer(query: AnyQuery, tables: Tables) -> list[Row]:
         return [tuple(value(e, {}) for e in row) for row in query.rows]
     if isinstance(query, TopK):
         return _first(query, answer(query.source, tables))
+    assert isinstance(query, Query)
     return _select(query, tables)
 
 

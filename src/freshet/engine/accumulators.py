@@ -15,6 +15,7 @@ import numpy as np
 
 from freshet.column import Bools, Column, Int64s
 from freshet.engine import lanes
+from freshet.engine.variance import squared
 from freshet.engine.whole_sum import add_whole, add_wide
 from freshet.sql.expression import AggregateCall
 from freshet.state import ordered, wide
@@ -113,6 +114,7 @@ class Feed:
         self.distinct = Distinct(scope.scope("distinct"), pool, self._types) if distinct else None
         self.whole = False
         self.exact: ExactSum | None = None
+        self.squares: ExactSum | None = None
         self.ordered: Ordered | None = None
 
     @property
@@ -131,6 +133,11 @@ class Feed:
         else:
             self.whole, self.lanes = True, 4 if self.wide else 3
 
+    def squared(self) -> None:
+        """Also keeps the sum of the first argument and that of its squares."""
+        self.summed()
+        self.squares = self.squares or ExactSum(self._scope.scope("squares"))
+
     def sorted(self) -> None:
         """Also keeps the first argument's values in order."""
         kind = ordered.INTEGER
@@ -144,8 +151,9 @@ class Feed:
         self.ordered = self.ordered or Ordered(self._scope.scope("ordered"), kind, pool)
 
     def reserve(self, groups: int) -> None:
-        if self.exact is not None:
-            self.exact.reserve(groups)
+        for sums in (self.exact, self.squares):
+            if sums is not None:
+                sums.reserve(groups)
         if self.ordered is not None:
             self.ordered.reserve(groups)
 
@@ -169,12 +177,16 @@ class Feed:
             _add_counts(groups, weights, state, self.count)
         if self.exact is not None:
             self.exact.add(groups, np.ascontiguousarray(args[0].data, np.float64), weights)
+        if self.squares is not None:
+            for part in squared(args[0].data):
+                self.squares.add(groups, part, weights)
         if self.ordered is not None:
             self.ordered.add(groups, lanes.values(args[0], self._pool), weights)
 
     def clear(self, groups: Slots) -> None:
-        if self.exact is not None:
-            self.exact.clear(groups)
+        for sums in (self.exact, self.squares):
+            if sums is not None:
+                sums.clear(groups)
 
     def mark(self, marked: Bools) -> None:
         if self.distinct is not None:
@@ -183,7 +195,7 @@ class Feed:
             self.ordered.mark(marked)
 
     def reset(self) -> None:
-        kept: tuple[Any, ...] = (self.distinct, self.exact, self.ordered)
+        kept: tuple[Any, ...] = (self.distinct, self.exact, self.squares, self.ordered)
         for structure in kept:
             if structure is not None:
                 structure.reset()

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from freshet.column import Bools, Column, Int64s
-from freshet.engine import lanes
+from freshet.engine import lanes, variance
 from freshet.engine import whole_sum as whole
 from freshet.engine.accumulators import Feed, mark_texts
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
-from freshet.state import wide
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
@@ -178,6 +177,8 @@ class Aggregate:
                     feed.sorted()
                 elif self._calls[i].function == "count":
                     feed.counted()
+                elif self._calls[i].function in variance.FORMS:
+                    feed.squared()
                 else:
                     feed.summed()
             lane += feed.lanes
@@ -191,21 +192,12 @@ class Aggregate:
         for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
             if call.function in ("min", "max") or (call.function != "count" and feed is not None and feed.exact):
                 continue
-            step = [0] * whole.STEP_WIDTH
-            step[whole.STATE] = _ROWS if feed is None else feed.count
-            step[whole.OUT], step[whole.OUT_LANES] = self._out[i], call.type.lanes
-            step[whole.NULL_LANE], step[whole.NULL_BIT] = self._null_place(i)
-            if call.function != "count":
-                assert feed is not None
-                step[whole.OP] = whole.SUM
-                step[whole.WIDE] = int(feed.wide)
-                limit = 10**call.type.precision - 1 if call.type.name == "DECIMAL" else 2**63 - 1
-                step[whole.LIMIT_HIGH], step[whole.LIMIT_LOW] = wide.split(limit)
-                if call.function == "avg":
-                    decimal = call.type.name == "DECIMAL"
-                    step[whole.OP] = whole.AVERAGE_DECIMAL if decimal else whole.AVERAGE_DOUBLE
-                    step[whole.POWER] = 10 ** (call.type.scale - call.args[0].type.scale) if decimal else 1
-            steps.append(step)
+            lane = _ROWS if feed is None else feed.count
+            if call.function == "count":
+                steps.append(whole.count_step(lane, self._out[i]))
+            else:
+                argument, null = call.args[0].type, self._null_place(i)
+                steps.append(whole.sum_step(call.function, call.type, argument, lane, self._out[i], null))
             self._step_calls.append(i)
         return np.array(steps, np.int64).reshape(-1, whole.STEP_WIDTH)
 
@@ -300,6 +292,10 @@ class Aggregate:
                 ends, there = feed.ordered.ends(groups, call.function == "max")
                 for k in range(call.type.lanes):
                     lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
+            elif feed.squares is not None and feed.exact is not None and call.function in variance.FORMS:
+                sums, squares = feed.exact.sums_and_rests(groups), feed.squares.sums_and_rests(groups)
+                form = variance.FORMS[call.function]
+                variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
             elif feed.exact is not None:
                 sums = feed.exact.sums(groups)
                 _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)

@@ -15,10 +15,11 @@ from freshet.column import Bools, Column, Int64s
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.lanes import pack, unpack
+from freshet.engine.lanes import pack, unpack, width
 from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.passing import Passing
 from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
-from freshet.engine.table import RowChange, Table
+from freshet.engine.table import Table
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import GROUP, TableSchema
 from freshet.sql.evaluate import evaluate, evaluate_filter
@@ -55,7 +56,10 @@ class Select(Maintained):
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
         self.below = [query for query, _ in self.inputs]
         self.wanted = _wanted(plan)
-        self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool) if plan.nodes else None
+        self.row_types = [c.type for c in self.wanted]  # of the rows that come from below
+        self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
+        joins = plan.nodes and self.passing is None
+        self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool) if joins else None
         grouping = plan.grouping
         self.aggregate: Aggregate | None = None
         if grouping is not None:
@@ -114,7 +118,7 @@ class Select(Maintained):
         for child, fed in self.inputs:
             change = child.finish(True)
             if len(change):
-                self._feed(fed, fed.resolve(change.lanes, change.weights), deltas)
+                self._take(fed, change, deltas)
         self._settle()
         if self.aggregate is not None and self.touched:
             self.touched = False
@@ -131,9 +135,15 @@ class Select(Maintained):
             return joined(parts, self.width)
         return consolidated(parts, self.width)
 
-    def _feed(self, fed: Table, change: RowChange, deltas: bool) -> None:
+    def _take(self, fed: Table, rows: Rows, deltas: bool) -> None:
+        """Takes in the change of a query below."""
         sink = self._sink(deltas)
+        if self.passing is not None:
+            if sink is not None:
+                sink.extend([self.passing.rows(rows)])
+            return
         assert self.join is not None
+        change = fed.resolve(rows.lanes, rows.weights)
         self.join.remove(fed, change.removed, sink)
         fed.remove(change)
         if len(change.changed):
@@ -150,9 +160,8 @@ class Select(Maintained):
     def _settle(self) -> None:
         """Evaluates what is left of join results when the transaction is over."""
         if self.raw:
-            assert self.join is not None
             raw, self.raw = self.raw, []
-            self._pass_on([consolidated(raw, self.join.width)])
+            self._pass_on([consolidated(raw, width(self.row_types))])
 
     def _pass_on(self, chunks: Iterable[Rows]) -> None:
         """Join results on their way: into the groups, or evaluated."""
@@ -168,14 +177,13 @@ class Select(Maintained):
 
     def _checked(self, rows: Rows) -> tuple[Reader, Int64s, int]:
         """Result rows that satisfy what no edge could check, as columns."""
-        assert self.join is not None
-        read = self._reader(unpack(rows.lanes, self.join.types, self.pool))
+        read = self._reader(unpack(rows.lanes, self.row_types, self.pool))
         weights, n = rows.weights, len(rows)
         if self.plan.residual:
             keep = evaluate_filter(self.plan.residual, read, n)
             if not keep.all():
                 weights = weights[keep]
-                read, n = self._reader(unpack(rows.lanes[keep], self.join.types, self.pool)), len(weights)
+                read, n = self._reader(unpack(rows.lanes[keep], self.row_types, self.pool)), len(weights)
         return read, weights, n
 
     def _reader(self, columns: Sequence[Column]) -> Reader:
@@ -216,11 +224,14 @@ class Select(Maintained):
         elif self.aggregate is not None:
             for columns in self.aggregate.batches(rows):
                 yield self._project_groups(columns, len(columns[0]) if columns else 1)[0]
-        elif self.join is None:
-            yield from self._constant()
-        else:
+        elif self.passing is not None:
+            for part in self.passing.answer():
+                yield from self._shown(part, rows)
+        elif self.join is not None:
             for part in self.join.answer(rows):
                 yield from self._shown(part, rows)
+        else:
+            yield from self._constant()
 
     def _shown(self, part: Rows, rows: int) -> Iterator[list[Column]]:
         read, weights, n = self._checked(part)
@@ -244,8 +255,9 @@ class Select(Maintained):
             return self.distinct.count()
         if self.aggregate is not None and (self.plan.grouping is None or self.plan.grouping.having is None):
             return self.aggregate.count()
-        if self.aggregate is None and self.join is not None and not self.plan.residual:
-            return self.join.count()
+        rows = self.passing or self.join
+        if self.aggregate is None and rows is not None and not self.plan.residual:
+            return rows.count()
         return sum(len(columns[0]) for columns in self.batches(LOAD))
 
     # Making and unmaking --------------------------------------------------------------------------------------
@@ -254,7 +266,9 @@ class Select(Maintained):
         for child, fed in self.inputs:
             child.load(tables)
             for rows in child.packed():
-                self._feed(fed, fed.resolve(rows.lanes, rows.weights), False)
+                self._take(fed, rows, False)
+                if self.aggregate is None:
+                    self._forget_deltas()
         for table in tables:
             slots = table.tuples.slots()
             for start in range(0, len(slots), LOAD):
@@ -262,7 +276,7 @@ class Select(Maintained):
                     self.join.insert(table, slots[start : start + LOAD], self._sink(False))
                     if self.aggregate is None:
                         self._forget_deltas()
-        if self.join is None and self.aggregate is not None:
+        if self.join is None and self.passing is None and self.aggregate is not None:
             read = self._reader([])
             if evaluate_filter(self.plan.residual, read, 1).all():
                 self._into_groups(read, np.ones(1, np.int64), 1)
@@ -282,6 +296,7 @@ class Select(Maintained):
         super().close()
         if self.join is not None:
             self.join.unwatch()
+        self.join = self.aggregate = None  # their memory goes at once, though the sink refers to this query
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

@@ -13,12 +13,36 @@ from llvmlite import ir
 from numba import types
 
 from freshet.engine.lanes import double_bits
+from freshet.state import wide
 from freshet.state.kernel import inlined, intrinsic, kernel
+from freshet.types import Type
 
 # What a finishing step does, and the places of its settings in its row of the program.
 COUNT, SUM, AVERAGE_DOUBLE, AVERAGE_DECIMAL = range(4)
 OP, STATE, WIDE, OUT, OUT_LANES, NULL_LANE, NULL_BIT, POWER, LIMIT_LOW, LIMIT_HIGH = range(10)
 STEP_WIDTH = 10
+
+
+def sum_step(function: str, type: Type, argument: Type, lane: int, out: int, null: tuple[int, int]) -> list[int]:
+    """The step that makes SUM or AVG of a count and a sum that begin at a lane of the state row."""
+    step = [0] * STEP_WIDTH
+    step[OP], step[STATE], step[WIDE] = SUM, lane, int(argument.lanes == 2)
+    step[OUT], step[OUT_LANES] = out, type.lanes
+    step[NULL_LANE], step[NULL_BIT] = null
+    limit = 10**type.precision - 1 if type.name == "DECIMAL" else 2**63 - 1
+    step[LIMIT_HIGH], step[LIMIT_LOW] = wide.split(limit)
+    if function == "avg":
+        decimal = type.name == "DECIMAL"
+        step[OP] = AVERAGE_DECIMAL if decimal else AVERAGE_DOUBLE
+        step[POWER] = 10 ** (type.scale - argument.scale) if decimal else 1
+    return step
+
+
+def count_step(lane: int, out: int) -> list[int]:
+    """The step that reads a count."""
+    step = [0] * STEP_WIDTH
+    step[OP], step[STATE], step[OUT], step[OUT_LANES] = COUNT, lane, out, 1
+    return step
 
 
 @intrinsic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from freshet.plans.model import AnyPlan, Guarantee, SetPlan, TopPlan, UnionAllPlan, ValuesPlan
-from freshet.sql.bound import AnyQuery, SetOperation, TopK, UnionAll, Values
+from freshet.plans.model import AnyPlan, Guarantee, SetPlan, TopPlan, UnionAllPlan, ValuesPlan, WindowPlan
+from freshet.sql.bound import AnyQuery, SetOperation, TopK, UnionAll, Values, Windowed
 
 
 def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:
@@ -18,6 +18,11 @@ def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan
         return TopPlan(
             below(query.source), query.partition, query.order, query.offset, query.limit, query.ties, query.fields,
             _TOP_K,
+        )  # fmt: skip
+    if isinstance(query, Windowed):
+        return WindowPlan(
+            below(query.source), query.partition, query.order, query.calls, query.fields, query.first, query.ties,
+            _windowed(query),
         )  # fmt: skip
     assert isinstance(query, Values)
     return ValuesPlan(query.rows, query.fields, Guarantee("constant", 0, "the view never changes", "constant"))
@@ -33,6 +38,17 @@ _TOP_K = Guarantee(
     "constant for answers; O(log n) for each row of a delta",
     ("linear state: all rows of the input are kept in order, to have the next ones when a row goes",),
 )
+
+
+def _windowed(query: Windowed) -> Guarantee:
+    rows = "each touched partition" if query.first is None else f"the first {query.first:,} of each touched partition"
+    return Guarantee(
+        "window functions",
+        0,
+        f"that of its input, O(log n) for each row it changes, and the rows of {rows}",
+        "constant for answers, computed from the rows in order",
+        ("linear state: all rows of the input are kept in order",),
+    )
 
 
 def _counting(words: str) -> Guarantee:

@@ -12,6 +12,7 @@ from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
 from freshet.plans.model import AnyPlan, Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
+from freshet.plans.unfit import UnfitError, made_fit
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
@@ -24,7 +25,11 @@ _TREES = 5_000  # join trees looked at where only some will do; far more than sm
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known."""
     if isinstance(query, Query):
-        return _Planner(query, updates or {}).plan()
+        while True:
+            try:
+                return _Planner(query, updates or {}).plan()
+            except UnfitError as unfit:
+                query = made_fit(query, unfit)
     return plan_above(query, lambda below: build_plan(below, updates))
 
 
@@ -338,15 +343,17 @@ class _Planner:
                 (host_relation,) = read & theirs
                 compares.append(comparison.seen_from(host_relation))
             else:
-                raise UnsupportedError(
+                raise UnfitError(
                     f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison of plain values "
-                    "connect it to the rest of the query; use =, or compare after the join"
+                    "connect it to the rest of the query; use =, or compare after the join",
+                    host_block,
+                    arm,
                 )
         inner = self._sort(local, mine)
         above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
         inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
         at, parent_key = self._host(host_block, host, base, above, condition, arm)
-        tree, child_key, placed = self._arm_tree(arm, inner, inside, bool(compares))
+        tree, child_key, placed = self._arm_tree(host_block, arm, inner, inside, bool(compares))
         edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]
@@ -380,12 +387,15 @@ class _Planner:
             if all(h is not None for h in here):
                 return i, tuple(h for h in here if h is not None)
         names = ", ".join(describe(v) for v in [*values, *condition])
-        raise UnsupportedError(
-            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table"
+        raise UnfitError(
+            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table",
+            block,
+            arm,
+            scattered=True,
         )
 
     def _arm_tree(
-        self, arm: Arm, inner: _Inner, values: list[Expression], compares: bool
+        self, host: Block, arm: Arm, inner: _Inner, values: list[Expression], compares: bool
     ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]]:
         """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
         the comparisons it carries inside. A comparison at its top needs a relation there."""
@@ -393,7 +403,7 @@ class _Planner:
         h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         h = replace(h, output=h.attributes)
         if not h.is_acyclic:
-            self._choose(block, h, [None] * len(block.relations), "inside " + _ARM_NAMES[arm.kind])
+            raise UnfitError(f"the joins inside {_ARM_NAMES[arm.kind]} form a cycle; leave out one of them", host, arm)
 
         def keys(tree: JoinTree) -> list[Expression | str] | None:
             root = tree.nodes[0]
@@ -411,17 +421,21 @@ class _Planner:
             trees = [t for t in islice(join_trees(h), _TREES) if accept(t)]
             if not trees:
                 names = ", ".join(describe(v) for v in values)
-                raise UnsupportedError(
+                raise UnfitError(
                     f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
-                    "connect it by one table"
+                    "connect it by one table",
+                    host,
+                    arm,
                 )
             found = _all_output(min(trees, key=lambda t: self._cost(block, t))), ()
         tree, placed = found
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
-            raise UnsupportedError(
+            raise UnfitError(
                 f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; "
-                "only equalities and one comparison of plain values for each pair of tables can"
+                "only equalities and one comparison of plain values for each pair of tables can",
+                host,
+                arm,
             )
         found_keys = keys(tree)
         assert found_keys is not None

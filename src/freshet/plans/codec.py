@@ -17,10 +17,11 @@ _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
-        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Relation, bound.Block,
-        bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values, bound.TopK,
+        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Frame, bound.WindowCall,
+        bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
+        bound.TopK, bound.Windowed,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
-        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan,
+        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan,
     )
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, inputs
+from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
 from freshet.sql.bound import GROUP, SortKey
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
@@ -46,10 +46,11 @@ def as_dict(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) 
         "output": [f.name for f in plan.fields],
         "inputs": {name: as_dict(below) for name, below in inputs(plan)},
     }
-    if isinstance(plan, TopPlan):
+    if isinstance(plan, (TopPlan, WindowPlan)):
         names = [f.name for f in plan.source.fields]
         described["partition"] = [names[i] for i in plan.partition]
         described["order"] = [_sort_key(k, names) for k in plan.order]
+    if isinstance(plan, TopPlan):
         described["taken"] = f"{'all' if plan.limit is None else f'{plan.limit:,}'} rows from place {plan.offset:,} on"
         described["taken"] += ", and those that tie with the last" if plan.ties else ""
     if isinstance(plan, ValuesPlan):
@@ -90,7 +91,7 @@ def _node(plan: QueryPlan, i: int, statistics: Sequence[tuple[int, int]] | None)
         "filter": [describe(f, shown) for f in node.filter],
         "assertions": [f"{describe(a.left_value, shown)} = {describe(a.right_value, shown)}" for a in node.assertions],
     }
-    if statistics is not None:
+    if statistics:
         out["tuples"], out["alive"] = statistics[i]
     return out
 

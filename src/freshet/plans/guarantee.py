@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
-from freshet.sql.bound import Query
+from freshet.sql.bound import Query, TableSchema
 from freshet.sql.expression import Expression, describe
 
 
@@ -57,4 +57,8 @@ def guarantee(
     elif not distinct_tree and name == "acyclic":
         why = verdict.why_not.get("free-connex", "")
         lost.append(f"constant delay between different rows: {why}; duplicates are kept")
+    nested = [r.alias for r in query.relations if not isinstance(r.source, TableSchema)]
+    if len(tree.nodes) == len(query.relations) == 1 and not distinct_tree:
+        nested = []  # what reads one query alone passes its rows on
+    lost += [f"state linear in the tables: the rows of {alias} are stored as well" for alias in nested]
     return Guarantee(name, tree.height, update, delay, tuple(lost))

@@ -10,10 +10,10 @@ A select's plan is a `QueryPlan`; beside it stand the plans of what is not a sel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from freshet.sql.bound import Field, Grouping, SortKey, TableSchema
+from freshet.sql.bound import Field, Grouping, SortKey, TableSchema, WindowCall
 from freshet.sql.expression import Expression
 
 
@@ -95,6 +95,13 @@ class QueryPlan:
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
 
+    @property
+    def passes(self) -> bool:
+        """Whether it reads one other query and nothing else: then its rows need not be stored."""
+        if len(self.nodes) != 1 or self.distinct_tree:
+            return False
+        return not isinstance(self.relations[self.nodes[0].relation].source, TableSchema)
+
 
 @dataclass(frozen=True, slots=True)
 class UnionAllPlan:
@@ -134,7 +141,21 @@ class TopPlan:
     guarantee: Guarantee
 
 
-AnyPlan = QueryPlan | TopPlan | UnionAllPlan | SetPlan | ValuesPlan
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """See `bound.Windowed`."""
+
+    source: AnyPlan
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    fields: tuple[Field, ...]
+    first: int | None
+    ties: bool
+    guarantee: Guarantee
+
+
+AnyPlan = QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -146,10 +167,22 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
     elif isinstance(plan, UnionAllPlan):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
-    elif isinstance(plan, TopPlan):
+    elif isinstance(plan, (TopPlan, WindowPlan)):
         yield "rows", plan.source
     elif isinstance(plan, SetPlan):
         yield from (("left", plan.left), ("right", plan.right))
+
+
+def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
+    """A plan that is no select, over other plans."""
+    if isinstance(plan, (TopPlan, WindowPlan)):
+        return replace(plan, source=below[0])
+    if isinstance(plan, SetPlan):
+        return replace(plan, left=below[0], right=below[1])
+    if isinstance(plan, UnionAllPlan):
+        return replace(plan, inputs=tuple(below))
+    assert isinstance(plan, ValuesPlan)
+    return plan
 
 
 def schemas(plan: AnyPlan) -> Iterator[TableSchema]:

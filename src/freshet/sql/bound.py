@@ -5,7 +5,8 @@ NOT EXISTS (anti) are each a block of their own whose predicates may also read t
 across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
 
 A query is a SELECT, or one of the few nodes that stand above or beside selects: a set operation, the first rows in
-some order, constant rows. Each has `fields`, its columns; whatever reads one does not care which it is.
+some order, window functions, constant rows. Each has `fields`, its columns; whatever reads one does not care which it
+is.
 """
 
 from __future__ import annotations
@@ -144,7 +145,43 @@ class TopK:
     fields: tuple[Field, ...]
 
 
-AnyQuery = Query | TopK | UnionAll | SetOperation | Values
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows of a partition a window function sees from one row: places relative to it (`rows`), or up to the rows
+    that tie with it (`range`, where only 0 occurs). None: to the partition's end on that side."""
+
+    unit: str  # "rows" or "range"
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """One window function: its arguments as columns of the query below, and the constant that some take."""
+
+    function: str
+    args: tuple[int, ...]
+    type: Type
+    frame: Frame
+    constant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """The rows of a query, each with the values of window functions over its partition as further columns. Where
+    `order` cannot tell rows apart they are in that of all columns from left to right. With `first`, only that many
+    rows of each partition are wanted, and with `ties` those that tie with the last of them."""
+
+    source: AnyQuery
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    fields: tuple[Field, ...]
+    first: int | None = None
+    ties: bool = False
+
+
+AnyQuery = Query | TopK | Windowed | UnionAll | SetOperation | Values
 
 
 # Statements -----------------------------------------------------------------------------------------------------

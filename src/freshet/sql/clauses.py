@@ -8,13 +8,11 @@ from freshet.sql.source import Statement
 
 _KNOWN = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias", "hint",
-    "limit", "offset",
+    "limit", "offset", "qualify", "windows",
 }  # fmt: skip
 
 #: Clause → its words, and what works instead.
 _REFUSED = {
-    "qualify": ("QUALIFY", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
-    "windows": ("WINDOW", "aggregate with GROUP BY, or join with a grouped FROM subquery"),
     "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
     "sort": ("SORT BY", "leave it out: a view is a bag of rows, without order"),
     "cluster": ("CLUSTER BY", "leave it out: a view is a bag of rows, without order"),
@@ -33,20 +31,10 @@ def check_clauses(statement: Statement, node: exp.Expr) -> None:
         words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
         statement.refuse(words, instead, words.split()[0])
     distinct, group = node.args.get("distinct"), node.args.get("group")
+    if group is not None and group.args.get("all"):
+        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         statement.refuse("DISTINCT ON", "use GROUP BY with MIN or MAX", "DISTINCT")
-    if group is not None:
-        _check_group(statement, group)
-
-
-def _check_group(statement: Statement, group: exp.Expr) -> None:
-    kinds = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING"}
-    for kind, word in kinds.items():
-        if group.find(kind):
-            words = "GROUPING SETS" if word == "GROUPING" else word
-            statement.refuse(words, "make one view for each set of GROUP BY columns", word)
-    if group.args.get("all"):
-        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
 
 
 def is_grouped(node: exp.Select) -> bool:

@@ -1,8 +1,9 @@
 """FROM and WHERE: text → a draft block, in the rawest sound form.
 
 Law: inner joins, commas and parentheses around them all mean one bag of relations and one bag of conjuncts, so they
-land in one draft. A LEFT JOIN opens a draft of its own that becomes an arm. Conjuncts stay where they were written (ON
-of a LEFT JOIN in its arm, all else in the block); the rewrites move them to where they can be checked.
+land in one draft. A LEFT JOIN opens a draft of its own that becomes an arm; a RIGHT JOIN is a LEFT JOIN the other way
+round; a FULL JOIN is a relation of its own. Conjuncts stay where they were written (ON of a LEFT JOIN in its arm, all
+else in the block); the rewrites move them to where they can be checked.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from sqlglot import exp
 
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
 from freshet.sql.expression import Expression
+from freshet.sql.full_join import join_full
 from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import closest_first
@@ -30,20 +32,33 @@ class Draft:
     predicates: list[Expression] = field(default_factory=list)
     arms: list[Arm] = field(default_factory=list)
 
+    def take(self, other: Draft) -> None:
+        """Everything of another draft, joined."""
+        self.relations += other.relations
+        self.predicates += other.predicates
+        self.arms += other.arms
+
     def block(self) -> Block:
         return Block(tuple(self.relations), tuple(self.predicates), tuple(self.arms))
 
 
 def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
+    """What stands between commas is joined first, then all of it."""
     clause = select.args.get("from_")
-    if clause is not None:
-        _bind_item(binder, clause.this, scope, draft)
+    if clause is None:
+        return
+    part, start = Draft(), len(scope.entries)
+    _bind_item(binder, clause.this, scope, part)
     for join in select.args.get("joins") or []:
-        _bind_join(binder, join, scope, draft)
+        if join.kind.upper() == "CROSS" and binder.statement.follows_comma(join.this):
+            draft.take(part)
+            part, start = Draft(), len(scope.entries)
+        _bind_join(binder, join, scope, part, start)
+    draft.take(part)
 
 
 def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> None:
-    statement = binder.statement
+    statement, start = binder.statement, len(scope.entries)
     if isinstance(node, exp.Table):
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
         if not isinstance(node.this, exp.Identifier):
@@ -77,7 +92,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         written = node.sql(dialect="spark")
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
-        _bind_join(binder, join, scope, draft)
+        _bind_join(binder, join, scope, draft, start)
 
 
 def _add(
@@ -96,46 +111,64 @@ def _add(
     draft.relations.append(number)
 
 
-def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft) -> None:
+def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft, start: int) -> None:
+    """Joins an item to what the draft has; `start`: where the entries of that begin."""
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
-    if side in ("RIGHT", "FULL"):
-        instead = "write it as a LEFT JOIN with the sides swapped" if side == "RIGHT" else "use a LEFT JOIN"
-        statement.refuse(f"{side} JOIN", instead, side)
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
     statement.only(join, ("this", "on", "using", "side", "kind", "method"))
-    arm = {"SEMI": "semi", "ANTI": "anti"}.get(kind) or ("left" if side == "LEFT" else None)
-    target = draft if arm is None else Draft()
-    before, shared_before = len(scope.entries), list(scope.shared)
-    _bind_item(binder, join.this, scope, target)
+    middle, shared_before = len(scope.entries), list(scope.shared)
+    item, on = Draft(), Draft()
+    _bind_item(binder, join.this, scope, item)
     if join.args.get("on") is not None:
-        binder.conditions(join.args["on"], scope, target, "ON")
-    _share(binder, join, scope, before, target)
-    if arm is None:
+        binder.conditions(join.args["on"], scope, on, "ON")
+    left, right = scope.entries[start:middle], scope.entries[middle:]
+    pairs = _shared(binder, join, left, right)
+    on.predicates += [binder.equal(a.column(i), b.column(j), join) for a, i, b, j in pairs]
+    scope.shared += [a.fields[i].name.lower() for a, i, _, _ in pairs if a.fields[i].name.lower() not in scope.shared]
+    if side == "FULL":
+        scope.entries[start:] = join_full(binder, join, (draft, left), (item, right), on, pairs)
         return
-    draft.arms.append(Arm(arm, target.block()))
-    if arm == "left":
-        for entry in scope.entries[before:]:
+    for a, i, b, j in pairs:  # the column of the side that always has a row stands for both
+        (a if side == "RIGHT" else b).merged.add(i if side == "RIGHT" else j)
+    if kind in ("SEMI", "ANTI"):
+        item.take(on)
+        draft.arms.append(Arm(kind.lower(), item.block()))
+        del scope.entries[middle:]
+        scope.shared = shared_before
+    elif side == "LEFT":
+        item.take(on)
+        draft.arms.append(Arm("left", item.block()))
+        for entry in right:
+            entry.optional = True
+    elif side == "RIGHT":
+        missing = Draft()
+        missing.take(draft)
+        missing.take(on)
+        draft.relations, draft.predicates, draft.arms = item.relations, item.predicates, item.arms
+        draft.arms.append(Arm("left", missing.block()))
+        for entry in left:
             entry.optional = True
     else:
-        del scope.entries[before:]
-        scope.shared = shared_before
+        draft.take(item)
+        draft.take(on)
 
 
-def _share(binder: SelectBinder, join: exp.Join, scope: Scope, before: int, target: Draft) -> None:
-    """USING and NATURAL: equality on columns of the same name on both sides, which become one column."""
-    left, right = Scope(entries=scope.entries[:before]), Scope(entries=scope.entries[before:])
+Pair = tuple[Entry, int, Entry, int]
+
+
+def _shared(binder: SelectBinder, join: exp.Join, left: list[Entry], right: list[Entry]) -> list[Pair]:
+    """USING and NATURAL: the columns of the same name on both sides, which become one."""
     names: list[exp.Identifier] = list(join.args.get("using") or [])
     if join.method.upper() == "NATURAL":
-        theirs = {f.name.lower() for e in left.entries for f in e.fields}
-        mine = [f.name for e in right.entries for i, f in enumerate(e.fields) if i not in e.merged]
+        theirs = {f.name.lower() for e in left for f in e.fields}
+        mine = [f.name for e in right for i, f in enumerate(e.fields) if i not in e.merged]
         names = [exp.to_identifier(n) for n in mine if n.lower() in theirs]
+    found = []
     for name in names:
         column = exp.column(name)
-        here, there = left.resolve(column, binder.statement), right.resolve(column, binder.statement)
-        target.predicates.append(binder.equal(here, there, join))
-        for entry in right.entries:
-            if entry.relation == there.relation:
-                entry.merged.add(there.column)
-        if name.name.lower() not in scope.shared:
-            scope.shared.append(name.name.lower())
+        here = Scope(entries=left).resolve(column, binder.statement)
+        there = Scope(entries=right).resolve(column, binder.statement)
+        a, b = (next(e for e in side if e.has(c)) for side, c in ((left, here), (right, there)))
+        found.append((a, here.column - a.first, b, there.column - b.first))
+    return found

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from freshet import types
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.bound import GROUP
-from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, describe
+from freshet.sql.aggregates import AGGREGATES, BOOLEAN, FROM_DOUBLES, INSTEAD, KNOWN
+from freshet.sql.bound import GROUP, Grouping
+from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe
+from freshet.sql.grouping_sets import GROUPING
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
-
-_AGGREGATES: dict[type[exp.Expr], str] = {
-    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
-}  # fmt: skip
 
 
 class Groups:
@@ -31,42 +30,75 @@ class Groups:
     def __init__(self, binder: SelectBinder, scope: Scope, keys: list[Expression]) -> None:
         self.binder, self.scope, self.keys = binder, scope, keys
         self.aggregates: list[AggregateCall] = []
+        self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Binds one aggregate and returns where its value stands in the group's row; equal ones are kept once."""
-        statement = self.binder.statement
+        if isinstance(node, (exp.Grouping, exp.GroupingId)):
+            return self._left_out(node)
         call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        function = _AGGREGATES.get(type(call))
-        statement.only(call, ("this", "expressions") if function == "count" else ("this",))
+        bound = self._bind(call, condition, node)
+        if bound not in self.aggregates:
+            self.aggregates.append(bound)
+        position, nullable = len(self.keys) + self.aggregates.index(bound), aggregate_nullable(bound, bool(self.keys))
+        return ColumnRef(bound.type, GROUP, position, describe_aggregate(bound), nullable)
+
+    def _bind(self, call: exp.Expr, condition: exp.Expr | None, node: exp.Expr) -> AggregateCall:
+        statement, function = self.binder.statement, AGGREGATES.get(type(call))
         if function is None:
             written = call.sql(dialect="spark")
-            statement.refuse(f"aggregate {written}", "these work: COUNT, SUM, AVG, MIN, MAX", node)
+            statement.refuse(f"aggregate {written}", INSTEAD.get(type(call), KNOWN), node)
+        statement.only(call, ("this", "expressions") if isinstance(call, exp.Count) else ("this",))
         inside = self.binder.scalar(self.scope, "an aggregate's argument")
+        only = None if condition is None else self.binder.scalar(self.scope, "FILTER").condition(condition)
+        if isinstance(call, exp.CountIf):
+            counted = inside.condition(call.this)
+            only = counted if only is None else inside.build("and", [only, counted], node)
+            return AggregateCall("count", (), types.BIGINT, False, only)
         parts, distinct = _arguments(call)
-        args = [inside.bind(p) for p in parts]
+        args = [inside.condition(p) if isinstance(call, BOOLEAN) else inside.bind(p) for p in parts]
         if function == "count" and not distinct:
             args = [a for a in args if functions.nullable(a)]  # what is never NULL is counted for every row
         try:
             kind = functions.aggregate_type(function, tuple(a.type for a in args))
         except SqlError as error:
             raise statement.placed(error, node) from None
-        only = None if condition is None else self.binder.scalar(self.scope, "FILTER").condition(condition)
-        bound = AggregateCall(function, tuple(args), kind, distinct and function not in ("min", "max"), only)
-        if bound not in self.aggregates:
-            self.aggregates.append(bound)
-        position = len(self.keys) + self.aggregates.index(bound)
-        return ColumnRef(kind, GROUP, position, describe_aggregate(bound), aggregate_nullable(bound, bool(self.keys)))
+        if function in FROM_DOUBLES:
+            args = [inside.cast(a, types.DOUBLE, node) for a in args]
+        return AggregateCall(function, tuple(args), kind, distinct and function not in ("min", "max"), only)
+
+    def _left_out(self, node: exp.Expr) -> Expression:
+        """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
+        if len(self.sets) < 2:
+            message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            self.binder.statement.fail(message, node)
+        inside = self.binder.scalar(self.scope, "GROUPING")
+        keys = [inside.bind(e) for e in node.expressions] or self.keys
+        for key, item in zip(keys, node.expressions or [node] * len(keys), strict=True):
+            if key not in self.keys:
+                self.binder.statement.fail(f"{describe(key)} is no key of GROUP BY; name one that is", item)
+        bits = [ColumnRef(types.TINYINT, GROUPING, self.keys.index(k), "grouping", False) for k in keys]
+        if isinstance(node, exp.Grouping):
+            return bits[0]
+        number: Expression = Literal(types.BIGINT, 0)
+        for bit in bits:
+            doubled = inside.build("multiply", [number, Literal(types.BIGINT, 2)], node)
+            number = inside.build("add", [doubled, inside.cast(bit, types.BIGINT, node)], node)
+        return number
 
     def above(self, expression: Expression, node: exp.Expr) -> Expression:
         """The expression as read from the group's row."""
         if expression in self.keys:
             position = self.keys.index(expression)
             return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef) and expression.relation >= 0:
             self._loose(expression, node)
         if isinstance(expression, Call):
             return replace(expression, args=tuple(self.above(a, node) for a in expression.args))
         return expression
+
+    def grouping(self, having: Expression | None) -> Grouping:
+        return Grouping(tuple(self.keys), tuple(self.aggregates), having)
 
     def _loose(self, column: ColumnRef, node: exp.Expr) -> None:
         named = [c for c in node.find_all(exp.Column) if c.name.lower() == column.name.lower()]
@@ -86,6 +118,8 @@ def aggregate_nullable(call: AggregateCall, keyed: bool) -> bool:
     """COUNT never is NULL; the others are when no row counts: an empty table, a FILTER, only NULLs."""
     if call.function == "count":
         return False
+    if call.function in ("stddev_samp", "var_samp"):  # one row has no spread
+        return True
     return not keyed or call.filter is not None or any(functions.nullable(a) for a in call.args)
 
 

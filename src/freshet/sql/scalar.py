@@ -22,13 +22,26 @@ from freshet.types import Type
 
 Columns = Callable[[exp.Column], Expression]
 Aggregates = Callable[[exp.Expr], Expression]
+Windows = Callable[[exp.Expr, "ScalarBinder"], Expression]
 
 
 class ScalarBinder:
     """Binds expressions of one clause. `clause` names it in messages, as in "aggregate SUM in WHERE"."""
 
-    def __init__(self, statement: Statement, column: Columns, clause: str, aggregate: Aggregates | None = None) -> None:
+    def __init__(
+        self,
+        statement: Statement,
+        column: Columns,
+        clause: str,
+        aggregate: Aggregates | None = None,
+        window: Windows | None = None,
+    ) -> None:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
+        self.window = window
+
+    def within(self, clause: str) -> ScalarBinder:
+        """The same names and aggregates, inside something that is no place for a window function."""
+        return ScalarBinder(self.statement, self.column, clause, self.aggregate)
 
     def bind(self, node: exp.Expr) -> Expression:
         bound = self._bind(node)
@@ -204,7 +217,10 @@ class ScalarBinder:
         self.statement.refuse("a scalar subquery", remedy, node)
 
     def _window(self, node: exp.Expr) -> Expression:
-        self.statement.refuse("a window function", "use GROUP BY, or join with a grouped FROM subquery", node)
+        if self.window is None:
+            what = node.sql(dialect="spark")
+            self.statement.fail(f"window function {what} in {self.clause}; compute it in a FROM subquery", node)
+        return self.window(node, self)
 
     def _nondeterministic(self, node: exp.Expr) -> Expression:
         what = node.sql(dialect="spark")

@@ -20,17 +20,23 @@ from freshet.sql.source import Statement, closest_first
 @dataclass(slots=True)
 class Entry:
     """A relation visible under an alias. `optional`: a LEFT JOIN may have filled it with NULLs. `merged`: columns that
-    USING or NATURAL made one with a column to their left, so that only a qualified name still reads them."""
+    USING or NATURAL made one with another column, so that only a qualified name still reads them. `first`: where the
+    entry's columns begin in the relation, which several entries share when their join is a relation of its own."""
 
     alias: str
     relation: int
     fields: tuple[Field, ...]
     optional: bool = False
     merged: set[int] = field(default_factory=set)
+    first: int = 0
 
     def column(self, position: int) -> ColumnRef:
         found = self.fields[position]
-        return ColumnRef(found.type, self.relation, position, found.name, found.nullable or self.optional)
+        place, nullable = self.first + position, found.nullable or self.optional
+        return ColumnRef(found.type, self.relation, place, found.name, nullable)
+
+    def has(self, column: ColumnRef) -> bool:
+        return self.relation == column.relation and 0 <= column.column - self.first < len(self.fields)
 
     def positions(self, name: str) -> list[int]:
         return [i for i, f in enumerate(self.fields) if f.name.lower() == name]
@@ -66,10 +72,10 @@ class Scope:
         if len(found) == 1:
             return found[0]
         if len(found) > 1:
-            aliases = {e.relation: e.alias for e in self.visible()}
-            choices = [f"{aliases[c.relation]}.{c.name}" for c in found]
+            owners = [next(e.alias for e in self.visible() if e.has(c)) for c in found]
+            choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
             if len(set(choices)) == 1:
-                statement.fail(f"column {name} is ambiguous: {aliases[found[0].relation]} has two; alias one", node)
+                statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
 

@@ -6,25 +6,22 @@ subqueries, views and CTEs are selects of their own; the rewrites merge them whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from sqlglot import exp
 
-from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Field, Grouping, Query, Relation, TopK
+from freshet.sql.bound import AnyQuery, Relation
 from freshet.sql.catalog import Catalog
-from freshet.sql.clauses import check_clauses, is_grouped
+from freshet.sql.clauses import check_clauses
 from freshet.sql.expression import Expression
-from freshet.sql.from_clause import Draft, bind_from
-from freshet.sql.group import Groups
-from freshet.sql.limit import Limit, Ordering, bind_limit, bind_order, check_distinct, hidden_fields, limited, placed
+from freshet.sql.from_clause import Draft
+from freshet.sql.limit import limited
 from freshet.sql.projection import Output, expand_star, output_name
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.unwrap import unwrap
-from freshet.sql.scalar import Aggregates, ScalarBinder
+from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
+from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import Statement
 from freshet.sql.subquery import bind_conditions
@@ -48,7 +45,7 @@ class SelectBinder:
                 return bind_values(self, node)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
-            return self._select(node)
+            return Selection(self, node).bind()
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""
@@ -92,33 +89,9 @@ class SelectBinder:
         fields = (replace(f, name=n.name) for n, f in zip(names, query.fields, strict=True))
         return replace(query, fields=tuple(fields))
 
-    # The clauses --------------------------------------------------------------------------------------------------
-
-    def _select(self, node: exp.Select) -> AnyQuery:
-        check_clauses(self.statement, node)
-        scope, draft = Scope(), Draft()
-        bind_from(self, node, scope, draft)
-        if node.args.get("where"):
-            self.conditions(node.args["where"].this, scope, draft, "WHERE")
-        limit = bind_limit(self, node)
-        outputs, grouping, order = self._grouped(node, scope, limit) if is_grouped(node) else self._plain(node, scope)
-        distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
-        expressions = [o.expression for o in outputs]
-        if distinct and limit is not None:
-            check_distinct(order, expressions, self.statement)
-        keys = placed(order, expressions) if limit is not None else ()
-        fields = (*_named(names, expressions), *hidden_fields(expressions[len(names) :]))
-        query = Query(tuple(self.relations), draft.block(), (), grouping, tuple(expressions), fields, distinct)
-        bound = unwrap(rewrite(query, self.statement, self.origins))
-        if limit is None:
-            return bound
-        return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[: len(names)])
-
-    def _plain(self, node: exp.Select, scope: Scope) -> tuple[list[Output], None, list[Ordering]]:
-        outputs = self.project(node, scope)
-        return outputs, None, self._order(node, scope, outputs, None)
-
-    def project(self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None) -> list[Output]:
+    def project(
+        self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None, window: Windows | None = None
+    ) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
         not have may be an output to its left, as in Spark."""
         outputs: list[Output] = []
@@ -130,7 +103,7 @@ class SelectBinder:
                         return output.expression
             return scope.resolve(name, self.statement)
 
-        scalar = ScalarBinder(self.statement, column, "SELECT", aggregate)
+        scalar = ScalarBinder(self.statement, column, "SELECT", aggregate, window)
         for item in node.expressions:
             star = expand_star(item, scope, self.statement)
             if star is not None:
@@ -139,61 +112,3 @@ class SelectBinder:
                 inner = item.this if isinstance(item, exp.Alias) else item
                 outputs.append(Output(output_name(item), scalar.bind(inner), item, isinstance(item, exp.Alias)))
         return outputs
-
-    def _grouped(
-        self, node: exp.Select, scope: Scope, limit: Limit | None
-    ) -> tuple[list[Output], Grouping, list[Ordering]]:
-        groups = Groups(self, scope, [])
-        for item in node.args["group"].expressions if node.args.get("group") else []:
-            key = self._key(item, node, scope)
-            if key not in groups.keys:
-                groups.keys.append(key)
-        raw = self.project(node, scope, groups.aggregate)
-        outputs = [Output(o.name, groups.above(o.expression, o.node), o.node, o.alias) for o in raw]
-        having = None
-        if node.args.get("having"):
-            condition = node.args["having"].this
-            scalar = self._over_outputs(scope, outputs, "HAVING", groups)
-            having = groups.above(scalar.condition(condition), condition)
-        shown = len(groups.aggregates)
-        order = self._order(node, scope, outputs, groups)
-        aggregates = groups.aggregates if limit is not None else groups.aggregates[:shown]
-        return outputs, Grouping(tuple(groups.keys), tuple(aggregates), having), order
-
-    def _key(self, item: exp.Expr, node: exp.Select, scope: Scope) -> Expression:
-        """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""
-        target = item
-        if isinstance(item, exp.Literal) and not item.is_string:
-            position = int(item.name) if item.is_int else 0
-            if not 1 <= position <= len(node.expressions):
-                many = len(node.expressions)
-                self.statement.fail(f"GROUP BY {item.name} is no position; the select list has 1 to {many}", item)
-            target = node.expressions[position - 1].unalias()
-            if expand_star(target, scope, self.statement) is not None:
-                self.statement.refuse("GROUP BY a position of *", "name the columns", item)
-        elif isinstance(item, exp.Column) and not item.table and not scope.find(item.name, None):
-            aliased = (e for e in node.expressions if isinstance(e, exp.Alias) and e.alias.lower() == item.name.lower())
-            target = next((e.this for e in aliased), item)
-        return self.scalar(scope, "GROUP BY").bind(target)
-
-    def _over_outputs(self, scope: Scope, outputs: list[Output], clause: str, groups: Groups | None) -> ScalarBinder:
-        """HAVING and ORDER BY read the outputs by name first, then FROM."""
-
-        def column(name: exp.Column) -> Expression:
-            found = [o.expression for o in outputs if not name.table and o.name.lower() == name.name.lower()]
-            return found[0] if found else scope.resolve(name, self.statement)
-
-        return ScalarBinder(self.statement, column, clause, groups.aggregate if groups else None)
-
-    def _order(self, node: exp.Select, scope: Scope, outputs: list[Output], groups: Groups | None) -> list[Ordering]:
-        scalar = self._over_outputs(scope, outputs, "ORDER BY", groups)
-
-        def bind(target: exp.Expr) -> Expression:
-            return groups.above(scalar.bind(target), target) if groups else scalar.bind(target)
-
-        return bind_order(node, [o.expression for o in outputs], self.statement, bind)
-
-
-def _named(names: Sequence[str], expressions: Sequence[Expression]) -> list[Field]:
-    pairs = zip(names, expressions, strict=False)
-    return [Field(name, e.type, functions.nullable(e)) for name, e in pairs]

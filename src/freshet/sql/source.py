@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Container, Iterable
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -28,6 +28,12 @@ class Reader(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        FUNCTIONS: ClassVar = {
+            **SparkParser.FUNCTIONS,
+            "EVERY": exp.LogicalAnd.from_arg_list,
+            "SOME": exp.LogicalOr.from_arg_list,
+            "STD": exp.Stddev.from_arg_list,
+        }
 
 
 class Source:
@@ -75,7 +81,17 @@ class Statement:
             raise SqlError(message, self.source.text, line, column) from None
         if len(parsed) != 1 or parsed[0] is None:
             self.refuse("an empty statement", "write one", None)
+        for node in list(parsed[0].find_all(exp.Any)):  # ANY (x) beside no comparison is the aggregate
+            if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
+                node.replace(exp.LogicalOr(this=node.this.this))
         return parsed[0]
+
+    def follows_comma(self, node: exp.Expr) -> bool:
+        """Whether an item of FROM stands after a comma rather than after JOIN, for which it is parsed alike."""
+        offset = offset_of(node)
+        before = [t for t in self.tokens if offset is not None and t.start < offset]
+        joined = (TokenType.COMMA, TokenType.JOIN)
+        return next((t.token_type == TokenType.COMMA for t in reversed(before) if t.token_type in joined), False)
 
     def between(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""
@@ -119,6 +135,10 @@ class Statement:
         if opening:  # its first word carries no place, but stands right before what does
             before = (t.start for t in reversed(self.tokens) if t.start < offset and t.text.upper() == opening)
             offset = next(before, offset)
+        elif isinstance(node, exp.Func) and "start" not in node.meta:
+            at = next((i for i, t in enumerate(self.tokens) if t.start == offset), 0)
+            if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name stands before that
+                offset = self.tokens[at - 2].start
         return self.source.place(offset)
 
 

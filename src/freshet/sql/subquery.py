@@ -88,8 +88,11 @@ def _hang(
 
 
 def _is_cut(select: exp.Select, test: exp.Expr | None) -> bool:
-    """Whether LIMIT decides what is found: whether there is a row does not depend on how many at most are wanted."""
+    """Whether LIMIT or window functions decide what is found; whether there is a row at all does not depend on how many
+    are wanted at most."""
     limit = select.args.get("limit")
+    if select.args.get("qualify") or any(item.find(exp.Window) for item in select.expressions):
+        return True
     if limit is None and not select.args.get("offset"):
         return False
     count = None if limit is None else limit.args.get("expression")

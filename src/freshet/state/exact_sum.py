@@ -253,6 +253,17 @@ class ExactSum:
         _read(groups, self._digits.data, self._specials.data, self._meta.data, out)
         return out
 
+    def sums_and_rests(self, groups: Slots) -> Floats:
+        """Each sum as two doubles: rounded, and what is left, rounded as well."""
+        out = np.empty((len(groups), 2))
+        out[:, 0] = self.sums(groups)
+        weights = np.isfinite(out[:, 0]).astype(np.int64)
+        rounded = np.ascontiguousarray(out[:, 0])
+        self.add(groups, rounded, -weights)
+        out[:, 1] = np.where(weights, self.sums(groups), 0.0)
+        self.add(groups, rounded, weights)
+        return out
+
     def clear(self, groups: Slots) -> None:
         _clear(groups, self._digits.data, self._specials.data, self._meta.data)
 

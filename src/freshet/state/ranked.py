@@ -196,9 +196,10 @@ class Ranked:
         """Distinct rows over all groups."""
         return int(self._meta.data[LIVE])
 
-    def size(self, group: int) -> int:
-        """Rows of a group."""
-        return int(self.nodes.data[self.roots.data[group], TOTAL])
+    def sizes(self, groups: Slots) -> Int64s:
+        """Rows of groups."""
+        found: Int64s = self.nodes.data[self.roots.data[groups], TOTAL]
+        return found
 
     def _texts(self) -> tuple[int, int]:
         return self._pool.bytes.data.ctypes.data, self._pool.offsets.data.ctypes.data

@@ -110,7 +110,7 @@ def aggregate_type(function: str, arg_types: Sequence[Type]) -> Type:
     """The type of COUNT, SUM, AVG, MIN or MAX over arguments of these types."""
     if function == "count":
         return BIGINT
-    if function not in ("sum", "avg", "min", "max"):
+    if function not in ("sum", "avg", "min", "max", *_SPREAD):
         raise SqlError(f"no aggregate {function.upper()}; there are COUNT, SUM, AVG, MIN and MAX")
     if len(arg_types) != 1:
         raise SqlError(f"{function.upper()} takes one argument, not {len(arg_types)}")
@@ -121,8 +121,11 @@ def aggregate_type(function: str, arg_types: Sequence[Type]) -> Type:
         return t
     if t.name == "VOID":
         return DOUBLE
-    if t.name == "DECIMAL":
+    if t.name == "DECIMAL" and function not in _SPREAD:
         return bounded(t.precision + 10, t.scale) if function == "sum" else bounded(t.precision + 4, t.scale + 4)
     if not t.is_numeric:
         raise SqlError(f"no aggregate {function.upper()}({t}); {function.upper()} takes a number: use CAST")
     return BIGINT if function == "sum" and t.is_integer else DOUBLE
+
+
+_SPREAD = ("stddev_samp", "stddev_pop", "var_samp", "var_pop")

@@ -14,8 +14,10 @@ from sqlglot import exp
 from freshet.sql.bound import Query
 from freshet.sql.rewrite.absorb_semi import absorb_semi
 from freshet.sql.rewrite.blocks import Origins
+from freshet.sql.rewrite.drop_unseen import drop_unseen
 from freshet.sql.rewrite.factor_or import factor_or
 from freshet.sql.rewrite.ground import ground
+from freshet.sql.rewrite.limit_ranks import limit_ranks
 from freshet.sql.rewrite.merge_selects import merge_selects
 from freshet.sql.rewrite.nest_arms import nest_arms
 from freshet.sql.rewrite.number_relations import number_relations
@@ -31,11 +33,13 @@ PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
     factor_or,
     split_and,
     merge_selects,
+    limit_ranks,
     ground,
     reject_nulls,
     absorb_semi,
     nest_arms,
     place_predicates,
+    drop_unseen,
     settle_nullability,
     number_relations,
 )

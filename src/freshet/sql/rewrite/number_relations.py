@@ -10,6 +10,10 @@ from freshet.sql.rewrite.blocks import Origins, map_blocks, map_expressions
 
 
 def number_relations(query: Query, origins: Origins) -> Query:
+    return numbered(query)
+
+
+def numbered(query: Query) -> Query:
     order = _order(query.block)
     numbers = {old: new for new, old in enumerate(order)}
 

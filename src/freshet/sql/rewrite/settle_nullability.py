@@ -16,6 +16,10 @@ from freshet.sql.rewrite.blocks import Origins, map_block_expressions, map_upper
 
 
 def settle_nullability(query: Query, origins: Origins) -> Query:
+    return settled(query)
+
+
+def settled(query: Query) -> Query:
     def inside(expression: Expression) -> Expression:
         if not isinstance(expression, ColumnRef) or expression.relation == GROUP:
             return expression
@@ -29,8 +33,8 @@ def settle_nullability(query: Query, origins: Origins) -> Query:
             return replace(expression, nullable=True)
         return inside(expression)
 
-    settled = map_upper_expressions(replace(query, block=map_block_expressions(query.block, inside)), above)
-    grouping = settled.grouping
+    changed = map_upper_expressions(replace(query, block=map_block_expressions(query.block, inside)), above)
+    grouping = changed.grouping
     if grouping is not None:
         row = [functions.nullable(k) for k in grouping.keys]
         row += [aggregate_nullable(a, bool(grouping.keys)) for a in grouping.aggregates]
@@ -40,6 +44,6 @@ def settle_nullability(query: Query, origins: Origins) -> Query:
                 return replace(expression, nullable=row[expression.column])
             return expression
 
-        settled = map_upper_expressions(settled, grouped)
-    pairs = zip(settled.fields, settled.outputs, strict=True)
-    return replace(settled, fields=tuple(replace(f, nullable=functions.nullable(o)) for f, o in pairs))
+        changed = map_upper_expressions(changed, grouped)
+    pairs = zip(changed.fields, changed.outputs, strict=True)
+    return replace(changed, fields=tuple(replace(f, nullable=functions.nullable(o)) for f, o in pairs))

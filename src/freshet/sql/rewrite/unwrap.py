@@ -1,20 +1,23 @@
 """A select that only reads another query's columns is that query.
 
 SELECT * over any query is the query itself. Outputs and conditions over a grouping alone are outputs of the grouping
-and its HAVING. Both spare a copy of the rows in between.
+and its HAVING. A select over a UNION ALL alone is the UNION ALL of that select over each input. All spare a copy of
+the rows in between, or a pass over them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
 from freshet import types
-from freshet.sql.bound import AnyQuery, Query, TableSchema
+from freshet.sql.bound import AnyQuery, Query, TableSchema, TopK, UnionAll
 from freshet.sql.expression import Call, ColumnRef, Expression, transform
 
 
-def unwrap(query: Query) -> AnyQuery:
+def unwrap(query: Query, rewritten: Callable[[Query], Query]) -> AnyQuery:
+    """`rewritten` runs the rewrites on a query made anew."""
     if len(query.relations) != 1 or query.block.arms or query.grouping is not None:
         return query
     source, conditions = query.relations[0].source, (*query.block.predicates, *query.where)
@@ -22,8 +25,13 @@ def unwrap(query: Query) -> AnyQuery:
         return query
     if isinstance(source, Query) and source.grouping is not None and not source.distinct:
         return _above_groups(query, source, conditions)
-    own = [(e.relation, e.column) if isinstance(e, ColumnRef) else None for e in query.outputs]
-    if conditions or query.distinct or own != [(0, i) for i in range(len(source.fields))]:
+    if isinstance(source, UnionAll) and not query.distinct:
+        relation = query.relations[0]
+        each = (replace(query, relations=(replace(relation, source=part),)) for part in source.inputs)
+        return UnionAll(tuple(unwrap(rewritten(q), rewritten) for q in each), query.fields)
+    own = [e.column if isinstance(e, ColumnRef) else None for e in query.outputs]
+    shown = len(own) if isinstance(source, TopK) else len(source.fields)  # a top-k shows as many columns as it is told
+    if conditions or query.distinct or own != list(range(shown)):
         return query
     return replace(source, fields=query.fields)
 

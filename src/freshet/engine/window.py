@@ -1,0 +1,96 @@
+"""Window functions kept fresh: the rows of the input in order, and the functions computed anew for the partitions that
+rows came to or went from.
+
+The old values of a touched partition are computed from its rows before they change, the new ones after; what is equal
+in both adds up to nothing. So beside the rows in order nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from freshet.column import Bools, Column, Int64s
+from freshet.engine.in_order import InOrder
+from freshet.engine.lanes import NULLS, layout, pack, unpack, value_lanes
+from freshet.engine.maintained import LOAD, keeps
+from freshet.engine.rows import Rows, consolidated, joined
+from freshet.engine.table import Table
+from freshet.engine.window_functions import Layout, window_values
+from freshet.plans.model import WindowPlan
+from freshet.state.arena import Scope
+from freshet.state.ranked import ENDLESS, Slots
+from freshet.state.strings import StringPool
+
+
+@keeps(WindowPlan)
+class Windowed(InOrder):
+    def __init__(
+        self, scope: Scope, plan: WindowPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        super().__init__(scope, plan, tables, pool, nested)
+        self.plan = plan
+        self.window = (0, ENDLESS if plan.first is None else plan.first, len(plan.order) if plan.ties else 0)
+
+    def finish(self, deltas: bool) -> Rows:
+        rows = self.source.finish(True)
+        if not len(rows):
+            return joined([], self.width)
+        groups, rows = self.placed(rows)
+        touched = np.unique(groups)
+        old = [Rows(pack(c, self.pool, len(c[0])), np.full(len(c[0]), -1)) for c in self._answers(touched)]
+        self.ranked.move(groups, rows.lanes, rows.weights)
+        new = [Rows(pack(c, self.pool, len(c[0])), np.ones(len(c[0]), np.int64)) for c in self._answers(touched)]
+        self.partitions.drop(groups, self.ranked.roots.data)
+        found = consolidated([*old, *new], self.width)
+        self.total.data[0] += found.weights.sum()
+        return found
+
+    def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
+        """The rows of partitions with the functions' values, some whole partitions at a time."""
+        for some in self._portions(partitions):
+            room = int(self.ranked.count(some, *self.window))
+            for lanes, counts, owners in self.ranked.windows(some, room, *self.window) if room else ():
+                copies = np.repeat(np.arange(len(counts)), counts)
+                yield self._with_values(lanes[copies], owners[copies])
+
+    def _portions(self, partitions: Slots) -> Iterator[Slots]:
+        """Partitions, together about as large as is handled at once."""
+        sizes = np.minimum(self.ranked.sizes(partitions), self.window[1])
+        portion = np.cumsum(sizes) // LOAD
+        yield from np.split(partitions, np.flatnonzero(np.diff(portion)) + 1)
+
+    def _with_values(self, lanes: Int64s, owners: Slots) -> list[Column]:
+        fresh = np.ones(len(lanes), np.bool_)
+        fresh[1:] = owners[1:] != owners[:-1]
+        columns = unpack(lanes, self.source.types, self.pool)
+        rows = Layout.of(columns, fresh, self._differs(lanes), self.pool)
+        return [*columns, *(window_values(call, rows) for call in self.plan.calls)]
+
+    def _differs(self, lanes: Int64s) -> Bools:
+        """Rows that the order tells from the one before."""
+        found = np.zeros(len(lanes), np.bool_)
+        types = self.source.types
+        firsts, nulls = layout(types), value_lanes(types)
+        for key in self.plan.order:
+            bit = 1 << key.column % NULLS
+            null = lanes[:, nulls + key.column // NULLS] & bit
+            found[1:] |= null[1:] != null[:-1]
+            for lane in range(firsts[key.column], firsts[key.column] + types[key.column].lanes):
+                found[1:] |= lanes[1:, lane] != lanes[:-1, lane]
+        return found
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        for columns in self._answers(self.partitions.slots()):
+            for start in range(0, len(columns[0]), rows):
+                part = np.arange(start, min(start + rows, len(columns[0])))
+                yield [c.take(part) for c in columns]
+
+    def load(self, tables: Sequence[Table]) -> None:
+        super().load(tables)
+        for rows in self.source.packed():
+            self.move(*self.placed(rows))
+        self.total.data[0] = self.ranked.count(self.partitions.slots(), *self.window)
+        for _ in self._answers(self.partitions.slots()):
+            pass  # a value that does not fit is refused when the view is made, not when it is read

@@ -1,0 +1,172 @@
+"""One SELECT: its clauses bound in the order they take effect, and the queries that stand for them.
+
+FROM and WHERE make a block; GROUP BY and HAVING a grouping; window functions read what those leave; then come
+QUALIFY, the outputs, DISTINCT, and ORDER BY with LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet.sql import functions
+from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
+from freshet.sql.clauses import check_clauses, is_grouped
+from freshet.sql.expression import Expression
+from freshet.sql.from_clause import Draft, bind_from
+from freshet.sql.group import Groups
+from freshet.sql.grouping_sets import key_sets, one_set
+from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
+from freshet.sql.projection import Output, expand_star
+from freshet.sql.rewrite import rewrite
+from freshet.sql.rewrite.blocks import NAMELESS, conjuncts
+from freshet.sql.rewrite.unwrap import unwrap
+from freshet.sql.scalar import ScalarBinder
+from freshet.sql.scope import Scope
+from freshet.sql.widen import select_all
+from freshet.sql.window import Windows
+
+if TYPE_CHECKING:
+    from freshet.sql.select import SelectBinder
+
+
+class Selection:
+    def __init__(self, binder: SelectBinder, node: exp.Select) -> None:
+        self.binder, self.node, self.statement = binder, node, binder.statement
+        self.scope, self.draft = Scope(), Draft()
+        self.groups = Groups(binder, self.scope, []) if is_grouped(node) else None
+        self.windows = Windows(self.statement, node, self._above)
+
+    def bind(self) -> AnyQuery:
+        node = self.node
+        check_clauses(self.statement, node)
+        bind_from(self.binder, node, self.scope, self.draft)
+        if node.args.get("where"):
+            self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
+        if self.groups is not None:
+            self._bind_keys(self.groups)
+        outputs = self._outputs()
+        having, qualify = self._condition("having", outputs), self._condition("qualify", outputs)
+        limit, kept = bind_limit(self.binder, node), self._bound_so_far()
+        order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs, "ORDER BY"))
+        expressions, distinct = [o.expression for o in outputs], node.args.get("distinct") is not None
+        if limit is None:
+            self._forget_since(kept)  # ORDER BY alone does not change a bag of rows
+        elif distinct:
+            check_distinct(order, expressions, self.statement)
+        keys = placed(order, expressions) if limit is not None else ()
+        fields = [Field(o.name, o.expression.type, functions.nullable(o.expression)) for o in outputs]
+        fields += hidden_fields(expressions[len(fields) :])
+        bound = self._query(expressions, tuple(fields), having, qualify, distinct)
+        if limit is None:
+            return bound
+        return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[: len(outputs)])
+
+    def _query(
+        self,
+        expressions: list[Expression],
+        fields: tuple[Field, ...],
+        having: Expression | None,
+        qualify: Expression | None,
+        distinct: bool,
+    ) -> AnyQuery:
+        if not self.windows.calls:
+            return self._grouped(expressions, fields, having, distinct)
+        inner, above = self.windows.split([*expressions, *([] if qualify is None else [qualify])])
+        below = self._grouped(inner, hidden_fields(inner), having, False)
+        source, above = self.windows.over(below, inner, above)
+        tests = () if qualify is None else tuple(conjuncts(above.pop()))
+        relation = Relation(NAMELESS, source, source.fields)
+        query = Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
+        return self._rewritten(query, [self.node])
+
+    def _grouped(
+        self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
+    ) -> AnyQuery:
+        """FROM to HAVING, and expressions over that: one query, or one for each set of keys."""
+        relations, block = tuple(self.binder.relations), self.draft.block()
+        grouping = None if self.groups is None else self.groups.grouping(having)
+        if self.groups is None or grouping is None or len(self.groups.sets) == 1:
+            query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
+            return self._rewritten(query, self.binder.origins)
+        parts = []
+        for keys in self.groups.sets:
+            own, outputs = one_set(grouping, keys, expressions)
+            query = Query(relations, block, (), own, tuple(outputs), fields)
+            parts.append(self._rewritten(query, list(self.binder.origins)))
+        nullable = (any(p.fields[i].nullable for p in parts) for i in range(len(fields)))
+        whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
+        return replace(select_all(whole), distinct=True) if distinct else whole
+
+    def _rewritten(self, query: Query, origins: list[exp.Expr]) -> AnyQuery:
+        return unwrap(
+            rewrite(query, self.statement, origins), lambda again: rewrite(again, self.statement, [self.node])
+        )
+
+    # GROUP BY -----------------------------------------------------------------------------------------------------
+
+    def _bind_keys(self, groups: Groups) -> None:
+        for items in key_sets(self.node.args.get("group")):
+            keys = [self._key(item) for item in items]
+            groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
+            groups.sets.append([groups.keys.index(k) for k in keys])
+
+    def _key(self, item: exp.Expr) -> Expression:
+        """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""
+        target, items = item, self.node.expressions
+        if isinstance(item, exp.Literal) and not item.is_string:
+            position = int(item.name) if item.is_int else 0
+            if not 1 <= position <= len(items):
+                message = f"GROUP BY {item.name} is no position; the select list has 1 to {len(items)}"
+                self.statement.fail(message, item)
+            target = items[position - 1].unalias()
+            if expand_star(target, self.scope, self.statement) is not None:
+                self.statement.refuse("GROUP BY a position of *", "name the columns", item)
+        elif isinstance(item, exp.Column) and not item.table and not self.scope.find(item.name, None):
+            aliased = (e for e in items if isinstance(e, exp.Alias) and e.alias.lower() == item.name.lower())
+            target = next((e.this for e in aliased), item)
+        return self.binder.scalar(self.scope, "GROUP BY").bind(target)
+
+    def _above(self, expression: Expression, node: exp.Expr) -> Expression:
+        """An expression over the relations, as read where the outputs are computed."""
+        return expression if self.groups is None else self.groups.above(expression, node)
+
+    # What reads the groups ----------------------------------------------------------------------------------------
+
+    def _outputs(self) -> list[Output]:
+        aggregate = None if self.groups is None else self.groups.aggregate
+        raw = self.binder.project(self.node, self.scope, aggregate, self.windows.bind)
+        return [Output(o.name, self._above(o.expression, o.node), o.node, o.alias) for o in raw]
+
+    def _condition(self, clause: str, outputs: Sequence[Output]) -> Expression | None:
+        if not self.node.args.get(clause):
+            return None
+        condition = self.node.args[clause].this
+        scalar = self._over_outputs(outputs, clause.upper())
+        return self._above(scalar.condition(condition), condition)
+
+    def _reader(self, outputs: Sequence[Output], clause: str) -> Callable[[exp.Expr], Expression]:
+        scalar = self._over_outputs(outputs, clause)
+        return lambda target: self._above(scalar.bind(target), target)
+
+    def _over_outputs(self, outputs: Sequence[Output], clause: str) -> ScalarBinder:
+        """HAVING, QUALIFY and ORDER BY read the outputs by name first, then FROM."""
+
+        def column(name: exp.Column) -> Expression:
+            found = [o.expression for o in outputs if not name.table and o.name.lower() == name.name.lower()]
+            return found[0] if found else self.scope.resolve(name, self.statement)
+
+        aggregate = None if self.groups is None else self.groups.aggregate
+        window = None if clause == "HAVING" else self.windows.bind
+        return ScalarBinder(self.statement, column, clause, aggregate, window)
+
+    def _bound_so_far(self) -> tuple[int, int]:
+        return 0 if self.groups is None else len(self.groups.aggregates), len(self.windows.calls)
+
+    def _forget_since(self, kept: tuple[int, int]) -> None:
+        if self.groups is not None:
+            del self.groups.aggregates[kept[0] :]
+        del self.windows.calls[kept[1] :]

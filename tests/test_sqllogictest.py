@@ -1,0 +1,55 @@
+"""The sqllogictest runner: what it reads, and that a wrong answer is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sqllogictest.records import Query, Statement, records
+from tests.sqllogictest.run import run_text
+
+FILE = Path(__file__).parent / "sqllogictest" / "select.test"
+
+
+def text() -> str:
+    return FILE.read_text()
+
+
+def test_a_file_of_every_kind_of_record() -> None:
+    report = run_text(text(), "select.test")
+    assert report.failed == []
+    assert report.passed == 18
+    assert dict(report.unsupported) == {"LIMIT without ORDER BY is not supported": 1}
+
+
+def test_records() -> None:
+    found = list(records(text()))
+    assert isinstance(found[0], Statement) and found[0].line == 3 and not found[0].fails
+    assert isinstance(found[2], Query) and found[2].types == "IIT" and found[2].values[:3] == ("1", "10", "one")
+    assert all("random" not in r.sql and "nothing" not in r.sql for r in found if isinstance(r, (Statement, Query)))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("----\n30\n", "----\n31\n", "30, expected 31"),
+        ("----\n60\n", "----\n60\n60\n", "1 rows, expected 2"),
+        ("INTO nowhere VALUES (1)", "INTO t1 VALUES (4, 4, 'four')", "ran, and should have failed"),
+        ("1\t1\t1", "1\t1\t2", "1 1 1, expected 1 1 2"),
+        ("UPDATE t1 SET b = 30", "UPDATE t1 SET b = 31", "61, expected 60"),
+    ],
+)
+def test_what_is_wrong_fails(right: str, wrong: str, message: str) -> None:
+    assert right in text()
+    told = run_text(text().replace(right, wrong), "select.test").failed
+    assert any(message in failure for failure in told), told
+
+
+def test_a_view_without_an_answer_does_not_stop_the_others() -> None:
+    report = run_text(
+        "statement ok\nCREATE TABLE t (a INTEGER)\n\nstatement ok\nINSERT INTO t VALUES (0), (1)\n\n"
+        "query I nosort\nSELECT 1 / a FROM t\n----\n1\n\nquery I nosort\nSELECT SUM(a) FROM t\n----\n1\n",
+        "division",
+    )
+    assert (report.passed, report.unsupported.total(), report.failed) == (3, 1, [])
