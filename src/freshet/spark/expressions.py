@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, SetPlan, TopPlan, UnionAllPlan, WindowPlan
+from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, inputs, with_inputs
 from freshet.sql.bound import TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
 
@@ -72,10 +72,4 @@ def with_source(plan: AnyPlan, name: str, schema: TableSchema) -> AnyPlan:
             else:
                 relations.append(replace(r, source=with_source(r.source, name, schema)))
         return replace(plan, relations=tuple(relations))
-    if isinstance(plan, (TopPlan, WindowPlan)):
-        return replace(plan, source=with_source(plan.source, name, schema))
-    if isinstance(plan, SetPlan):
-        return replace(plan, left=with_source(plan.left, name, schema), right=with_source(plan.right, name, schema))
-    if isinstance(plan, UnionAllPlan):
-        return replace(plan, inputs=tuple(with_source(p, name, schema) for p in plan.inputs))
-    return plan
+    return with_inputs(plan, [with_source(below, name, schema) for _, below in inputs(plan)])

@@ -4,6 +4,7 @@ Operators stand at levels. All operators of one level run in one stateful step o
 higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
 output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
 value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
+A UNION ALL is no operator: its inputs send to the stream of whoever reads it.
 """
 
 from __future__ import annotations
