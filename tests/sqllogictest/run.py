@@ -19,7 +19,6 @@ import sqlglot
 from sqlglot import exp
 
 import freshet
-
 from tests.sqllogictest.answers import difference
 from tests.sqllogictest.records import Query, Record, Statement, records
 
