@@ -42,8 +42,10 @@ WRITTEN = (
     "SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b ORDER BY c NULLS FIRST LIMIT 1) AS m FROM t0",
     "SELECT a FROM t0 WHERE b > (SELECT AVG(b) FROM t1 WHERE c = (SELECT MAX(c) FROM t0))",
     "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c > (SELECT MIN(c) FROM t1 x WHERE x.a = t0.a))",
-    "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c "
-    "AND EXISTS (SELECT 1 FROM t0 x WHERE x.a = t1.a))",
+    (
+        "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c "
+        "AND EXISTS (SELECT 1 FROM t0 x WHERE x.a = t1.a))"
+    ),
     "SELECT DISTINCT b, (SELECT MAX(c) FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
     # Above groups
     "SELECT b, SUM(c) AS s FROM t0 GROUP BY b HAVING SUM(c) > (SELECT AVG(c) FROM t1)",
@@ -77,10 +79,14 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b = 1 OR b IN (SELECT c FROM t1 WHERE t1.a = t0.a)",
     "SELECT a FROM t0 WHERE NOT (b = 1 AND EXISTS (SELECT 1 FROM t1 WHERE t1.b < t0.b))",
     "SELECT CASE WHEN EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b) THEN a ELSE -1 END AS x FROM t0",
-    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
-    "OR EXISTS (SELECT 1 FROM t0 x WHERE x.c = t1.c))",
-    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
-    "AND t1.c > (SELECT AVG(c) FROM t1 x WHERE x.a = t1.a))",
+    (
+        "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
+        "OR EXISTS (SELECT 1 FROM t0 x WHERE x.c = t1.c))"
+    ),
+    (
+        "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
+        "AND t1.c > (SELECT AVG(c) FROM t1 x WHERE x.a = t1.a))"
+    ),
 )
 
 

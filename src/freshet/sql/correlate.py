@@ -47,7 +47,9 @@ class Place:
         return self.draft.values
 
     def add(self, query: AnyQuery, node: exp.Expr) -> int:
-        relation = Relation(NAMELESS, query, query.fields)
+        known = self.binder.relations if self.beside is None else self.beside
+        others = sum(r.alias.startswith(NAMELESS) for r in known)
+        relation = Relation(f"{NAMELESS} {others + 1}" if others else NAMELESS, query, query.fields)
         if self.beside is None:
             return self.binder.add_relation(relation, node)
         self.beside.append(relation)

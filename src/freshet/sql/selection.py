@@ -186,7 +186,7 @@ class Selection:
         block = map_blocks(block, lambda b: replace(b, relations=tuple(number(r) for r in b.relations)))
         conditions = () if having is None else tuple(transform(c, moved) for c in conjuncts(having))
         block = replace(block, relations=(0, *block.relations), predicates=(*block.predicates, *conditions))
-        relations = (Relation(NAMELESS, below, below.fields), *beside)
+        relations = (Relation("groups", below, below.fields), *beside)
         outputs = tuple(transform(e, moved) for e in expressions)
         query = Query(relations, block, (), None, outputs, fields, distinct)
         return self._rewritten(query, [self.node] * len(relations))
