@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test slt lint types format bench bench-spark lock clean
+.PHONY: help setup java demo test test-long slt lint types format bench bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked 
 
 test: setup ## the whole test suite (ARGS="-k name" for a part of it)
 	@$(BIN)/python -m pytest -q $(ARGS)
+
+test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards
+	@$(BIN)/python -m pytest -q -m long $(ARGS)
 
 slt: setup ## sqllogictest files, every query a view before its rows come (FILES="a.test folder")
 	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest)

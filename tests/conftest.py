@@ -11,7 +11,8 @@ import pytest
 from benchmarks import tpch as tpch_data
 
 # FRESHET_PROFILE chooses how hard the property tests look. No deadline: the first example may compile kernels.
-hypothesis.settings.register_profile("ci", max_examples=100, deadline=None)
+# The ci profile draws the same examples every time; nightly looks further.
+hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
 hypothesis.settings.register_profile("nightly", max_examples=3000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))

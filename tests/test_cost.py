@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from benchmarks.streams import edge_window, in_transactions, skewed_edges
+from benchmarks import tpch as schema
+from benchmarks.streams import edge_window, in_transactions, order_window, skewed_edges
 from freshet.db import Database
 
 Edges = npt.NDArray[np.int64]
@@ -105,6 +106,23 @@ def test_insert_only_on_any_tree(hops: int) -> None:
             costs.append(counters_a_change(db))
         assert max(costs) <= len(described(db)["tree"]) - 1, f"{name}: {costs}"
         assert described(db)["height"] == (2 if hops == 4 else 3)
+
+
+@pytest.mark.parametrize("query", ["q3", "q4", "q5", "q10"])
+def test_orders_first_in_first_out(query: str, tiny_tpch: dict[str, pa.Table], tpch: dict[str, pa.Table]) -> None:
+    """Along foreign keys, whose joins may even be cyclic as in Q5: a window over the orders and their lines."""
+    sql, costs = schema.QUERIES[query], []
+    for tables in (tiny_tpch, tpch):
+        db = freshet.connect()
+        for statement in schema.ddl(schema.tables_of(sql)):
+            db.execute(statement)
+        db.create_view("v0", sql)
+        run(db, [{name: tables[name]} for name in schema.DIMENSIONS if name in schema.tables_of(sql)])
+        start = db.changes, described(db)["work"]["counters changed"]
+        run(db, order_window(tables["orders"], tables["lineitem"], 0.2).transactions(211))
+        moved = described(db)["work"]["counters changed"] - start[1]
+        costs.append(moved / (db.changes - start[0]))
+    assert max(costs) < 2 and costs[1] < 1.5 * costs[0], costs
 
 
 def comb_stream(size: int) -> list[dict[str, pa.Table]]:

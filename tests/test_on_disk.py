@@ -186,6 +186,20 @@ def test_views_over_views_are_found_again(tmp_path: Path) -> None:
         assert db.view("later").to_arrow()["n"][0].as_py() == before.num_rows
 
 
+def test_views_stay_what_they_were_when_those_they_read_are_dropped(tmp_path: Path) -> None:
+    with freshet.connect(tmp_path) as db:
+        db.execute("CREATE TABLE t (a INT, b INT)")
+        db.create_view("base", "SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+        db.create_view("above", "SELECT SUM(n) AS s FROM base")
+        db.apply({"t": [{"a": 1}, {"a": 2}]})
+        db.execute("DROP VIEW base; CREATE MATERIALIZED VIEW base AS SELECT b AS n FROM t")
+    with freshet.connect(tmp_path) as db:
+        assert db.view("above").to_arrow().to_pylist() == [{"s": 2}]
+        db.apply({"t": [{"a": 1, "b": 100}]})
+        assert db.view("above").to_arrow().to_pylist() == [{"s": 3}]
+        assert db.create_view("more", "SELECT above.s, base.n FROM above, base WHERE n > 5").count() == 1
+
+
 def test_a_refused_transaction_leaves_nothing_on_disk(tmp_path: Path) -> None:
     with freshet.connect(tmp_path) as db:
         db.execute("CREATE TABLE t (id INT PRIMARY KEY, x INT)")
@@ -238,13 +252,11 @@ def test_refused_when_files_are_missing_or_torn(tmp_path: Path) -> None:
     with pytest.raises(freshet.StateError, match="not readable"):
         freshet.connect(tmp_path)
     manifest.write_text(whole)
-    (tmp_path / "in-use").unlink(missing_ok=True)
     lost = next((tmp_path / "state").glob("table*lanes.bin"))
     content = lost.read_bytes()
     lost.unlink()
     with pytest.raises(freshet.StateError, match="is missing"):
         freshet.connect(tmp_path)
     lost.write_bytes(content)
-    (tmp_path / "in-use").unlink(missing_ok=True)
     with freshet.connect(tmp_path) as db:
         assert db.execute("SELECT id FROM t").num_rows == 1

@@ -11,12 +11,16 @@ import tempfile
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 
 import freshet
+from freshet.engine import orders, query
+from freshet.state.keys import Dictionary
+from freshet.state.strings import StringPool
 from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Row = tuple[Any, ...]
@@ -267,6 +271,20 @@ def test_every_transaction_agrees_on_disk(data: st.DataObject) -> None:
         session = Session(folder)
         agree(data, session)
         session.db.close()
+
+
+@settings(max_examples=max(10, settings().max_examples // 5))
+@given(st.data())
+def test_upkeep_after_every_transaction(data: st.DataObject) -> None:
+    """Keys and texts are swept at once instead of when it pays, and results and rows travel a few at a time."""
+    with (
+        patch.object(Dictionary, "wants_sweep", lambda self: True),
+        patch.object(Dictionary, "pays", lambda self, tuples: True),
+        patch.object(StringPool, "wants_sweep", lambda self: True),
+        patch.object(orders, "CHUNK", 3),
+        patch.object(query, "LOAD", 2),
+    ):
+        agree(data, Session(None))
 
 
 def agree(data: st.DataObject, session: Session) -> None:

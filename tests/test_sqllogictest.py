@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ FILE = Path(__file__).parent / "sqllogictest" / "select.test"
 
 
 def text() -> str:
-    values = "".join(f"{v}\n" for v in (1, 10, 2, 20, 3, 30))
-    return FILE.read_text().replace("62bb1aa9a5ad6ba5e0c2bc0e6d4ce4d6", hashlib.md5(values.encode()).hexdigest())
+    return FILE.read_text()
 
 
 def test_a_file_of_every_kind_of_record() -> None:
@@ -37,7 +35,7 @@ def test_records() -> None:
     [
         ("----\n30\n", "----\n31\n", "30, expected 31"),
         ("----\n60\n", "----\n60\n60\n", "1 rows, expected 2"),
-        ("statement error\nINSERT INTO nowhere", "statement error\nINSERT INTO t1", "ran, and should have failed"),
+        ("INTO nowhere VALUES (1)", "INTO t1 VALUES (4, 4, 'four')", "ran, and should have failed"),
         ("1\t1\t1", "1\t1\t2", "1 1 1, expected 1 1 2"),
         ("UPDATE t1 SET b = 30", "UPDATE t1 SET b = 31", "61, expected 60"),
     ],

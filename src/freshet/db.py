@@ -92,17 +92,23 @@ class Database:
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
         self.views: dict[str, View] = {}
-        self._definitions: dict[str, dict[str, str]] = {}  # views in order of creation, as kept on disk
+        self._definitions: dict[str, dict[str, Any]] = {}  # views in order of creation, as kept on disk
         self._numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._unread: weakref.WeakSet[Delta] = weakref.WeakSet()
         self._closed = False
+        self._untold: list[Transaction] = []
+        self._telling = False
         if directory is not None:
             self._claim(directory)
-        self.arena = Arena(None if directory is None else directory / "state")
-        self.pool = StringPool(self.arena.scope("text"))
-        self._meta = self.arena.array("database", np.int64)  # version, changes applied
-        if directory is not None and (directory / _CATALOG).exists():
-            self._attach(json.loads((directory / _CATALOG).read_text()))
+        try:
+            self.arena = Arena(None if directory is None else directory / "state")
+            self.pool = StringPool(self.arena.scope("text"))
+            self._meta = self.arena.array("database", np.int64)  # version, changes applied
+            if directory is not None and (directory / _CATALOG).exists():
+                self._attach(json.loads((directory / _CATALOG).read_text()))
+        except BaseException:
+            self._release()
+            raise
 
     @property
     def version(self) -> int:
@@ -206,7 +212,10 @@ class Database:
             maintained = self._maintain(plan, number := self._number())
             view = View(self, name, plan, maintained)
             self.views[key], self.catalog.views[key] = view, bound
-            self._definitions[key] = {"name": name, "number": str(number), "plan": plan.to_json()}
+            self._definitions[key] = {"name": name, "number": str(number)}
+            if self.directory is not None:
+                # The bound query too: a view it reads may be dropped, or made again as something else.
+                self._definitions[key] |= {"plan": plan.to_json(), "query": codec.encode(bound)}
             self._save()
             return view
 
@@ -316,7 +325,23 @@ class Database:
             view.maintained = self._maintain(view.plan, number)
 
     def _publish(self, tx: Transaction) -> None:
-        """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised."""
+        """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised.
+        What a subscriber applies itself is told when all have heard of this one: versions come in order."""
+        self._untold.append(tx)
+        if self._telling:
+            return
+        self._telling, failure = True, None
+        try:
+            while self._untold:
+                failed = self._tell(self._untold.pop(0))
+                failure = failure or failed
+        finally:
+            self._telling = False
+            self._untold.clear()
+        if failure is not None:
+            raise failure
+
+    def _tell(self, tx: Transaction) -> Exception | None:
         failure: Exception | None = None
         for view in list(self.views.values()):
             for subscription in list(view.subscriptions):
@@ -324,8 +349,7 @@ class Database:
                     subscription(tx)
                 except Exception as e:
                     failure = failure or e
-        if failure is not None:
-            raise failure
+        return failure
 
     def _sweep_text(self) -> None:
         for delta in self._unread:
@@ -474,7 +498,7 @@ class Database:
             plan = Plan.from_json(definition["plan"])
             key = definition["name"].lower()
             maintained = maintain(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
-            self.catalog.views[key] = bind_query(plan.sql, self.catalog)
+            self.catalog.views[key] = codec.decode(definition["query"])
             self.views[key] = View(self, definition["name"], plan, maintained)
             self._definitions[key] = definition
 
@@ -485,8 +509,11 @@ class Database:
                 return
             self._closed = True
             self.arena.flush()
-            if self.directory is not None:
-                (self.directory / _OPEN).unlink(missing_ok=True)
+            self._release()
+
+    def _release(self) -> None:
+        if self.directory is not None:
+            (self.directory / _OPEN).unlink(missing_ok=True)
 
     def __enter__(self) -> Database:
         return self

@@ -156,6 +156,21 @@ def test_a_subscriber_may_close_itself(db: Database) -> None:
     assert heard == [2, -2, -3]
 
 
+def test_what_a_subscriber_applies_is_told_in_order(db: Database) -> None:
+    view = db.create_view("v", "SELECT COUNT(*) AS n FROM o WHERE id >= 100")
+    heard: list[tuple[str, int, int]] = []
+
+    def more(tx: freshet.Transaction) -> None:
+        heard.append(("more", tx.version, view.to_arrow()["n"][0].as_py()))
+        if tx.version < 4:
+            db.apply({"o": [{"id": 100 + tx.version}]})
+
+    view.subscribe(more)
+    view.subscribe(lambda tx: heard.append(("heard", tx.version, tx.deltas["v"]["n"].to_pylist()[-1])))
+    db.apply({"o": [{"id": 100}]})
+    assert heard == [("more", 2, 1), ("heard", 2, 1), ("more", 3, 2), ("heard", 3, 2), ("more", 4, 3), ("heard", 4, 3)]
+
+
 def test_forms_of_an_answer(db: Database) -> None:
     view = db.create_view(
         "v", "SELECT o.id, c.region, o.total FROM o LEFT JOIN c ON c.id = o.customer AND c.region = 'E'"

@@ -1,4 +1,4 @@
-"""A stream in a process of its own, to be killed: `python killed_stream.py folder`."""
+"""A stream in a process of its own, to be killed: `python killed_stream.py folder [master]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.spark.test_snapshot import DDL, SCHEMAS, VIEWS
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    spark = settings(SparkSession.builder.master("local[2]")).getOrCreate()
+    master = sys.argv[2] if len(sys.argv) > 2 else "local[2]"
+    spark = settings(SparkSession.builder.master(master)).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     changes = maintain(
         spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, arena=str(folder / "arena")

@@ -18,24 +18,43 @@ from tests.spark.conftest import ROOT
 from tests.spark.streams import Sum, view_part, write_files
 from tests.spark.test_snapshot import SCHEMAS, VIEWS, both, orders
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("FRESHET_KILLS", "2"))
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(str(ROOT / p) for p in ("src", "."))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": paths}
     with open(folder / "log", "ab") as log:
-        command = [sys.executable, str(ROOT / "tests" / "spark" / "killed_stream.py"), str(folder)]
+        command = [sys.executable, str(ROOT / "tests" / "spark" / "killed_stream.py"), str(folder), *master]
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+
+def feed(folder: Path, count: int) -> None:
+    """Orders that come and go: 40 are there after each transaction."""
+    steps = [orders(0, 40, 1)]
+    steps += [both(orders(30 + 10 * i, 40 + 10 * i, 1), orders(10 * i - 10, 10 * i, -1)) for i in range(1, count)]
+    write_files(folder / "in", SCHEMAS, steps)
+
+
+def check(spark: SparkSession, folder: Path, count: int) -> None:
+    """The sum of all deltas in the sink is the answer."""
+    out = spark.read.parquet(str(folder / "out")).toArrow()
+    last = 10 * (count - 1)
+    present = orders(last, last + 40, 1)
+    for view, sql in VIEWS.items():
+        delta = view_part(out, view)
+        total = Sum()
+        total.add(delta)
+        same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, present))
 
 
 @pytest.mark.timeout(900)
 def test_kill_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(3)
     count = 4 + 4 * KILLS
-    steps = [orders(0, 40, 1)]
-    steps += [both(orders(30 + 10 * i, 40 + 10 * i, 1), orders(10 * i - 10, 10 * i, -1)) for i in range(1, count)]
-    write_files(tmp_path / "in", SCHEMAS, steps)
+    feed(tmp_path, count)
     for _ in range(KILLS):
         (tmp_path / "started").unlink(missing_ok=True)
         running = start(tmp_path)
@@ -46,11 +65,4 @@ def test_kill_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
             os.killpg(running.pid, signal.SIGKILL)  # the session we started: Python, the JVM and its workers
         running.wait()
     assert start(tmp_path).wait() == 0, (tmp_path / "log").read_text()[-3000:]
-    out = spark.read.parquet(str(tmp_path / "out")).toArrow()
-    last = 10 * (count - 1)
-    present = orders(last, last + 40, 1)
-    for view, sql in VIEWS.items():
-        delta = view_part(out, view)
-        total = Sum()
-        total.add(delta)
-        same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, present))
+    check(spark, tmp_path, count)

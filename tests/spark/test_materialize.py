@@ -28,6 +28,8 @@ from freshet.spark.sink.folder import HadoopFolder
 from freshet.spark.sink.versions import VersionedCopy, merges
 from tests.spark.streams import read_files, write_files
 
+pytestmark = pytest.mark.long
+
 SCHEMA = "k BIGINT, s STRING, d DECIMAL(10,2), x DOUBLE, t TIMESTAMP, _weight BIGINT"
 Row = tuple[Any, ...]
 

@@ -22,6 +22,8 @@ from freshet.spark.materialize import Materializer
 from freshet.spark.sink.jdbc import JdbcCopy
 from tests.spark.databases import has_driver, postgres, postgres_programs
 
+pytestmark = pytest.mark.long
+
 SCHEMA = "k BIGINT, s STRING, d DECIMAL(10,2), _weight BIGINT"
 Row = tuple[Any, ...]
 

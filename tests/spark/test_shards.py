@@ -12,6 +12,8 @@ from tests.spark.cases import DDL, VIEWS, Present, arrow, transactions
 from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("shards", [1, 2, 4, 8])
 def test_answers_on_shards(shards: int) -> None:

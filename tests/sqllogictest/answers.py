@@ -1,7 +1,7 @@
 """Answers as sqllogictest writes them, and when two are the same.
 
-Views are bags, so rows are compared in sorted order whatever the record says. Numbers are equal when they are as numbers,
-to the three decimals that the format shows of a real.
+Views are bags, so rows are compared in sorted order whatever the record says. Numbers are equal when they are as
+numbers, to the three decimals that the format shows of a real.
 """
 
 from __future__ import annotations

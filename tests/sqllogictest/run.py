@@ -1,8 +1,8 @@
 """Runs sqllogictest files: every query is a view that was there before the rows it reads.
 
-Two passes over a file. The first finds which tables each query reads. The second runs the statements, each a transaction;
-as soon as the tables a query reads are there, which is before anything is inserted into them, it becomes a view. Where the
-record stands, the view's answer is compared with the record's.
+Two passes over a file. The first finds which tables each query reads. The second runs the statements, each a
+transaction; as soon as the tables a query reads are there, which is before anything is inserted into them, it becomes a
+view. Where the record stands, the view's answer is compared with the record's.
 
 What Freshet refuses is counted as unsupported, with the reason, and so is what depends on a statement it refused.
 """

@@ -298,6 +298,7 @@ class Select(Maintained):
         super().close()
         if self.join is not None:
             self.join.unwatch()
+        self.join = self.aggregate = None  # their memory goes at once, though the sink refers to this query
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

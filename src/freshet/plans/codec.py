@@ -1,4 +1,4 @@
-"""Plans as JSON and back: each dataclass an object that names its class, fields by name."""
+"""Plans and bound queries as JSON and back: each dataclass an object that names its class, fields by name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _CLASSES: dict[str, Any] = {
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
         bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Frame, bound.WindowCall,
+        bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
+        bound.TopK, bound.Windowed,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan,
     )

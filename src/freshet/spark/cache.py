@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from freshet.spark.job import Job
 from freshet.spark.shard import Shard
 from freshet.state.arena import Arena
 
+logger = logging.getLogger("freshet.spark")
+
 _MARKER, _LOCK, _FILES = "marker.json", "lock", "arena"
 
-#: Shards this process has open, by folder, with the marker they were left with.
-_open: dict[Path, tuple[Shard, dict[str, Any]]] = {}
+#: Shards this process has open, by folder, with the marker they were left with and the file that held it.
+_open: dict[Path, tuple[Shard, dict[str, Any], tuple[int, int]]] = {}
 _MOST_OPEN = 16
 
 
@@ -43,26 +46,60 @@ class Cached:
             (self.folder / _MARKER).unlink(missing_ok=True)
 
     def commit(self, fingerprint: str, version: int, token: bytes) -> None:
+        """Leaves the shard whole. Where its disk is full, it is thrown away instead: the log has it."""
         if self.folder is None:
             return
-        marker = _marker(self.folder, fingerprint, version, token)
-        fresh = self.folder / (_MARKER + ".new")
-        fresh.write_text(json.dumps(marker))
-        os.replace(fresh, self.folder / _MARKER)
-        _open[self.folder] = (self.shard, marker)
-        while len(_open) > _MOST_OPEN:
-            _open.pop(next(iter(_open)))
+        try:
+            marker = _marker(self.folder, fingerprint, version, token)
+            fresh = self.folder / (_MARKER + ".new")
+            fresh.write_text(json.dumps(marker))
+            os.replace(fresh, self.folder / _MARKER)
+        except OSError as e:
+            logger.warning("freshet: the arena %s is not kept: %s", self.folder, e.strerror)
+            self.discard()
+            return
+        before = _open.pop(self.folder, None)
+        if before is not None and before[0] is not self.shard:
+            before[0].close()
+        _open[self.folder] = (self.shard, marker, _file(self.folder / _MARKER))
+        _forget_stale()
 
     def close(self) -> None:
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
+        if self.folder is None:
+            self.shard.close()
 
     def discard(self) -> None:
         """Throws away a shard that may be spoiled."""
         if self.folder is not None:
-            _open.pop(self.folder, None)
+            _release(self.folder)
+            self.shard.close()
             shutil.rmtree(self.folder / _FILES, ignore_errors=True)
+
+
+def _forget_stale() -> None:
+    """Lets go of shards that another process has gone on with, or whose folder is gone, and of the longest unused ones
+    beyond the most a process keeps open: their memory, and the disk space of files deleted meanwhile."""
+    stale = [folder for folder, (_, _, file) in _open.items() if _file(folder / _MARKER) != file]
+    for folder in stale + [f for f in _open if f not in stale][:-_MOST_OPEN]:
+        _release(folder)
+
+
+def _release(folder: Path) -> None:
+    opened = _open.pop(folder, None)
+    if opened is not None:
+        opened[0].close()
+
+
+def _file(path: Path) -> tuple[int, int]:
+    """Which file stands at the path; none: (0, 0)."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 def open_shard(
@@ -79,7 +116,7 @@ def open_shard(
         kept, why = _left(folder, job, fingerprint, level, number, version, token)
         if kept is not None:
             return Cached(kept, True, "", folder, lock)
-        _open.pop(folder, None)
+        _release(folder)
         (folder / _MARKER).unlink(missing_ok=True)
         shutil.rmtree(folder / _FILES, ignore_errors=True)
         return Cached(Shard(job, level, number, Arena(folder / _FILES)), version == 0, why, folder, lock)

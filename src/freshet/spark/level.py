@@ -56,6 +56,16 @@ class _Standing:
     home: str  # the folder of its arena: a name of its own, since queries share machines
 
 
+@dataclass(slots=True)
+class _Done:
+    """A transaction of one shard: rows it changed, what belongs in the log, what it tells, when it was applied."""
+
+    rows: int
+    log: list[tuple[str, bytes]]
+    told: list[Sent]
+    applied: float
+
+
 class Level(StatefulProcessor):
     def __init__(self, job_json: str, level: int, arenas: str | None, profile_to: str | None = None) -> None:
         self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
@@ -94,21 +104,16 @@ class Level(StatefulProcessor):
         try:
             cached.begin()
             try:
-                changes, log, refused = take_in(cached.shard, arrived, job.quarantine)
-                deltas = cached.shard.apply(changes)
+                done = self._advance(job, cached.shard, shard, arrived, standing)
             except OSError as e:  # a full disk under the arena
                 cached = self._in_memory(job, shard, standing, cached, e)
-                changes, log, refused = take_in(cached.shard, arrived, job.quarantine)
-                deltas = cached.shard.apply(changes)
-            applied = time.perf_counter()
-            told = tell(job, cached.shard, shard, changes, deltas, refused, standing.version == 0)
-            cached.shard.sweep()
+                done = self._advance(job, cached.shard, shard, arrived, standing)
             encoded = time.perf_counter()
-            logged = standing.logged + sum(map(len, changes.values()))
+            logged = standing.logged + done.rows
             if logged > max(2 * cached.shard.live_rows(), _LEAST_LOG):
                 logged = self._compact(cached.shard)
             else:
-                _append(self._log, log)
+                _append(self._log, done.log)
             version = standing.version + 1
             self._standing.update((self.level, shard, version, token, logged, self.fingerprint, standing.home))
             if standing.version == 0:
@@ -121,11 +126,21 @@ class Level(StatefulProcessor):
             cached.close()
         profile.note(
             self.profile_to, "level", level=self.level, shard=shard, version=standing.version + 1, reading=reading,
-            opening=opened - started, engine=applied - opened, telling=encoded - applied,
-            logging=time.perf_counter() - encoded, rows=sum(map(len, changes.values())),
+            opening=opened - started, engine=done.applied - opened, telling=encoded - done.applied,
+            logging=time.perf_counter() - encoded, rows=done.rows,
             bytes=sum(len(b) for bs in arrived.values() for b in bs),
         )  # fmt: skip
-        return told
+        return done.told
+
+    def _advance(
+        self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
+    ) -> _Done:
+        changes, log, refused = take_in(shard, arrived, job.quarantine)
+        deltas = shard.apply(changes)
+        applied = time.perf_counter()
+        told = tell(job, shard, number, changes, deltas, refused, standing.version == 0)
+        shard.sweep()
+        return _Done(sum(map(len, changes.values())), log, told, applied)
 
     def _stands(self) -> _Standing:
         found = self._standing.get()

@@ -173,6 +173,12 @@ class Shard:
         for _, kept in self.operators:
             kept.finish(False)
 
+    def close(self) -> None:
+        """Gives its memory back, now: operators and arrays refer to each other."""
+        for _, kept in self.operators:
+            kept.close()
+        self.arena.release()
+
     def sweep(self) -> None:
         """Frees text nobody holds any more."""
         if not self.pool.wants_sweep():

@@ -87,6 +87,7 @@ class _Answer:
             for columns in kept.batches(_BATCH):
                 arrays = [out_array(to_arrow(c), f.type) for c, f in zip(columns, view.fields, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        shard.close()
 
 
 def _choose(job: Job, view: str | None) -> ViewOutput:

@@ -104,7 +104,7 @@ class _Stages:
             raise UnsupportedError(f"{what} is not maintained on Spark yet; maintain what is below it, each as a view")
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
-        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if isinstance(r.source, QueryPlan)}
+        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
         level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
         used = used_columns(plan)
         sizes = {

@@ -135,6 +135,10 @@ class Statement:
         if opening:  # its first word carries no place, but stands right before what does
             before = (t.start for t in reversed(self.tokens) if t.start < offset and t.text.upper() == opening)
             offset = next(before, offset)
+        elif isinstance(node, exp.Func) and "start" not in node.meta:
+            at = next((i for i, t in enumerate(self.tokens) if t.start == offset), 0)
+            if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name stands before that
+                offset = self.tokens[at - 2].start
         return self.source.place(offset)
 
 

@@ -92,6 +92,11 @@ class Growable:
         if self._map is not None:
             self._map.flush()
 
+    def release(self) -> None:
+        """Lets go of the memory, for good."""
+        self.watchers.clear()
+        self.data, self._map = self._shape(np.empty(0, self.dtype)), None
+
 
 class Arena:
     """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it."""
@@ -161,6 +166,12 @@ class Arena:
     def flush(self) -> None:
         for a in self._arrays.values():
             a.flush()
+
+    def release(self) -> None:
+        """Gives all memory back at once; files stay. Whoever holds an array holds an empty one from now on. Without it
+        memory may wait for a collection of cycles, which Python starts by the number of objects, not by their size."""
+        for a in self._arrays.values():
+            a.release()
 
 
 class Scope:
