@@ -46,6 +46,26 @@ VIEWS = {
     "nested_twice": "SELECT n, COUNT(*) AS groups FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g GROUP BY n",
     "bag": "SELECT u.e, COUNT(*) AS n FROM u GROUP BY u.e",
     "cross": "SELECT u.e, t.id FROM u, t WHERE t.w = 3",
+    "compared": "SELECT r.id, t.id AS tid FROM r JOIN t ON r.b = t.b AND r.a < t.w",
+    "compared_exists": "SELECT id, s FROM r WHERE EXISTS (SELECT 1 FROM t WHERE t.b = r.b AND t.w <> r.a)",
+    "top": "SELECT id, v, s FROM r ORDER BY v DESC, id LIMIT 3",
+    "top_groups": "SELECT a, SUM(v) AS total FROM r GROUP BY a ORDER BY total DESC NULLS LAST, a LIMIT 2 OFFSET 1",
+    "top_each": "SELECT id, b, w FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY b ORDER BY w DESC NULLS LAST, id) <= 2",
+    "ranked": "SELECT t.id, t.c, RANK() OVER (PARTITION BY t.c ORDER BY t.w NULLS FIRST) AS place, "
+    "SUM(r.v) OVER (PARTITION BY t.c) AS total FROM t JOIN r ON r.b = t.b",
+    "neighbours": "SELECT id, LAG(s) OVER (ORDER BY id) AS before, COUNT(*) OVER () AS n FROM r",
+    "union_all": "SELECT b, a AS x FROM r UNION ALL SELECT b, c FROM t",
+    "union": "SELECT b, a AS x FROM r UNION SELECT b, c FROM t",
+    "except_all": "SELECT b FROM r EXCEPT ALL SELECT c FROM t",
+    "intersect": "SELECT b, a AS x FROM r INTERSECT SELECT b, c FROM t",
+    "full_join": "SELECT r.id, t.id AS tid, t.w FROM r FULL JOIN t ON r.b = t.c",
+    "right_chain": "SELECT r.id, t.id AS tid, e FROM u RIGHT JOIN t ON t.c = u.c FULL JOIN r ON r.b = t.b AND r.a > 0",
+    "rollup": "SELECT a, b, COUNT(*) AS n, SUM(v) AS total FROM r GROUP BY ROLLUP (a, b) HAVING COUNT(*) > 0",
+    "spread": "SELECT t.c, STDDEV(r.d) AS s, VAR_POP(t.w) AS v, BOOL_AND(r.a > 0) AS every, BOOL_OR(r.a > 1) AS any_ "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "several_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(DISTINCT t.w) AS total, COUNT(DISTINCT r.s) AS m "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
 }
 
 

@@ -127,6 +127,8 @@ class Select(Maintained):
         parts, self.pending = self.pending, []
         if self.join is not None:
             self.join.sweep()
+        if not parts:
+            return joined(parts, self.width)
         if self.distinct is not None:
             return self.distinct.apply(consolidated(parts, self.width))
         if self.telling and not any(s.counted for s in self.sources):

@@ -10,8 +10,8 @@ A select's plan is a `QueryPlan`; beside it stand the plans of what is not a sel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from freshet.sql.bound import Field, Grouping, SortKey, TableSchema, WindowCall
 from freshet.sql.expression import Expression
@@ -171,6 +171,18 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
         yield "rows", plan.source
     elif isinstance(plan, SetPlan):
         yield from (("left", plan.left), ("right", plan.right))
+
+
+def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
+    """A plan that is no select, over other plans."""
+    if isinstance(plan, (TopPlan, WindowPlan)):
+        return replace(plan, source=below[0])
+    if isinstance(plan, SetPlan):
+        return replace(plan, left=below[0], right=below[1])
+    if isinstance(plan, UnionAllPlan):
+        return replace(plan, inputs=tuple(below))
+    assert isinstance(plan, ValuesPlan)
+    return plan
 
 
 def schemas(plan: AnyPlan) -> Iterator[TableSchema]:

@@ -3,7 +3,8 @@
 Operators stand at levels. All operators of one level run in one stateful step of the stream; what they say goes to a
 higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
 output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
-value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
+value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard;
+so are those of one name, whose sources a UNION ALL puts together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 from dataclasses import dataclass
 
 from freshet.plans import codec
-from freshet.plans.model import QueryPlan
+from freshet.plans.model import AnyPlan
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import Expression
 
@@ -42,12 +43,12 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A plan whose relations are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
-    count): see `partials`."""
+    """A plan that reads streams and nothing else, run by the first `cells` shards. `averages` are pairs of output
+    columns (sum, count): see `partials`."""
 
     name: str
     level: int
-    plan: QueryPlan
+    plan: AnyPlan
     cells: int
     averages: tuple[tuple[int, int], ...] = ()
 

@@ -15,14 +15,15 @@ from freshet.arrow import to_arrow
 from freshet.changes import SIGNS, null_column, resolve_rows
 from freshet.column import Column, Int64s
 from freshet.engine.lanes import pack, unpack
+from freshet.engine.maintained import Maintained, maintain
 from freshet.engine.query import Select
 from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
+from freshet.plans.model import QueryPlan, schemas
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.quarantine import find_bad
-from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import compile_kernels
@@ -39,7 +40,7 @@ class Shard:
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
-        read = {r.source.name for o in operators for r in o.plan.relations if isinstance(r.source, TableSchema)}
+        read = {schema.name for o in operators for schema in schemas(o.plan)}
         if level == 0 and only is None:
             read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
@@ -48,11 +49,12 @@ class Shard:
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
         }
-        self.operators: list[tuple[Operator, Select]] = []
+        self.operators: list[tuple[Operator, Maintained]] = []
         for i, o in enumerate(operators):
             by_name = {name.lower(): table for name, table in self.tables.items()}
-            kept = Select(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
-            kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
+            kept = maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
+            if isinstance(kept, Select):
+                kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
             self.operators.append((o, kept))
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
@@ -211,7 +213,7 @@ class Shard:
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:
     """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
-    assert operator.plan.grouping is not None
+    assert isinstance(operator.plan, QueryPlan) and operator.plan.grouping is not None
     keys = len(operator.plan.grouping.keys)
     parts = [rows]
     for total, count in operator.averages:

@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.arrow import to_arrow
 from freshet.errors import StateError
+from freshet.plans.model import schemas
 from freshet.spark.encode import read_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.maintain import fields_ddl, out_array, out_type
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
-from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
 
 _BATCH = 65_536
@@ -104,7 +104,7 @@ def _choose(job: Job, view: str | None) -> ViewOutput:
 
 def _reads(job: Job, operator: str) -> set[str]:
     plan = next(o.plan for o in job.operators if o.name == operator)
-    return {r.source.name for r in plan.relations if isinstance(r.source, TableSchema)}
+    return {schema.name for schema in schemas(plan)}
 
 
 def _standings(spark: SparkSession, checkpoint: str) -> dict[int, tuple[int, str]]:

@@ -1,7 +1,9 @@
 """Plans to a job: which operators run at which level, what each reads, and over which grid.
 
 A nested query is an operator of its own, one level below its reader. Where several cells can speak of one group or one
-distinct row, the operator is split and a merge stands a level above it.
+distinct row, the operator is split and a merge stands a level above it. What is no select gets its inputs' rows hashed
+on what must meet in one cell: a window's partition, the whole row for a set operation. UNION ALL is no operator: its
+inputs all send to whoever reads it.
 """
 
 from __future__ import annotations
@@ -11,9 +13,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
-from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan
+from freshet.plans.model import (
+    AnyPlan,
+    QueryPlan,
+    RelationPlan,
+    TopPlan,
+    UnionAllPlan,
+    ValuesPlan,
+    WindowPlan,
+    schemas,
+    with_inputs,
+)
+from freshet.plans.model import inputs as inputs_of
 from freshet.spark.job import Dimension, Job, Normalized, Operator, Stream, ViewOutput
-from freshet.spark.partials import Split, split_distinct, split_grouping
+from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, choose_grid, covers
 from freshet.sql.bound import TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, transform, walk
@@ -72,7 +85,7 @@ class _Use:
 
     operator: int
     relation: int
-    source: str
+    sources: tuple[str, ...]
     schema: TableSchema
     level: int
     grid: tuple[Dimension, ...]
@@ -99,13 +112,16 @@ class _Stages:
 
     def _add(self, plan: AnyPlan) -> int:
         """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
+        if isinstance(plan, ValuesPlan):
+            raise UnsupportedError("VALUES is not maintained on Spark; put the rows in a table of their own")
         if not isinstance(plan, QueryPlan):
-            what = plan.guarantee.query_class.upper()
-            raise UnsupportedError(f"{what} is not maintained on Spark yet; maintain what is below it, each as a view")
+            return self._above(plan)
         if not any(not n.generalized for n in plan.nodes):
             raise UnsupportedError("a query without tables never changes; read at least one table")
-        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
-        level = max((self.operators[o].level + 1 for o in inputs.values()), default=0)
+        inputs = {
+            i: self._together(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)
+        }
+        level = max((self.operators[o].level + 1 for together in inputs.values() for o in together), default=0)
         used = used_columns(plan)
         sizes = {
             i: self.sizes[r.source.name.lower()]
@@ -120,8 +136,40 @@ class _Stages:
             number = self._operator(split.shard, level, inputs, grid, used_columns(split.shard), split.averages)
             number = self._merge(split, number)
         if plan.distinct and plan.grouping is not None and self.shards > 1:
-            number = self._merge(split_distinct(self.operators[number].plan), number)
+            number = self._merge(split_distinct(plan), number)
         return number
+
+    def _together(self, plan: AnyPlan) -> tuple[int, ...]:
+        """The operators whose outputs together are the plan's rows."""
+        if isinstance(plan, UnionAllPlan):
+            return tuple(o for each in plan.inputs for o in self._together(each))
+        return (self._add(plan),)
+
+    def _above(self, plan: AnyPlan) -> int:
+        below = [self._together(p) for _, p in inputs_of(plan)]
+        if isinstance(plan, TopPlan) and not plan.partition and plan.limit is not None and self.shards > 1:
+            # The first of all are among the first of each cell, so that one cell alone sees few rows.
+            first = replace(plan, offset=0, limit=plan.offset + plan.limit, fields=plan.source.fields)
+            below = [(self._meeting(first, below, range(len(first.fields))),)]
+        if isinstance(plan, (TopPlan, WindowPlan)):
+            return self._meeting(plan, below, plan.partition)
+        return self._meeting(plan, below, range(len(plan.fields)))
+
+    def _meeting(self, plan: AnyPlan, below: Sequence[tuple[int, ...]], columns: Sequence[int]) -> int:
+        """An operator that is no select; input rows with equal values of the columns go to one cell."""
+        number, level = len(self.operators), 1 + max(self.operators[o].level for together in below for o in together)
+        fields = [p.fields for _, p in inputs_of(plan)]
+        read = [over_rows("rows", f, None, False) for f in fields]
+        spread = self.shards if columns else 1
+        self.operators.append(Operator(f"#{number}", level, with_inputs(plan, read), spread))
+        for i, (together, rows) in enumerate(zip(below, read, strict=True)):
+            grid = (Dimension(spread, "row", tuple(rows.outputs[c] for c in columns)),) if spread > 1 else ()
+            schema, every = TableSchema("rows", rows.fields), frozenset(range(len(rows.fields)))
+            self.uses.append(_Use(number, i, self._names(together), schema, level, grid, (), every))
+        return number
+
+    def _names(self, operators: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.operators[o].name for o in operators)
 
     def _split(self, plan: QueryPlan, grid: Grid) -> Split | None:
         if not grid.shares:
@@ -137,11 +185,11 @@ class _Stages:
         if split.keys:
             grid = Grid(["group" if split.merge.grouping is not None else "row"], [self.shards], [{0: split.keys}])
         return self._operator(
-            split.merge, self.operators[below].level + 1, {0: below}, grid, used_columns(split.merge, every=True)
+            split.merge, self.operators[below].level + 1, {0: (below,)}, grid, used_columns(split.merge, every=True)
         )
 
     def _operator(
-        self, plan: QueryPlan, level: int, inputs: Mapping[int, int], grid: Grid,
+        self, plan: QueryPlan, level: int, inputs: Mapping[int, tuple[int, ...]], grid: Grid,
         used: Mapping[int, frozenset[int]], averages: tuple[tuple[int, int], ...] = (),
     ) -> int:  # fmt: skip
         number = len(self.operators)
@@ -152,19 +200,19 @@ class _Stages:
             r = node.relation
             relation = plan.relations[r]
             if r in inputs:
-                source = self.operators[inputs[r]].name
-                schema = TableSchema(source, relation.fields)
+                sources = self._names(inputs[r])
+                schema = TableSchema("rows", relation.fields)
             else:
                 assert isinstance(relation.source, TableSchema)
-                schema, source = relation.source, relation.source.name.lower()
-                self.tables.setdefault(source, schema)
+                schema, sources = relation.source, (relation.source.name.lower(),)
+                self.tables.setdefault(sources[0], schema)
             dimensions = tuple(
                 Dimension(share, name, tuple(_as_source(e) for e in of.get(r, ())))
                 for name, share, of in zip(grid.names, grid.shares, grid.hashed, strict=True)
             )
             columns = used[r] | set(schema.primary_key)
             filters = tuple(_as_source(f) for f in node.filter)
-            self.uses.append(_Use(number, r, source, schema, level, dimensions, filters, frozenset(columns)))
+            self.uses.append(_Use(number, r, sources, schema, level, dimensions, filters, frozenset(columns)))
         return number
 
     # Streams --------------------------------------------------------------------------------------------------
@@ -173,22 +221,22 @@ class _Stages:
         shared: dict[tuple[object, ...], list[_Use]] = {}
         for use in self.uses:
             where = tuple((d.share, tuple(map(_unnamed, d.hashed))) for d in use.grid)
-            shared.setdefault((use.source, use.level, where), []).append(use)
+            shared.setdefault((use.sources, use.level, where), []).append(use)
         streams = []
         for number, uses in enumerate(shared.values()):
             first = uses[0]
-            own = len(uses) == 1
+            own, told = len(uses) == 1, first.sources[0].startswith("#")  # told by operators, or read from a table
             kept: set[int] = set().union(*(u.columns for u in uses))
-            if not own or first.source.startswith("#"):
+            if not own or told:
                 for u in uses:
                     kept |= {e.column for f in u.filter for e in walk(f) if isinstance(e, ColumnRef)}
             columns = tuple(sorted(kept))
-            name = f"{first.source}/{number}"
+            name = f"{'+'.join(first.sources)}/{number}"
             schema = _projected(first.schema, name, columns)
             filters = () if any(not u.filter for u in uses) else tuple(dict.fromkeys(u.filter for u in uses))
-            streams.append(Stream(name, first.source, first.level, columns, schema, filters, first.grid))
+            streams += [Stream(name, s, first.level, columns, schema, filters, first.grid) for s in first.sources]
             for u in uses:
-                self._read(u, schema, columns, own and not first.source.startswith("#"))
+                self._read(u, schema, columns, own and not told)
         return tuple(streams)
 
     def _read(self, use: _Use, schema: TableSchema, columns: tuple[int, ...], filtered: bool) -> None:
@@ -196,6 +244,11 @@ class _Stages:
         operator = self.operators[use.operator]
         place = {c: i for i, c in enumerate(columns)}
         plan = operator.plan
+        if not isinstance(plan, QueryPlan):
+            read = [below for _, below in inputs_of(plan)]
+            read[use.relation] = over_rows(schema.name, schema.fields, None, False)
+            self.operators[use.operator] = replace(operator, plan=with_inputs(plan, read))
+            return
 
         def moved(e: Expression) -> Expression:
             if isinstance(e, ColumnRef) and e.relation == use.relation:
@@ -241,9 +294,13 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
     for n in plan.nodes:
         edge = n.edge
         if edge is not None:
+            compared = edge.comparison
+            if compared is not None:
+                compared = replace(compared, parent=change(compared.parent), child=change(compared.child))
             edge = replace(
-                edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition)
-            )
+                edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition),
+                comparison=compared,
+            )  # fmt: skip
         checks = tuple(
             replace(a, left_value=change(a.left_value), right_value=change(a.right_value)) for a in n.assertions
         )
@@ -275,6 +332,13 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
     return {i: frozenset(columns) for i, columns in found.items()}
 
 
+def _shown(plan: AnyPlan) -> str:
+    if isinstance(plan, QueryPlan):
+        return "reads " + ", ".join(plan.relations[n.relation].alias for n in plan.nodes if not n.generalized)
+    sources = ", ".join(s.name.split("/")[0] for s in schemas(plan))
+    return f"{plan.guarantee.query_class} of {sources}"
+
+
 def explain_job(job: Job) -> str:
     """The grid and the levels, for people."""
     return "\n".join(_lines(job))
@@ -286,8 +350,8 @@ def _lines(job: Job) -> Iterator[str]:
         yield f"level {level}"
         for operator in (o for o in job.operators if o.level == level):
             views = [v.name for v in job.views if v.operator == operator.name]
-            shown = [operator.plan.relations[n.relation].alias for n in operator.plan.nodes if not n.generalized]
-            yield f"  {operator.name} reads {', '.join(shown)}" + (f", gives view {', '.join(views)}" if views else "")
+            gives = f", gives view {', '.join(views)}" if views else ""
+            yield f"  {operator.name} {_shown(operator.plan)}{gives}"
         for s in (s for s in job.streams if s.level == level):
             columns = ", ".join(f.name for f in s.schema.fields)
             parts = [

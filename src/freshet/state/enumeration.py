@@ -42,6 +42,8 @@ NODE, FROM, DIRECTION = 0, 1, 2
 SOURCE, DOWN, UP, NULL = 0, 1, 2, 3  # NULL: a left child forced to be missing
 MISSING, END = -1, -2
 
+MOST_COPIES = 2**62  # of one row
+
 # What the odometer remembers between calls.
 AT_SOURCE, AT_POSITION, DONE = 0, 1, 2
 
@@ -187,7 +189,8 @@ def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, ou
 @kernel("i8(i8[:,::1], i8[::1], i8[::1])")
 def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
     """Adds up the weights of equal rows; lists in `chosen` the first row of each sum that is not zero, and returns how
-    many. Weights of chosen rows hold the sums."""
+    many. Weights of chosen rows hold the sums. No weight is beyond MOST_COPIES, so no sum of two wraps around unseen;
+    a sum beyond it gives -1."""
     n, width = rows.shape[0], rows.shape[1]
     size = 16
     while size < 2 * n:
@@ -206,6 +209,8 @@ def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
             if (np.uint64(entry) >> np.uint64(32)) == h and same_row(rows, i, rows, j, width):
                 weights[i] += weights[j]
                 weights[j] = 0
+                if weights[i] > MOST_COPIES or weights[i] < -MOST_COPIES:
+                    return np.int64(-1)
                 break
             at = (at + 1) & mask
     m = 0
@@ -213,4 +218,4 @@ def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
         if weights[j] != 0:
             chosen[m] = j
             m += 1
-    return m
+    return np.int64(m)

@@ -14,6 +14,7 @@ from sqlglot import exp
 from freshet.sql.bound import Query
 from freshet.sql.rewrite.absorb_semi import absorb_semi
 from freshet.sql.rewrite.blocks import Origins
+from freshet.sql.rewrite.drop_unseen import drop_unseen
 from freshet.sql.rewrite.factor_or import factor_or
 from freshet.sql.rewrite.ground import ground
 from freshet.sql.rewrite.limit_ranks import limit_ranks
@@ -38,6 +39,7 @@ PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
     absorb_semi,
     nest_arms,
     place_predicates,
+    drop_unseen,
     settle_nullability,
     number_relations,
 )

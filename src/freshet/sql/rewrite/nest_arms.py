@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from freshet.sql.bound import Arm, Block, Query
 from freshet.sql.rewrite.blocks import Origins, reads, subtree
+from freshet.sql.rewrite.drop_unseen import drop_unseen
 from freshet.sql.rewrite.nulls import rejects
 from freshet.sql.rewrite.number_relations import number_relations
 from freshet.sql.rewrite.place_predicates import place_predicates
@@ -39,7 +40,7 @@ def nest_arms(query: Query, origins: Origins) -> Query:
 
 def _finished(query: Query, origins: Origins) -> Query:
     """The rewrites from here on, for a query taken out of the one they run on."""
-    for step in (nest_arms, place_predicates, settle_nullability, number_relations):
+    for step in (nest_arms, place_predicates, drop_unseen, settle_nullability, number_relations):
         query = step(query, origins)
     return query
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from freshet.sql.bound import Block, Query
 from freshet.sql.expression import references
 from freshet.sql.rewrite.blocks import Origins, optional
+from freshet.sql.rewrite.drop_unseen import drop_unseen
 from freshet.sql.rewrite.number_relations import number_relations
 from freshet.sql.rewrite.settle_nullability import settle_nullability
 from freshet.sql.rewrite.store import store_block
@@ -28,7 +29,7 @@ def place_predicates(query: Query, origins: Origins) -> Query:
 
 
 def _finished(query: Query, origins: Origins) -> Query:
-    for step in (place_predicates, settle_nullability, number_relations):
+    for step in (place_predicates, drop_unseen, settle_nullability, number_relations):
         query = step(query, origins)
     return query
 
