@@ -41,7 +41,7 @@ def differing_rows(answer: pa.Table, sql: str, tables: dict[str, pa.Table]) -> i
 def _differing_roughly(answer: pa.Table, expected: pa.Table, rough: list[int]) -> int:
     """The same where some columns are doubles: rows side by side in one order, doubles compared within a tolerance."""
     if answer.num_rows != expected.num_rows:
-        return abs(answer.num_rows - expected.num_rows)
+        return int(abs(answer.num_rows - expected.num_rows))
     names = [f"c{i}" for i in range(answer.num_columns)]
     order = [(n, "ascending") for i, n in enumerate(names) if i not in rough]
     order += [(names[i], "ascending") for i in rough]
