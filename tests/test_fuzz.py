@@ -32,7 +32,7 @@ def test_a_wrong_answer_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(set_operation, "copies", wrong)
     outcomes = (run_case(Choices(seed=seed)) for seed in range(1_000))
     failed = next(o for o in outcomes if o.kind == "failed")
-    short = shortest(failed, 150)
+    short = shortest(failed, 400)
     assert short.kind == "failed" and ("EXCEPT" in short.sql or "INTERSECT" in short.sql)
     assert len(short.sql) < 200, short.sql
 

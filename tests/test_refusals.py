@@ -110,6 +110,7 @@ CHANGES: dict[str, Refused] = {
     "unknown change type": (apply(orders=[order(_change_type="replace")]), ChangeError, "'replace'; give one of"),
     "no change type": (apply(orders=[order(_change_type=None)]), ChangeError, "_change_type is None"),
     "weight that is no number": (apply(orders=[order(_weight="many")]), ChangeError, "_weight"),
+    "weight too large": (apply(notes=[{"id": 1, "body": "x", "_weight": 2**31}]), ChangeError, "at most 2147483647"),
     "no weight": (apply(orders=[order(_weight=None)]), ChangeError, "_weight is NULL"),
     "weight and change type": (apply(orders=[order(_weight=1, _change_type="insert")]), ChangeError, "keep one"),
     "unknown table": (apply(order=[order()]), ChangeError, "no table order; the tables are"),
@@ -351,6 +352,31 @@ def test_a_subscriber_that_fails_does_not_undo_the_transaction(db: Database) -> 
         db.apply({"notes": [{"id": 9, "body": "bob"}]})
     assert heard == [2]
     assert db.version == 2 and db.execute("SELECT * FROM notes WHERE id = 9").num_rows == 1
+
+
+def test_copies_that_multiply_beyond_64_bits_are_refused() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT); CREATE TABLE c (k INT)")
+    view = db.create_view("v", "SELECT a.k FROM a JOIN b ON b.k = a.k JOIN c ON c.k = a.k")
+    many = [{"k": 1, "_weight": 2**21}]
+    db.apply({"a": many, "b": many, "c": [{"k": 2, "_weight": 2**21}]})
+    with pytest.raises(ChangeError, match="a row of the answer would stand more than"):
+        db.apply({"c": many})
+    assert view.count() == 0
+    assert db.apply({"c": [{"k": 1, "_weight": 2**19}]}).deltas["v"].to_pylist() == [{"k": 1, "_weight": 2**61}]
+    assert view.count() == 2**61
+
+
+def test_copies_that_add_up_beyond_64_bits_are_refused() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE a (k INT, i INT); CREATE TABLE b (k INT)")
+    view = db.create_view("v", "SELECT b.k FROM a JOIN b ON b.k = a.k")
+    db.apply({"b": [{"k": 1, "_weight": 2**30}]})
+    with pytest.raises(ChangeError, match="a row of the answer would stand more than"):
+        db.apply({"a": [{"k": 1, "i": i, "_weight": 2**31 - 1} for i in range(3)]})
+    assert view.count() == 0
+    db.apply({"a": [{"k": 1, "i": 1, "_weight": 2**30}]})
+    assert view.count() == 2**60
 
 
 PASSING = {

@@ -23,6 +23,7 @@ from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, T
 from freshet.errors import ChangeError, EvaluationError
 from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
+from freshet.state.arrow_rows import MOST_GIVEN, PART_COLUMNS, read_batch
 from freshet.state.tuples import Slots, Tuples
 from freshet.types import Type
 
@@ -35,7 +36,7 @@ class _Layout:
     """Which of the given columns is what, worked out anew only when rows come in another form than the last ones."""
 
     schema: pa.Schema
-    direct: bool  # every column is there, in the very form its lane is read from
+    direct: Int64s | None  # how lanes are read, if every column is there in the very form its lane is read from
     given: tuple[tuple[int, int, int, Type], ...]  # place in the batch, column of the table, first lane, type
     absent: frozenset[int]
     weight: int | None
@@ -48,6 +49,14 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     layout: _Layout | None = table.memo
     if layout is None or not layout.schema.equals(batch.schema):
         layout = table.memo = _layout(table, schema, batch.schema)
+    if layout.direct is not None:
+        found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
+        if found is not None:
+            rows, weights = found
+            for place, _, lane, type_ in layout.given:
+                if type_.name == "STRING":
+                    rows[:, lane] = table.pool.intern(batch.column(place))
+            return resolve_rows(table, schema, rows, weights)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
         kinds = _kinds(schema, arrays[layout.change_type])
@@ -57,12 +66,9 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     if layout.absent and schema.primary_key and not (weights > 0).any():
         deletes = np.full(n, _KIND_NAMES.index("delete"))
         return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(deletes, weights)
-    packed = _direct_rows(table, layout, arrays, n) if layout.direct else None
-    if packed is None:
-        columns = _columns(schema, layout, arrays, n)
-        _check_nulls(schema, columns, None)
-        packed = pack_rows(table, columns, n)
-    return resolve_rows(table, schema, packed, weights)
+    columns = _columns(schema, layout, arrays, n)
+    _check_nulls(schema, columns, None)
+    return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
 
 
 def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
@@ -82,34 +88,14 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     if weight is not None and change_type is not None:
         raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
     absent = frozenset(range(len(schema.fields))) - given.keys()
-    direct = not absent and all(
+    direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
+    direct = direct and all(
         type_.name in _DIRECT and form.types[place] == type_.to_arrow() and type_.length is None
         for place, _, _, type_ in given.values()
     )
-    return _Layout(form, direct, tuple(given.values()), absent, weight, change_type)
-
-
-def _direct_rows(table: Table, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> Int64s | None:
-    """Packed rows straight from Arrow's buffers, where there are no NULLs."""
-    for place, _, _, _ in layout.given:
-        if arrays[place].null_count:
-            return None
-    rows = np.empty((n, table.width), np.int64)
-    rows[:, table.value_lanes :] = 0
-    for place, _, lane, type_ in layout.given:
-        array = arrays[place]
-        if type_.name == "STRING":
-            rows[:, lane] = table.pool.intern(array)
-        elif n:
-            stored = _DIRECT[type_.name]
-            parts = 2 if type_.name == "DECIMAL" else 1
-            at = array.offset * parts * stored.itemsize
-            data = np.frombuffer(array.buffers()[1], stored, n * parts, at)
-            if parts == 2:
-                rows[:, lane : lane + type_.lanes] = data.reshape(n, 2)[:, : type_.lanes]
-            else:
-                rows[:, lane] = data
-    return rows
+    parts = [(place, _DIRECT[type_.name], lane, type_.lanes) for place, _, lane, type_ in given.values() if direct]
+    read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
+    return _Layout(form, read, tuple(given.values()), absent, weight, change_type)
 
 
 def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
@@ -324,8 +310,15 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
 
 
 def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
-    if array.type == _INT64 and not array.null_count and len(array):
-        return np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8).copy()
+    weights = _whole_weights(schema, array)
+    too_many = (weights > MOST_GIVEN) | (weights < -MOST_GIVEN)
+    if too_many.any():
+        row = int(np.argmax(too_many))
+        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {MOST_GIVEN} copies a row", schema.name, row)
+    return weights
+
+
+def _whole_weights(schema: TableSchema, array: pa.Array) -> Int64s:
     try:
         cast = array.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -385,12 +378,9 @@ _PYTHON_ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(), "STRING": pa.string(), "DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"),
     "DOUBLE": pa.float64(), "FLOAT": pa.float64(),
 }  # fmt: skip
-_INT64 = pa.int64()
-#: Types whose Arrow buffer holds a column's lanes as they are, or as smaller integers, and what it holds.
-_DIRECT: dict[str, np.dtype[Any]] = {
-    "TINYINT": np.dtype(np.int8), "SMALLINT": np.dtype(np.int16), "INT": np.dtype(np.int32),
-    "BIGINT": np.dtype(np.int64), "DATE": np.dtype(np.int32), "TIMESTAMP": np.dtype(np.int64),
-    "DECIMAL": np.dtype(np.int64), "STRING": np.dtype(np.int64),
+#: Types whose Arrow buffer holds a column's lanes as they are, or as smaller integers, and the bytes of a value there.
+_DIRECT = {
+    "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "DATE": 4, "TIMESTAMP": 8, "DECIMAL": 16, "STRING": 0,
 }  # fmt: skip
 _OWN_ARROW = {WEIGHT: pa.int64(), CHANGE_TYPE: pa.string()}
 #: What Arrow raises for values that make no array.

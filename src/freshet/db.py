@@ -298,7 +298,7 @@ class Database:
                     undo.append(_Undo(table, None, None, slots))
                     for view in kept:
                         view.insert(table, slots, deltas)
-            found = {name: Delta(v.maintained, v.maintained.finish(deltas)) for name, v in self.views.items()}
+            found = {name: v.maintained.finish(deltas) for name, v in self.views.items()}
         except BaseException as e:
             self._undo(undo)
             if isinstance(e, EvaluationError):
@@ -307,8 +307,10 @@ class Database:
             raise
         self._meta.data[0] += 1
         self._meta.data[1] += sum(len(c) for c in resolved.values())
-        tx = Transaction(self.version, Deltas(found if deltas else {}))
-        self._unread.update(found.values())
+        shown = {name: Delta(self.views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
+        tx = Transaction(self.version, Deltas(shown))
+        if shown:
+            self._unread.update(shown.values())
         if self.pool.wants_sweep():
             self._sweep_text()
         self._publish(tx)

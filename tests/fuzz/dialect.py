@@ -27,6 +27,7 @@ def _complete(node: exp.Expr) -> None:
     first = node
     while isinstance(first, exp.SetOperation):
         first = first.left
+    assert isinstance(first, exp.Query)
     order = node.args.get("order")
     items = [] if order is None else list(order.expressions)
     for position in range(len(first.selects)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,16 @@ from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
 from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
-from freshet.engine.rows import Rows, Sink
+from freshet.engine.rows import TOO_MANY_COPIES, Rows, Sink
 from freshet.engine.sources import KeyColumn, Source, bind_keys
-from freshet.errors import PlanError
+from freshet.errors import EvaluationError, PlanError
 from freshet.plans.model import QueryPlan
 from freshet.sql.evaluate import evaluate_filter
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Growable, Scope
-from freshet.state.enumeration import DONE, NODE, enumerate_rows, gather
+from freshet.state.enumeration import DONE, MOST_COPIES, NODE, enumerate_rows, gather
 from freshet.state.strings import StringPool
-from freshet.state.tree import enter, leave, live_parents, partakers, rise
+from freshet.state.tree import change_unseen, enter, leave, live_parents, partakers, rise
 from freshet.state.tree_table import (
     ALIVE,
     CHECK_COLUMNS,
@@ -120,6 +121,12 @@ class Join:
         self.swept = [
             (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
         ]
+        self.compared = {
+            id(self.nodes[i].source)
+            for i in self.ordered
+            if not plan.nodes[i].output and len(self.roles[id(self.nodes[i].source)]) == 1
+        }
+        self._heavy = False  # whether any weight counts
         self._ones, self._minus = np.ones(CHUNK, np.int64), np.full(CHUNK, -1, np.int64)
         self._stale = True
         self._watch()
@@ -230,6 +237,7 @@ class Join:
                 row[PARENT_KEY] = edge.parent.ids.data.ctypes.data
             if i in self.ordered:
                 self._refresh_order(self.ordered[i], row, edge.dictionary.capacity)
+        self._heavy = bool((self.tree[:, WEIGHT] != 0).any())
         self._stale = False
 
     def _refresh_order(self, order: OrderedEdge, row: Int64s, keys: int) -> None:
@@ -248,6 +256,12 @@ class Join:
 
     # Changes --------------------------------------------------------------------------------------------------
 
+    def comes_first(self, source: Source) -> bool:
+        """Whether a source's new tuples should come before its old ones go. Where tuples are only compared with, only
+        the extreme of a key counts: a new value beside the old one moves it, or not, and so each change touches no more
+        than what lies between both. The other way round everything would lose its support and find it again."""
+        return id(source) in self.compared
+
     def insert(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples that are now in a table. With `out`, result rows that appear or vanish go there."""
         roles = self.roles.get(id(source))
@@ -263,10 +277,14 @@ class Join:
         if self._stale:
             self._refresh()
         for i in roles:
-            if len(members[i]):
-                alive = enter(self.tree_at, self.checks_at, i, members[i])
-                if len(alive):
-                    self._change(i, alive, 1, out)
+            if not len(members[i]):
+                continue
+            if out is None:
+                change_unseen(self.tree_at, self.checks_at, i, members[i], 1, self.work.data)
+                continue
+            alive = enter(self.tree_at, self.checks_at, i, members[i])
+            if len(alive):
+                self._change(i, alive, 1, out)
 
     def remove(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples about to leave a table, which still holds them."""
@@ -276,6 +294,9 @@ class Join:
         if self._stale:
             self._refresh()
         for i in roles:
+            if out is None:
+                change_unseen(self.tree_at, self.checks_at, i, slots, -1, self.work.data)
+                continue
             members, alive = partakers(self.tree_at, i, slots)
             if len(members):
                 if len(alive):
@@ -325,17 +346,16 @@ class Join:
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
 
-    def _change(self, node: int, tuples: Slots, sign: int, out: Sink | None) -> None:
-        origin, work = self.origins[node], self.work.data
+    def _change(self, node: int, tuples: Slots, sign: int, out: Sink) -> None:
+        origin, work, own = self.origins[node], self.work.data, True
         while node != origin:
-            node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, work)
+            node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, own, work)
+            own = False
             if node < 0:
                 return
-        if sign < 0 and out is not None:
+        if sign < 0:
             self._collect(self.orders[origin], tuples, sign, out)
-        _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, work)
-        if out is None:
-            return
+        _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, own, work)
         if sign > 0:
             self._collect(self.orders[origin], tuples, sign, out)
         if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
@@ -356,9 +376,27 @@ class Join:
                 buffers.weights,
             )  # fmt: skip
             if n:
+                if self._weighs_much():
+                    self._check_weights(order, tuples, weights, buffers.slots[:n])
                 lanes = np.empty((n, self.width), np.int64)
                 gather(self.tree_at, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
                 yield Rows(lanes, buffers.weights[:n].copy())
+
+    def _weighs_much(self) -> bool:
+        """Whether weights of some result might multiply to more than 64 bits."""
+        return self._heavy and prod(float(n.source.heaviest) for n in self.nodes) > MOST_COPIES
+
+    def _check_weights(self, order: Order, tuples: Slots, weights: Int64s, slots: Slots) -> None:
+        """The law that a result's weight is the product of its tuples' weights holds in 64 bits or not at all."""
+        sizes = np.zeros(int(tuples.max()) + 1)
+        sizes[tuples] = np.abs(weights)
+        about = sizes[slots[:, 0]]
+        for place, node in enumerate(order.steps[:, NODE]):
+            stored = self.nodes[node].source.weights
+            if place and stored is not None:
+                about *= np.where(slots[:, place] >= 0, stored.data[slots[:, place]], 1)
+        if (about > MOST_COPIES).any():
+            raise EvaluationError(TOO_MANY_COPIES)
 
     def _source_weights(self, node: int, tuples: Slots, sign: int) -> Int64s:
         source = self.nodes[node].source

@@ -9,7 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from freshet.column import Int64s
-from freshet.state.enumeration import consolidate
+from freshet.errors import EvaluationError
+from freshet.state.enumeration import MOST_COPIES, consolidate
+
+TOO_MANY_COPIES = f"a row of the answer would stand more than {MOST_COPIES:,} times; select fewer copies, or count them"
 
 
 @dataclass(slots=True)
@@ -40,7 +43,10 @@ def consolidated(parts: Sequence[Rows], width: int) -> Rows:
     whole = joined(parts, width)
     lanes, weights = whole.lanes, whole.weights
     chosen = np.empty(len(weights), np.int64)
-    chosen = chosen[: consolidate(lanes, weights, chosen)]
+    found = consolidate(lanes, weights, chosen)
+    if found < 0:
+        raise EvaluationError(TOO_MANY_COPIES)
+    chosen = chosen[:found]
     if len(chosen) == len(weights):
         return Rows(lanes, weights)
     return Rows(lanes[chosen], weights[chosen])

@@ -36,6 +36,9 @@ class Source(Protocol):
     @property
     def counted(self) -> bool: ...
 
+    @property
+    def heaviest(self) -> int: ...
+
     def lane(self, column: int) -> tuple[int, int, int]: ...
 
     def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]: ...
@@ -69,6 +72,7 @@ class Generalized:
 
     weights: Growable | None = None
     counted = False
+    heaviest = 1
 
     def __init__(self, dictionary: Dictionary, fields: Sequence[Field], pool: StringPool) -> None:
         self.tuples, self.fields, self.pool = dictionary.tuples, tuple(fields), pool

@@ -152,7 +152,7 @@ class Table:
         key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
         self.tuples = Tuples(scope, self.width, key_lanes)
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
-        self.flags = scope.array("flags", np.int64)  # whether some row ever had a weight other than 1
+        self.greatest = scope.array("greatest", np.int64)  # weight any row ever had, 0 while all are 1
         self.scope = scope
         self.memo: Any = None  # how the last changes were laid out (freshet/changes)
 
@@ -163,7 +163,12 @@ class Table:
     @property
     def counted(self) -> bool:
         """Whether weights matter: some row has stood more than once."""
-        return bool(self.flags.data[0])
+        return bool(self.greatest.data[0])
+
+    @property
+    def heaviest(self) -> int:
+        """No row has a greater weight."""
+        return max(int(self.greatest.data[0]), 1)
 
     def lane(self, column: int) -> tuple[int, int, int]:
         """First lane of a column, its null lane and its bit there."""
@@ -222,9 +227,11 @@ class Table:
     def _weigh(self, slots: Slots, weights: Int64s) -> None:
         assert self.weights is not None
         self.weights.data[slots] = weights
-        if not self.flags.data[0] and weights.max() > 1:
-            self.flags.data[0] = 1
-            self.weights.changed()
+        most, known = int(weights.max()), int(self.greatest.data[0])
+        if most > max(known, 1):
+            self.greatest.data[0] = most
+            if not known:
+                self.weights.changed()
 
     def reserve(self, rows: int) -> None:
         self.tuples.reserve(rows)

@@ -13,6 +13,7 @@ import numpy as np
 
 from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.sorted_chain import value_at
 from freshet.state.tree import child_key, is_live, parent_key
 from freshet.state.tree_table import (
     CHILD_HEAD,
@@ -41,6 +42,8 @@ NODE, FROM, DIRECTION = 0, 1, 2
 SOURCE, DOWN, UP, NULL = 0, 1, 2, 3  # NULL: a left child forced to be missing
 MISSING, END = -1, -2
 
+MOST_COPIES = 2**62  # of one row
+
 # What the odometer remembers between calls.
 AT_SOURCE, AT_POSITION, DONE = 0, 1, 2
 
@@ -55,7 +58,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
         if k < 0:
             return np.int64(END)
         if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            found = next_live_parent(t, c, k, as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[s], np.int64(-1))
+            found = next_live_parent(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), s), np.int64(-1))
             return found if found >= 0 else np.int64(END)
         status = as_int8(t[node * TREE_COLUMNS + STATUS])
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
@@ -67,7 +70,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
     k = parent_key(t, node, s)
     head = np.int64(-1)
     if k >= 0 and t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        head = next_child(t, node, k, as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[s], np.int64(-1))
+        head = next_child(t, node, k, value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), s), np.int64(-1))
     elif k >= 0:
         head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1
     if head >= 0:
@@ -84,7 +87,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
     if order[3 * i + DIRECTION] == UP:
         c = order[3 * order[3 * i + FROM] + NODE]
         if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            b = as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[back]
+            b = value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), back)
             found = next_live_parent(t, c, child_key(t, c, back), b, s)
             return found if found >= 0 else np.int64(END)
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
@@ -93,7 +96,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
         alive = after >= 0 and as_int8(t[node * TREE_COLUMNS + STATUS])[after] == LIVE
         return after if alive else np.int64(END)
     if t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        a = as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[back]
+        a = value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), back)
         found = next_child(t, node, parent_key(t, node, back), a, s)
         return found if found >= 0 else np.int64(END)
     after = np.int64(as_int32(t[node * TREE_COLUMNS + CHILD_LINKS])[2 * s]) - 1
@@ -186,7 +189,8 @@ def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, ou
 @kernel("i8(i8[:,::1], i8[::1], i8[::1])")
 def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
     """Adds up the weights of equal rows; lists in `chosen` the first row of each sum that is not zero, and returns how
-    many. Weights of chosen rows hold the sums."""
+    many. Weights of chosen rows hold the sums. No weight is beyond MOST_COPIES, so no sum of two wraps around unseen;
+    a sum beyond it gives -1."""
     n, width = rows.shape[0], rows.shape[1]
     size = 16
     while size < 2 * n:
@@ -205,6 +209,8 @@ def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
             if (np.uint64(entry) >> np.uint64(32)) == h and same_row(rows, i, rows, j, width):
                 weights[i] += weights[j]
                 weights[j] = 0
+                if weights[i] > MOST_COPIES or weights[i] < -MOST_COPIES:
+                    return np.int64(-1)
                 break
             at = (at + 1) & mask
     m = 0
@@ -212,4 +218,4 @@ def consolidate(rows: Any, weights: Any, chosen: Any) -> Any:
         if weights[j] != 0:
             chosen[m] = j
             m += 1
-    return m
+    return np.int64(m)

@@ -97,5 +97,6 @@ def _pointer(to: Any) -> Any:
 #: Address (an integer) to a pointer a kernel indexes like an array. A tree of joins has many arrays; handing a kernel
 #: one table of their addresses keeps a call at about a microsecond, where unboxing each array would cost several.
 as_int8 = _pointer(types.int8)
+as_int16 = _pointer(types.int16)
 as_int32 = _pointer(types.int32)
 as_int64 = _pointer(types.int64)

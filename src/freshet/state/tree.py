@@ -22,10 +22,12 @@ import numpy as np
 
 from freshet.state.comparison import append, change_child, change_live, change_parent, has_support, is_reached
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     ABSENT,
     ALIVE,
     ANTI,
+    APART,
     CHECK_COLUMNS,
     CHECK_STEPS,
     CHECKS,
@@ -78,8 +80,7 @@ def parent_key(t: Any, c: Any, s: Any) -> Any:
 
 
 @inlined
-def link_child(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])
+def link_child(keys: Any, links: Any, k: Any, s: Any) -> None:
     head = keys[4 * k + CHILD_HEAD]
     links[2 * s] = head
     links[2 * s + 1] = 0
@@ -89,8 +90,7 @@ def link_child(t: Any, c: Any, k: Any, s: Any) -> None:
 
 
 @inlined
-def unlink_child(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])
+def unlink_child(keys: Any, links: Any, k: Any, s: Any) -> None:
     after, before = links[2 * s], links[2 * s + 1]
     if before:
         links[2 * (before - 1)] = after
@@ -101,32 +101,36 @@ def unlink_child(t: Any, c: Any, k: Any, s: Any) -> None:
 
 
 @inlined
-def link_parent(t: Any, c: Any, k: Any, s: Any, front: Any) -> None:
-    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
-    if front:
-        head = keys[4 * k + PARENT_HEAD]
-        links[2 * s] = head
-        links[2 * s + 1] = 0
-        keys[4 * k + PARENT_HEAD] = s + 1
-        if head:
-            links[2 * (head - 1) + 1] = s + 1
-        else:
-            keys[4 * k + PARENT_TAIL] = s + 1
+def link_front(keys: Any, links: Any, k: Any, s: Any) -> None:
+    """Puts parent s at the head of its chain, where the live ones are."""
+    head = keys[4 * k + PARENT_HEAD]
+    links[2 * s] = head
+    links[2 * s + 1] = 0
+    keys[4 * k + PARENT_HEAD] = s + 1
+    if head:
+        links[2 * (head - 1) + 1] = s + 1
     else:
-        tail = keys[4 * k + PARENT_TAIL]
-        links[2 * s] = 0
-        links[2 * s + 1] = tail
         keys[4 * k + PARENT_TAIL] = s + 1
-        if tail:
-            links[2 * (tail - 1)] = s + 1
-        else:
-            keys[4 * k + PARENT_HEAD] = s + 1
 
 
 @inlined
-def unlink_parent(t: Any, c: Any, k: Any, s: Any) -> None:
-    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+def link_back(keys: Any, links: Any, k: Any, s: Any) -> None:
+    tail = keys[4 * k + PARENT_TAIL]
+    links[2 * s] = 0
+    links[2 * s + 1] = tail
+    keys[4 * k + PARENT_TAIL] = s + 1
+    if tail:
+        links[2 * (tail - 1)] = s + 1
+    else:
+        keys[4 * k + PARENT_HEAD] = s + 1
+
+
+@inlined
+def unlink_parent(keys: Any, links: Any, k: Any, s: Any) -> None:
+    """Takes parent s out of its chain, if it is in it."""
     after, before = links[2 * s], links[2 * s + 1]
+    if before == APART:
+        return
     if before:
         links[2 * (before - 1)] = after
     else:
@@ -135,6 +139,7 @@ def unlink_parent(t: Any, c: Any, k: Any, s: Any) -> None:
         links[2 * (after - 1) + 1] = before
     else:
         keys[4 * k + PARENT_TAIL] = before
+    links[2 * s + 1] = APART
 
 
 @inlined
@@ -158,7 +163,7 @@ def is_live(t: Any, e: Any, s: Any) -> Any:
     if k < 0:
         return False
     if t[e * TREE_COLUMNS + COMPARISON] != NONE:
-        return is_reached(t, e, k, as_int64(t[e * TREE_COLUMNS + CHILD_VALUES])[s])
+        return is_reached(t, e, k, value_at(as_int64(t[e * TREE_COLUMNS + CHILD_VALUES]), s))
     return live_above(t, e, k)
 
 
@@ -190,105 +195,132 @@ def agrees(t: Any, checks: Any, e: Any, s: Any) -> Any:
 
 
 @inlined
-def enliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
-    """Marks an alive tuple live, and whatever below becomes live with it."""
-    stack = append(append(stack, 0, e), 1, s)
-    n = 2
-    while n > 0:
-        s = np.int64(stack[n - 1])
-        e = np.int64(stack[n - 2])
-        n -= 2
-        as_int8(t[e * TREE_COLUMNS + STATUS])[s] = LIVE
-        c = t[e * TREE_COLUMNS + FIRST]
-        while c >= 0:
-            if t[c * TREE_COLUMNS + OUTPUT]:
-                k = parent_key(t, c, s)
+def enliven(t: Any, e: Any, tuples: Any, start: Any, end: Any) -> None:
+    """Marks those of the alive tuples live that are, and whatever below becomes live with them."""
+    stack = np.empty(16, np.int32)
+    given = as_int8(t[e * TREE_COLUMNS + STATUS])
+    for j in range(start, end):
+        node, s, n = np.int64(e), np.int64(tuples[j]), 0
+        if given[s] != ALIVE or not is_live(t, node, s):
+            continue
+        while True:
+            status = as_int8(t[node * TREE_COLUMNS + STATUS])
+            status[s] = LIVE
+            c = t[node * TREE_COLUMNS + FIRST]
+            while c >= 0:
+                k = parent_key(t, c, s) if t[c * TREE_COLUMNS + OUTPUT] else np.int64(-1)
                 if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
                     reached, m = change_live(t, c, k, s, True, np.empty(16, np.int32), 0)
                     if t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
-                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
-                        for j in range(m):
-                            if status[reached[j]] == ALIVE:
-                                stack = append(append(stack, n, c), n + 1, reached[j])
+                        below_status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        for i in range(m):
+                            if below_status[reached[i]] == ALIVE:
+                                stack = append(append(stack, n, c), n + 1, reached[i])
                                 n += 2
                 elif k >= 0:
-                    first = True
+                    keys, first = as_int32(t[c * TREE_COLUMNS + KEYS]), True
                     if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
-                        # s itself may stand at the head, not yet counted as live above
-                        head = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]
-                        first = head - 1 == s or as_int8(t[e * TREE_COLUMNS + STATUS])[head - 1] != LIVE
-                        unlink_parent(t, c, k, s)
-                        link_parent(t, c, k, s, True)
+                        links = as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+                        unlink_parent(keys, links, k, s)
+                        head = keys[4 * k + PARENT_HEAD]
+                        first = head == 0 or status[head - 1] != LIVE
+                        link_front(keys, links, k, s)
                     if first and t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
-                        status = as_int8(t[c * TREE_COLUMNS + STATUS])
-                        below = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]
+                        below_status = as_int8(t[c * TREE_COLUMNS + STATUS])
+                        below = keys[4 * k + CHILD_HEAD]
                         while below:
-                            if status[below - 1] == ALIVE:
+                            if below_status[below - 1] == ALIVE:
                                 stack = append(append(stack, n, c), n + 1, below - 1)
                                 n += 2
                             below = as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])[2 * (below - 1)]
-            c = t[c * TREE_COLUMNS + NEXT]
-    return stack
+                c = t[c * TREE_COLUMNS + NEXT]
+            if n == 0:
+                break
+            n -= 2
+            node, s = np.int64(stack[n]), np.int64(stack[n + 1])
 
 
 @inlined
-def unliven(t: Any, e: Any, s: Any, stack: Any) -> Any:
-    """Takes the live mark's consequences off tuple s, whose own status is already below LIVE."""
-    stack = append(append(stack, 0, e), 1, s)
-    n = 2
-    while n > 0:
-        s = np.int64(stack[n - 1])
-        e = np.int64(stack[n - 2])
-        n -= 2
-        c = t[e * TREE_COLUMNS + FIRST]
-        while c >= 0:
-            if t[c * TREE_COLUMNS + OUTPUT]:
-                k = parent_key(t, c, s)
+def unliven(t: Any, e: Any, tuples: Any, own: Any) -> None:
+    """Marks tuples dead, with the consequences for what was live through them. Those that are about to leave (`own`)
+    are left apart from their chains of parents."""
+    stack = np.empty(16, np.int32)
+    given = as_int8(t[e * TREE_COLUMNS + STATUS])
+    for j in range(tuples.size):
+        node, s, n, leaving = np.int64(e), np.int64(tuples[j]), 0, own
+        was_live = given[s] == LIVE
+        given[s] = PRESENT
+        while was_live:
+            c = t[node * TREE_COLUMNS + FIRST]
+            while c >= 0:
+                k = parent_key(t, c, s) if t[c * TREE_COLUMNS + OUTPUT] else np.int64(-1)
                 if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
                     lost, m = change_live(t, c, k, s, False, np.empty(16, np.int32), 0)
                     if t[c * TREE_COLUMNS + OUTPUT_CHILDREN]:
                         status = as_int8(t[c * TREE_COLUMNS + STATUS])
-                        for j in range(m):
-                            if status[lost[j]] == LIVE:
-                                status[lost[j]] = ALIVE
-                                stack = append(append(stack, n, c), n + 1, lost[j])
+                        for i in range(m):
+                            if status[lost[i]] == LIVE:
+                                status[lost[i]] = ALIVE
+                                stack = append(append(stack, n, c), n + 1, lost[i])
                                 n += 2
                 elif k >= 0:
+                    keys = as_int32(t[c * TREE_COLUMNS + KEYS])
                     if t[c * TREE_COLUMNS + PARENT_KEY] != 0:
-                        unlink_parent(t, c, k, s)
-                        link_parent(t, c, k, s, False)
+                        links = as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+                        unlink_parent(keys, links, k, s)
+                        if not leaving:
+                            link_back(keys, links, k, s)
                     if t[c * TREE_COLUMNS + OUTPUT_CHILDREN] and not live_above(t, c, k):
                         status = as_int8(t[c * TREE_COLUMNS + STATUS])
-                        below = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]
+                        below = keys[4 * k + CHILD_HEAD]
                         while below:
                             if status[below - 1] == LIVE:
                                 status[below - 1] = ALIVE
                                 stack = append(append(stack, n, c), n + 1, below - 1)
                                 n += 2
                             below = as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])[2 * (below - 1)]
-            c = t[c * TREE_COLUMNS + NEXT]
-    return stack
+                c = t[c * TREE_COLUMNS + NEXT]
+            if n == 0:
+                break
+            n -= 2
+            node, s, leaving = np.int64(stack[n]), np.int64(stack[n + 1]), False
 
 
-@kernel("i4[::1](i8, i8, i8, i4[::1])")
-def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
-    """Puts new tuples into node e; returns those that have all it takes to be alive."""
-    t, checks = as_int64(tree), as_int64(assertions)
+@inlined
+def take_places(t: Any, e: Any, tuples: Any) -> None:
+    """Puts tuples that came and did not become live at the end of their chains of parents."""
+    c = t[e * TREE_COLUMNS + FIRST]
+    while c >= 0:
+        if t[c * TREE_COLUMNS + PARENT_KEY] != 0 and t[c * TREE_COLUMNS + COMPARISON] == NONE:
+            keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+            ids = as_int32(t[c * TREE_COLUMNS + PARENT_KEY])
+            for j in range(tuples.size):
+                s = np.int64(tuples[j])
+                if links[2 * s + 1] == APART and ids[s] >= 0:
+                    link_back(keys, links, np.int64(ids[s]), s)
+        c = t[c * TREE_COLUMNS + NEXT]
+
+
+@inlined
+def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
+    """Puts new tuples into node e; returns those that have all it takes to be alive. These stand apart from their
+    chains of parents until `carry` knows whether they are live."""
     status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
+    full, first = t[e * TREE_COLUMNS + FULL], t[e * TREE_COLUMNS + FIRST]
     out = np.empty(slots.size, np.int32)
     n = 0
     for j in range(slots.size):
         s = np.int64(slots[j])
         held = 0
-        c = t[e * TREE_COLUMNS + FIRST]
+        c = first
         while c >= 0:
             k = parent_key(t, c, s)
             supported = False
             if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
                 change_parent(t, c, k, s, True)
-                supported = has_support(t, c, k, as_int64(t[c * TREE_COLUMNS + PARENT_VALUES])[s])
+                supported = has_support(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]), s))
             elif k >= 0:
-                link_parent(t, c, k, s, False)
+                as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s + 1] = APART
                 supported = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + SUPPORT] > 0
             kind = t[c * TREE_COLUMNS + KIND]
             if kind == ANTI:
@@ -298,16 +330,23 @@ def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
             c = t[c * TREE_COLUMNS + NEXT]
         status[s] = PRESENT
         counter[s] = held
-        if held == t[e * TREE_COLUMNS + FULL] and agrees(t, checks, e, s):
+        if held == full and agrees(t, checks, e, s):
             out[n] = s
             n += 1
+        else:
+            c = first
+            while c >= 0:
+                k = parent_key(t, c, s)
+                if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] == NONE:
+                    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+                    link_back(keys, links, k, s)
+                c = t[c * TREE_COLUMNS + NEXT]
     return out[:n]
 
 
-@kernel("void(i8, i8, i4[::1])")
-def leave(tree: Any, e: Any, slots: Any) -> None:
+@inlined
+def go_out(t: Any, e: Any, slots: Any) -> None:
     """Takes tuples, dead by now, out of node e."""
-    t = as_int64(tree)
     status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
     for j in range(slots.size):
         s = np.int64(slots[j])
@@ -317,16 +356,15 @@ def leave(tree: Any, e: Any, slots: Any) -> None:
             if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
                 change_parent(t, c, k, s, False)
             elif k >= 0:
-                unlink_parent(t, c, k, s)
+                unlink_parent(as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS]), k, s)
             c = t[c * TREE_COLUMNS + NEXT]
         status[s] = ABSENT
         counter[s] = 0
 
 
-@kernel("UniTuple(i4[::1], 2)(i8, i8, i4[::1])")
-def partakers(tree: Any, e: Any, slots: Any) -> Any:
-    """Those of the tuples that are in node e, and those of them that are alive."""
-    status = as_int8(as_int64(tree)[e * TREE_COLUMNS + STATUS])
+@inlined
+def find_partakers(t: Any, e: Any, slots: Any) -> Any:
+    status = as_int8(t[e * TREE_COLUMNS + STATUS])
     members, alive = np.empty(slots.size, np.int32), np.empty(slots.size, np.int32)
     n, m = 0, 0
     for j in range(slots.size):
@@ -349,77 +387,88 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
     status, counter = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER])
     full = t[p * TREE_COLUMNS + FULL]
     alone = t[c * TREE_COLUMNS + PARENT_KEY] == 0 or t[c * TREE_COLUMNS + COMPARISON] != NONE
-    out = np.empty(16, np.int32)
-    m = 0
+    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+    out = np.empty(max(16, n), np.int32)
+    m, counted = 0, 0
     for j in range(n):
         s = np.int64(flipped[j])
         if not alone:
-            s = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * s + PARENT_HEAD]) - 1
+            s = np.int64(keys[4 * s + PARENT_HEAD]) - 1
         while s >= 0:
             counter[s] += step
-            work[COUNTED] += 1
+            counted += 1
             changes = (counter[s] == full and agrees(t, checks, p, s)) if step > 0 else status[s] >= ALIVE
             if changes:
                 out = append(out, m, s)
                 m += 1
-            s = np.int64(-1) if alone else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if alone else np.int64(links[2 * s]) - 1
+    work[COUNTED] += counted
     return out[:m]
 
 
-@kernel("Tuple((i8, i8, i4[::1], i8, i4[::1]))(i8, i8, i8, i4[::1], i8, i8, i8[::1])")
-def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any, work: Any) -> Any:
-    """Makes tuples of e alive (sign 1) or dead (sign -1) and carries what flips up the tree.
+@inlined
+def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: Any, work: Any) -> Any:
+    """Makes tuples of e alive (sign 1) or dead (sign -1) and carries what flips up the tree. `own` says that they come
+    or go themselves, and do not only change with what is below them.
 
     Stops before marking anything at node `stop` (-1: never), and before what an anti edge turns to the other sign;
     returns (node, sign, tuples) still to be marked there, or node -1, then the child node of a left edge whose keys
     flipped, or -1, and those keys (parents, on an edge with a comparison)."""
-    t, checks = as_int64(tree), as_int64(assertions)
+    first_node, first_changed = e, changed
     log = np.empty(max(16, 2 * changed.size), np.int32)
     marks = np.empty((MOST_NODES, 2), np.int64)  # levels passed: node, end of its tuples in the log
     levels, logged = 0, 0
-    stack = np.empty(16, np.int32)
     none = np.empty(0, np.int32)
     pending, pending_sign, waiting = np.int64(-1), np.int64(0), none
     left, left_keys = np.int64(-1), none
     while changed.size > 0:
-        status = as_int8(t[e * TREE_COLUMNS + STATUS])
-        for j in range(changed.size):
-            s = np.int64(changed[j])
-            if sign > 0:
-                status[s] = ALIVE
-                log = append(log, logged, s)
-                logged += 1
-            else:
-                was_live = status[s] == LIVE
-                status[s] = PRESENT
-                if was_live:
-                    stack = unliven(t, e, s, stack)
+        if sign > 0:
+            status = as_int8(t[e * TREE_COLUMNS + STATUS])
+            if logged + changed.size > log.size:
+                bigger = np.empty(2 * (logged + changed.size), np.int32)
+                bigger[:logged] = log[:logged]
+                log = bigger
+            for j in range(changed.size):
+                status[changed[j]] = ALIVE
+                log[logged + j] = changed[j]
+            logged += changed.size
+        else:
+            unliven(t, e, changed, own and levels == 0)
         marks[levels, 0] = e
         marks[levels, 1] = logged
         levels += 1
         if t[e * TREE_COLUMNS + PARENT] < 0:
             break
-        keys = as_int32(t[e * TREE_COLUMNS + KEYS])
-        flipped = np.empty(16, np.int32)
+        keys, ids = as_int32(t[e * TREE_COLUMNS + KEYS]), as_int32(t[e * TREE_COLUMNS + CHILD_KEY])
+        links = as_int32(t[e * TREE_COLUMNS + CHILD_LINKS])
+        flipped = np.empty(max(16, changed.size), np.int32)
         n = 0
-        for j in range(changed.size):
-            s = np.int64(changed[j])
-            k = child_key(t, e, s)
-            if k < 0:
-                continue
-            if t[e * TREE_COLUMNS + COMPARISON] != NONE:
-                flipped, n = change_child(t, e, k, s, sign > 0, flipped, n)
-                continue
-            if sign > 0:
-                link_child(t, e, k, s)
-                flips = keys[4 * k + SUPPORT] == 0
-            else:
-                unlink_child(t, e, k, s)
-                flips = keys[4 * k + SUPPORT] == 1
-            keys[4 * k + SUPPORT] += sign
-            if flips:
-                flipped = append(flipped, n, k)
-                n += 1
+        if t[e * TREE_COLUMNS + COMPARISON] != NONE:
+            for j in range(changed.size):
+                s = np.int64(changed[j])
+                k = np.int64(ids[s])
+                if k >= 0:
+                    flipped, n = change_child(t, e, k, s, sign > 0, flipped, n)
+        elif sign > 0:
+            for j in range(changed.size):
+                s = np.int64(changed[j])
+                k = np.int64(ids[s])
+                if k >= 0:
+                    link_child(keys, links, k, s)
+                    if keys[4 * k + SUPPORT] == 0:
+                        flipped[n] = k
+                        n += 1
+                    keys[4 * k + SUPPORT] += 1
+        else:
+            for j in range(changed.size):
+                s = np.int64(changed[j])
+                k = np.int64(ids[s])
+                if k >= 0:
+                    unlink_child(keys, links, k, s)
+                    if keys[4 * k + SUPPORT] == 1:
+                        flipped[n] = k
+                        n += 1
+                    keys[4 * k + SUPPORT] -= 1
         work[FLIPPED] += n
         if n == 0:
             break
@@ -435,17 +484,50 @@ def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any,
                 pending, pending_sign, waiting = np.int64(e), np.int64(step), changed
             break
     if sign > 0:
-        start = logged
         for level in range(levels - 1, -1, -1):
             node = marks[level, 0]
-            start = marks[level - 1, 1] if level > 0 else 0
             if t[node * TREE_COLUMNS + OUTPUT] and t[node * TREE_COLUMNS + OUTPUT_CHILDREN]:
-                status = as_int8(t[node * TREE_COLUMNS + STATUS])
-                for j in range(start, marks[level, 1]):
-                    s = np.int64(log[j])
-                    if status[s] == ALIVE and is_live(t, node, s):
-                        stack = enliven(t, node, s, stack)
+                enliven(t, node, log, marks[level - 1, 1] if level > 0 else 0, marks[level, 1])
+        if own:
+            take_places(t, first_node, first_changed)
     return pending, pending_sign, waiting, left, left_keys
+
+
+@kernel("i4[::1](i8, i8, i8, i4[::1])")
+def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
+    return come_in(as_int64(tree), as_int64(assertions), e, slots)
+
+
+@kernel("void(i8, i8, i4[::1])")
+def leave(tree: Any, e: Any, slots: Any) -> None:
+    go_out(as_int64(tree), e, slots)
+
+
+@kernel("UniTuple(i4[::1], 2)(i8, i8, i4[::1])")
+def partakers(tree: Any, e: Any, slots: Any) -> Any:
+    """Those of the tuples that are in node e, and those of them that are alive."""
+    return find_partakers(as_int64(tree), e, slots)
+
+
+@kernel("Tuple((i8, i8, i4[::1], i8, i4[::1]))(i8, i8, i8, i4[::1], i8, i8, b1, i8[::1])")
+def rise(tree: Any, assertions: Any, e: Any, changed: Any, sign: Any, stop: Any, own: Any, work: Any) -> Any:
+    return carry(as_int64(tree), as_int64(assertions), e, changed, sign, stop, own, work)
+
+
+@kernel("void(i8, i8, i8, i4[::1], i8, i8[::1])")
+def change_unseen(tree: Any, assertions: Any, e: Any, slots: Any, sign: Any, work: Any) -> None:
+    """Tuples of node e come or go, with all that follows, when nobody asks which results change."""
+    t, checks = as_int64(tree), as_int64(assertions)
+    node, way, own = np.int64(e), np.int64(sign), True
+    if sign > 0:
+        members, tuples = slots, come_in(t, checks, e, slots)
+    else:
+        members, tuples = find_partakers(t, e, slots)
+    while node >= 0 and tuples.size > 0:
+        node, way, tuples, _, _ = carry(t, checks, node, tuples, way, np.int64(-1), own, work)
+        own = False
+    if sign < 0:
+        go_out(t, e, members)
 
 
 @kernel("i4[::1](i8, i8, i4[::1])")

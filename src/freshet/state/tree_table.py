@@ -16,6 +16,8 @@ MOST_NODES = 256
 # What a plain edge keeps a key: KEYS is int32[keys, 4].
 SUPPORT, CHILD_HEAD, PARENT_HEAD, PARENT_TAIL = range(4)
 
+APART = -1  # in place of a link back: the tuple stands in no chain of parents now
+
 ABSENT, PRESENT, ALIVE, LIVE = range(4)  # status
 INNER, SEMI, ANTI, LEFT = range(4)  # kind
 KINDS = {"inner": INNER, "semi": SEMI, "anti": ANTI, "left": LEFT}

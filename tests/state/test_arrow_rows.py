@@ -1,0 +1,91 @@
+"""Rows read from Arrow's memory equal the same rows packed column by column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import freshet
+from freshet.changes import _columns, _layout, pack_rows
+from freshet.db import Database
+from freshet.state.arrow_rows import MOST_GIVEN, read_batch
+
+SCHEMA = """CREATE TABLE t (
+    a TINYINT, b SMALLINT, c INT, d BIGINT, e DATE, f TIMESTAMP, g DECIMAL(9, 2), h DECIMAL(38, 0))"""
+TYPES = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us"), pa.decimal128(9, 2),
+    pa.decimal128(38, 0),
+]  # fmt: skip
+LIMITS = [2**7, 2**15, 2**31, 2**63, 2**31, 2**62, 10**9, 10**38]
+
+
+@pytest.fixture(scope="module")
+def db() -> Database:
+    db = freshet.connect()
+    db.execute(SCHEMA)
+    return db
+
+
+def _array(values: list[int], place: int) -> pa.Array:
+    """A column of these bit patterns."""
+    wide = place >= 6
+    size = 16 if wide else TYPES[place].bit_width // 8
+    data = b"".join(v.to_bytes(size, "little", signed=True) for v in values)
+    return pa.Array.from_buffers(TYPES[place], len(values), [None, pa.py_buffer(data)])
+
+
+@given(st.data())
+def test_any_slice_is_read_as_its_columns_are(db: Database, data: Any) -> None:
+    n = data.draw(st.integers(0, 6))
+    arrays = []
+    for place, limit in enumerate(LIMITS):
+        values = data.draw(st.lists(st.integers(-limit + 1, limit - 1), min_size=n, max_size=n))
+        array = _array(values, place)
+        if data.draw(st.booleans()):  # a bitmap that has to be looked at
+            array = pa.Array.from_buffers(TYPES[place], n, [pa.py_buffer(b"\xff"), array.buffers()[1]])
+        arrays.append(array)
+    weights = pa.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), pa.int64())
+    order = data.draw(st.permutations(range(9)))
+    names = [*"abcdefgh", "_weight"]
+    batch = pa.RecordBatch.from_arrays([[*arrays, weights][i] for i in order], [names[i] for i in order])
+    start = data.draw(st.integers(0, n))
+    batch = batch.slice(start, data.draw(st.integers(0, n - start)))
+    table, schema = db.tables["t"], db.catalog.table("t")
+    assert schema is not None
+    layout = _layout(table, schema, batch.schema)
+    assert layout.direct is not None and layout.weight is not None
+    found = read_batch(batch, layout.direct, layout.weight, table.width)
+    assert found is not None
+    plain = pack_rows(table, _columns(schema, layout, batch.columns, batch.num_rows), batch.num_rows)
+    assert np.array_equal(found[0], plain)
+    assert found[1].tolist() == batch.column("_weight").to_pylist()
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_a_null_anywhere_takes_the_longer_way(db: Database, place: int) -> None:
+    arrays: list[pa.Array] = [_array([1, 2], i) for i in range(8)] + [pa.array([1, 1], pa.int64())]
+    nulls = pa.array([None, None], arrays[place].type)
+    arrays[place] = pa.concat_arrays([arrays[place].slice(0, 1), nulls.slice(0, 1)])
+    batch = pa.RecordBatch.from_arrays(arrays, [*"abcdefgh", "_weight"])
+    table, schema = db.tables["t"], db.catalog.table("t")
+    assert schema is not None
+    layout = _layout(table, schema, batch.schema)
+    assert layout.direct is not None
+    assert read_batch(batch, layout.direct, 8, table.width) is None
+    assert read_batch(batch.slice(0, 1), layout.direct, 8, table.width) is not None
+
+
+def test_a_weight_that_is_too_large_takes_the_longer_way(db: Database) -> None:
+    table, schema = db.tables["t"], db.catalog.table("t")
+    assert schema is not None
+    for weight, direct in ((MOST_GIVEN, True), (-MOST_GIVEN, True), (MOST_GIVEN + 1, False), (-MOST_GIVEN - 1, False)):
+        arrays: list[pa.Array] = [_array([1], i) for i in range(8)] + [pa.array([weight], pa.int64())]
+        batch = pa.RecordBatch.from_arrays(arrays, [*"abcdefgh", "_weight"])
+        layout = _layout(table, schema, batch.schema)
+        assert layout.direct is not None
+        assert (read_batch(batch, layout.direct, 8, table.width) is not None) is direct
