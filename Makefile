@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-long slt lint types format bench bench-spark lock clean
+.PHONY: help setup java demo test test-long slt lint types format bench bench-tpch bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ format: $(READY) ## apply the formatting that `make lint` asks for
 
 bench: setup ## speed: three-hop paths and TPC-H streams (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-tpch: setup ## speed: all 22 TPC-H queries over a sliding window (ARGS="--help" for options)
+	@$(BIN)/python -m benchmarks.tpch_streams $(ARGS)
 
 bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)

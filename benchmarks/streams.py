@@ -6,7 +6,7 @@ exhausted the window may be drained to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,13 +83,56 @@ class OrderWindow:
                 if chosen.any()
             }
 
+    @property
+    def moving(self) -> tuple[str, ...]:
+        names = (("orders", ~self.is_line), ("lineitem", self.is_line))
+        return tuple(name for name, chosen in names if chosen.any())
+
+    def only(self, tables: Collection[str]) -> OrderWindow:
+        """The changes of some of the tables."""
+        kept = self.is_line if "orders" not in tables else ~self.is_line
+        if len(tables) == 2:
+            return self
+        return OrderWindow(self.orders, self.lineitem, self.row[kept], self.weight[kept], self.is_line[kept])
+
     def surviving(self, changes: int | None = None) -> Transaction:
-        """The rows of both tables that are in the window after so many changes (all, by default)."""
+        """The rows of the tables that are in the window after so many changes (all, by default)."""
         row, weight, is_line = (array[:changes] for array in (self.row, self.weight, self.is_line))
         return {
             name: table.take(np.flatnonzero(np.bincount(row[chosen], weight[chosen], table.num_rows)))
             for name, table, chosen in (("orders", self.orders, ~is_line), ("lineitem", self.lineitem, is_line))
+            if name in self.moving
         }
+
+
+@dataclass(frozen=True)
+class TableWindow:
+    """A sliding window over the rows of one table, in the order they stand."""
+
+    name: str
+    table: pa.Table
+    row: Integers
+    weight: Integers
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def transactions(self, size: int, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
+        for start in range(first, len(self) if last is None else last, size):
+            part = slice(start, min(start + size, len(self) if last is None else last))
+            yield {self.name: _changes(self.table, self.row[part], self.weight[part])}
+
+    def surviving(self, changes: int | None = None) -> Transaction:
+        held = np.bincount(self.row[:changes], self.weight[:changes], self.table.num_rows)
+        return {self.name: self.table.take(np.flatnonzero(held))}
+
+
+def table_window(name: str, table: pa.Table, share: float) -> TableWindow:
+    return TableWindow(name, table, *sliding_window(table.num_rows, round(share * table.num_rows), drain=False))
 
 
 def order_window(orders: pa.Table, lineitem: pa.Table, share: float) -> OrderWindow:

@@ -6,6 +6,7 @@ is complete: it is written under another name and renamed, so two processes may 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -93,6 +94,20 @@ def tables_of(query: str) -> list[str]:
 def columns_of(query: str) -> set[str]:
     """The columns a query reads: TPC-H gives every table a prefix, so a name says where it belongs."""
     return set(re.findall(r"\b(?:r|n|s|c|p|ps|o|l)_\w+", query))
+
+
+@functools.cache
+def official(number: int) -> str:
+    """The official text of a TPC-H query, with its validation parameters."""
+    import duckdb
+    import duckdb_extension_tpch
+
+    extension = next(Path(duckdb_extension_tpch.__path__[0]).rglob("tpch.duckdb_extension"))
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension}'")
+    found = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
+    assert found is not None, f"TPC-H has queries 1 to 22, not {number}"
+    return str(found[0]).strip().rstrip(";")
 
 
 def generate(scale: float, tables: Iterable[str] = TABLES) -> dict[str, pa.Table]:

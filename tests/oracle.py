@@ -12,7 +12,6 @@ import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -51,19 +50,6 @@ def duckdb_answer(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
     finally:
         for name in tables:
             connection.unregister(name)
-
-
-@functools.cache
-def tpch_query(number: int) -> str:
-    """The official text of a TPC-H query, with its validation parameters."""
-    import duckdb_extension_tpch
-
-    extension = next(Path(duckdb_extension_tpch.__path__[0]).rglob("tpch.duckdb_extension"))
-    connection = duckdb.connect()
-    connection.execute(f"LOAD '{extension}'")
-    found = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
-    assert found is not None, f"TPC-H has queries 1 to 22, not {number}"
-    return str(found[0]).strip().rstrip(";")
 
 
 def same_bag(actual: pa.Table, expected: pa.Table) -> None:

@@ -8,7 +8,8 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from tests.oracle import RunningSum, duckdb_answer, same_bag, tpch_query
+from benchmarks.tpch import official
+from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 D = decimal.Decimal
 
@@ -83,5 +84,5 @@ def test_running_sum_keeps_negative_rows() -> None:
 
 
 def test_official_query_texts(tpch: dict[str, pa.Table]) -> None:
-    assert duckdb_answer(tpch_query(6), tpch).num_rows == 1
-    assert "l_shipdate" in tpch_query(1)
+    assert duckdb_answer(official(6), tpch).num_rows == 1
+    assert "l_shipdate" in official(1)

@@ -1,4 +1,4 @@
-"""The TPC-H queries, as DuckDB publishes them, bind; those that cannot yet are refused for a stated reason."""
+"""The TPC-H queries, as DuckDB publishes them, bind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from freshet.errors import UnsupportedError
 from freshet.sql import Catalog, bind_query
 from tests.sql.described import bind_select, described
 
 duckdb = pytest.importorskip("duckdb")
 extension = pytest.importorskip("duckdb_extension_tpch")
-
-SCALAR_SUBQUERY = {2, 11, 15, 17, 20, 22}
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +53,9 @@ def tpch() -> Catalog:
     return Catalog.from_ddl(DDL)
 
 
-@pytest.mark.parametrize("number", sorted(set(range(1, 23)) - SCALAR_SUBQUERY))
+@pytest.mark.parametrize("number", range(1, 23))
 def test_binds(number: int, queries: dict[int, str], tpch: Catalog) -> None:
     assert bind_query(queries[number], tpch).fields
-
-
-@pytest.mark.parametrize("number", sorted(SCALAR_SUBQUERY))
-def test_scalar_subqueries_are_refused(number: int, queries: dict[int, str], tpch: Catalog) -> None:
-    with pytest.raises(UnsupportedError, match="scalar subquery"):
-        bind_query(queries[number], tpch)
 
 
 MEANINGS = {

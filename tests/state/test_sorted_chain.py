@@ -21,13 +21,14 @@ def change(ends: Any, links: Any, sides: Any, values: Any, key: Any, slot: Any, 
 
 @kernel("i8(i8, i8, i8, i8, i8, b1)")
 def first(ends: Any, sides: Any, values: Any, key: Any, value: Any, inclusive: Any) -> Any:
-    return first_from(as_int32(ends), 3 * key, as_int32(sides), as_int64(values), value, inclusive)
+    pair = (value >> 1, value & 1)
+    return first_from(as_int32(ends), 3 * key, as_int32(sides), as_int64(values), pair, inclusive)
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 1), st.integers(-3, 3)), max_size=80))
 def test_like_sorted_lists(steps: list[tuple[int, int, int]]) -> None:
     ends, links, sides = np.zeros((2, 3), np.int32), np.zeros((20, 2), np.int32), np.zeros((20, 2), np.int32)
-    values = np.zeros(20, np.int64)
+    values, whole = np.zeros((20, 2), np.int64), np.zeros(20, np.int64)
     place: dict[int, int] = {}
     twin: list[list[tuple[int, int]]] = [[], []]
     at = (ends.ctypes.data, links.ctypes.data, sides.ctypes.data, values.ctypes.data)
@@ -35,9 +36,9 @@ def test_like_sorted_lists(steps: list[tuple[int, int, int]]) -> None:
         if slot in place:
             old = place.pop(slot)
             change(*at, old, slot, False)
-            twin[old].remove((int(values[slot]), slot))
+            twin[old].remove((int(whole[slot]), slot))
         else:
-            values[slot], place[slot] = value, key
+            values[slot], whole[slot], place[slot] = (value >> 1, value & 1), value, key
             change(*at, key, slot, True)
             insort(twin[key], (value, slot))
         for k in (0, 1):

@@ -121,6 +121,11 @@ class Join:
         self.swept = [
             (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
         ]
+        self.compared = {
+            id(self.nodes[i].source)
+            for i in self.ordered
+            if not plan.nodes[i].output and len(self.roles[id(self.nodes[i].source)]) == 1
+        }
         self._heavy = False  # whether any weight counts
         self._ones, self._minus = np.ones(CHUNK, np.int64), np.full(CHUNK, -1, np.int64)
         self._stale = True
@@ -250,6 +255,12 @@ class Join:
             row[column] = array.data.ctypes.data
 
     # Changes --------------------------------------------------------------------------------------------------
+
+    def comes_first(self, source: Source) -> bool:
+        """Whether a source's new tuples should come before its old ones go. Where tuples are only compared with, only
+        the extreme of a key counts: a new value beside the old one moves it, or not, and so each change touches no more
+        than what lies between both. The other way round everything would lose its support and find it again."""
+        return id(source) in self.compared
 
     def insert(self, source: Source, slots: Slots, out: Sink | None) -> None:
         """Tuples that are now in a table. With `out`, result rows that appear or vanish go there."""

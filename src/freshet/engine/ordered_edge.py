@@ -48,8 +48,8 @@ class OrderedEdge:
             child,
             parent,
             comparison,
-            child_values=scope.array(f"values{child}", np.int64),
-            parent_values=scope.array(f"parentvalues{child}", np.int64),
+            child_values=scope.array(f"values{child}", np.int64, columns=2),
+            parent_values=scope.array(f"parentvalues{child}", np.int64, columns=2),
             child_sides=pair("sides"),
             parent_sides=pair("parentsides"),
             live_links=pair("live"),
@@ -65,8 +65,14 @@ class OrderedEdge:
             else (self.parent_values, self.comparison.parent)
         )
         end.grow(source.capacity)
-        data = evaluate(expression, source.reader(slots), len(slots)).data
-        if data.dtype == np.float64:
-            bits = np.where(np.isnan(data), np.nan, data + 0.0).view(np.int64)
-            data = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-        end.data[slots] = ~data if COMPARISONS[self.comparison.operator][1] else data
+        column = evaluate(expression, source.reader(slots), len(slots))
+        pairs = np.zeros((len(slots), 2), np.int64)
+        if column.type.lanes > 1:
+            pairs[:, 0] = column.data >> 63 if column.hi is None else column.hi
+            pairs[:, 1] = column.data ^ np.int64(-(1 << 63))  # unsigned order as that of signed integers
+        elif column.data.dtype == np.float64:
+            bits = np.where(np.isnan(column.data), np.nan, column.data + 0.0).view(np.int64)
+            pairs[:, 0] = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+        else:
+            pairs[:, 0] = column.data
+        end.data[slots] = ~pairs if COMPARISONS[self.comparison.operator][1] else pairs

@@ -144,11 +144,15 @@ class Select(Maintained):
             return
         assert self.join is not None
         change = fed.resolve(rows.lanes, rows.weights)
+        first = self.join.comes_first(fed)
+        if first:
+            self.join.insert(fed, fed.add(change), sink)
         self.join.remove(fed, change.removed, sink)
         fed.remove(change)
         if len(change.changed):
             self.join.reweigh(fed, change.changed, fed.reweigh(change), sink)
-        self.join.insert(fed, fed.add(change), sink)
+        if not first:
+            self.join.insert(fed, fed.add(change), sink)
 
     def _sink(self, deltas: bool) -> Sink | None:
         """Where join results go: kept until the transaction ends if they are the delta itself or only pass through and

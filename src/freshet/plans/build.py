@@ -61,7 +61,7 @@ class _Planner:
         self.relations = [self._relation(r) for r in query.relations]
         self.nodes: list[Node] = []
         self.filters: dict[int, list[Expression]] = {}
-        self.above = _columns_above(query)
+        self.above: frozenset[int] = frozenset()  # relations whose columns are read above the join
         self.described: list[tuple[str, str]] = []
 
     def _relation(self, relation: Relation) -> RelationPlan:
@@ -76,6 +76,7 @@ class _Planner:
             return self._constant()
         inner = self._sort(block.predicates, set(block.relations))
         residual = [*inner.residual, *query.where]
+        self.above = _columns_above(query, [p for p in residual if compared(p) is None])
         shown = self._shown(inner.attributes)
         hypergraph = self._hypergraph(block, inner.attributes, shown)
         keys = [self._primary_key(r, inner.attributes) for r in block.relations]
@@ -103,6 +104,7 @@ class _Planner:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         for arm in block.arms:
             self._add_arm(query.block, inner.attributes, 0, arm, distinct_tree)
+        self.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
         return QueryPlan(
@@ -161,18 +163,17 @@ class _Planner:
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
         columns = self._key_columns(relation)
-        if not columns:
+        if not columns or not isinstance(self.relations[relation].source, TableSchema):
             return None
         found = [attributes.named(c) for c in columns]
         return None if None in found else frozenset(n for n in found if n is not None)
 
-    def _key_columns(self, relation: int) -> list[ColumnRef]:
+    def _key_columns(self, relation: int) -> list[ColumnRef] | None:
+        """The columns that no two tuples agree on, if such are known; none at all where there is one tuple at most."""
         source, fields = self.relations[relation].source, self.relations[relation].fields
-        positions: Sequence[int] = ()
-        if isinstance(source, TableSchema):
-            positions = source.primary_key
-        elif isinstance(source, BagPlan):
-            positions = range(len(fields))
+        positions = source.primary_key or None if isinstance(source, TableSchema) else unique_columns(source)
+        if positions is None:
+            return None
         return [ColumnRef(fields[i].type, relation, i, fields[i].name, fields[i].nullable) for i in positions]
 
     # Trees ----------------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class _Planner:
                 i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
                 for i, f in enumerate(fields)
             }
-            identity = [c.column for c in self._key_columns(r)] or range(len(fields))
+            identity = [c.column for c in self._key_columns(r) or ()] or range(len(fields))
             whole = all(columns[i] is not None and columns[i] in shown for i in identity)
             edges.append(here if whole else here | {f"{r}.*"})
         every = frozenset().union(*edges) if edges else frozenset()
@@ -221,13 +222,26 @@ class _Planner:
                 return self._value(node.relation, node.generalized, node.attributes, name, _Inner({}, attributes, []))
         raise AssertionError(f"no output node has {name}")
 
-    def _cost(self, block: Block, tree: JoinTree) -> tuple[float, float, int]:
+    def _cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
+        """What makes one tree worse than another. First, how many values of subqueries do not hang as a leaf: there a
+        new value touches only the tuples whose comparison with it changes, and at the root it would touch all."""
+        inner = {n.parent for n in tree.nodes}
+        exposed = sum(
+            (i == 0 or i in inner) and self._is_value(block.relations[n.relation])
+            for i, n in enumerate(tree.nodes)
+            if n.relation is not None
+        )
         weight = sum(
             tree.depth(i) * self._updates(block.relations[n.relation])
             for i, n in enumerate(tree.nodes)
             if n.relation is not None
         )
-        return tree.height, weight, len(tree.nodes)
+        return exposed, tree.height, weight, len(tree.nodes)
+
+    def _is_value(self, relation: int) -> bool:
+        """Whether a relation is a query that has one tuple at most for each key, and nobody reads it above the join."""
+        source = self.relations[relation].source
+        return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
 
     def _updates(self, relation: int) -> float:
         source = self.relations[relation].source
@@ -485,18 +499,28 @@ class _Planner:
                 continue
             below = [n for n in self.nodes if n.parent == i]
             key = {e.column for e in edge.child_key if isinstance(e, ColumnRef)}
-            identity = {c.column for c in self._key_columns(node.relation)} if not node.generalized else set()
-            if identity and identity <= key and not any(n.output for n in below):
+            identity = None if node.generalized else self._key_columns(node.relation)
+            if identity is not None and {c.column for c in identity} <= key and not any(n.output for n in below):
                 self.nodes[i] = replace(node, output=False, edge=replace(edge, kind="semi"))
 
 
 _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / NOT IN"}
 
 
-def _columns_above(query: Query) -> frozenset[int]:
-    """Relations whose columns are read above the join."""
-    checked = [p for p in query.block.predicates if len(references(p)) > 1 and equality(p) is None]
-    expressions: list[Expression] = [*query.where, *checked]
+def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
+    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys, all of a bag's."""
+    if isinstance(plan, BagPlan):
+        return tuple(range(len(plan.fields)))
+    if not isinstance(plan, QueryPlan) or plan.grouping is None:
+        return None
+    places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, ColumnRef)}
+    keys = range(len(plan.grouping.keys))
+    return tuple(places[k] for k in keys) if all(k in places for k in keys) else None
+
+
+def _columns_above(query: Query, residual: Sequence[Expression]) -> frozenset[int]:
+    """Relations whose columns are read above the join, where `residual` is checked."""
+    expressions = list(residual)
     if query.grouping is None:
         expressions += query.outputs
     else:

@@ -47,7 +47,7 @@ def compared(predicate: Expression) -> Compared | None:
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
         return None
-    if any(t.name == "STRING" or t.lanes > 1 for t in (left.type, right.type)):
+    if left.type.lanes != right.type.lanes or "STRING" in (left.type.name, right.type.name):
         return None
     return Compared(predicate, _OPERATORS[predicate.name], left, right)
 
@@ -56,7 +56,7 @@ def placed_tree(
     h: Hypergraph,
     relations: Sequence[int],
     candidates: Sequence[Compared],
-    cost: Callable[[JoinTree], tuple[float, float, int]],
+    cost: Callable[[JoinTree], tuple[float, ...]],
     accept: Callable[[JoinTree], bool] = lambda tree: True,
 ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
     """The cheapest tree that carries as many of the comparisons as any can, and which those are."""

@@ -31,6 +31,7 @@ class Draft:
     relations: list[int] = field(default_factory=list)
     predicates: list[Expression] = field(default_factory=list)
     arms: list[Arm] = field(default_factory=list)
+    values: dict[str, Expression] = field(default_factory=dict)  # subqueries in it, by their text
 
     def take(self, other: Draft) -> None:
         """Everything of another draft, joined."""

@@ -21,14 +21,16 @@ from freshet.sql.grouping_sets import GROUPING
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
+    from freshet.sql.from_clause import Draft
     from freshet.sql.select import SelectBinder
 
 
 class Groups:
     """The grouping of one select while its outputs are bound."""
 
-    def __init__(self, binder: SelectBinder, scope: Scope, keys: list[Expression]) -> None:
-        self.binder, self.scope, self.keys = binder, scope, keys
+    def __init__(self, binder: SelectBinder, scope: Scope, draft: Draft) -> None:
+        self.binder, self.scope, self.draft = binder, scope, draft
+        self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
@@ -49,8 +51,10 @@ class Groups:
             written = call.sql(dialect="spark")
             statement.refuse(f"aggregate {written}", INSTEAD.get(type(call), KNOWN), node)
         statement.only(call, ("this", "expressions") if isinstance(call, exp.Count) else ("this",))
-        inside = self.binder.scalar(self.scope, "an aggregate's argument")
-        only = None if condition is None else self.binder.scalar(self.scope, "FILTER").condition(condition)
+        inside = self.binder.scalar(self.scope, "an aggregate's argument", None, self.draft)
+        only = None
+        if condition is not None:
+            only = self.binder.scalar(self.scope, "FILTER", None, self.draft).condition(condition)
         if isinstance(call, exp.CountIf):
             counted = inside.condition(call.this)
             only = counted if only is None else inside.build("and", [only, counted], node)
@@ -91,7 +95,7 @@ class Groups:
         if expression in self.keys:
             position = self.keys.index(expression)
             return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
-        if isinstance(expression, ColumnRef) and expression.relation >= 0:
+        if isinstance(expression, ColumnRef) and expression.relation >= 0 and not expression.outer:
             self._loose(expression, node)
         if isinstance(expression, Call):
             return replace(expression, args=tuple(self.above(a, node) for a in expression.args))

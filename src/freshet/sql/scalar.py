@@ -23,6 +23,7 @@ from freshet.types import Type
 Columns = Callable[[exp.Column], Expression]
 Aggregates = Callable[[exp.Expr], Expression]
 Windows = Callable[[exp.Expr, "ScalarBinder"], Expression]
+Subqueries = Callable[[exp.Expr], Expression]
 
 
 class ScalarBinder:
@@ -35,13 +36,14 @@ class ScalarBinder:
         clause: str,
         aggregate: Aggregates | None = None,
         window: Windows | None = None,
+        subquery: Subqueries | None = None,
     ) -> None:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
-        self.window = window
+        self.window, self.subquery = window, subquery
 
     def within(self, clause: str) -> ScalarBinder:
         """The same names and aggregates, inside something that is no place for a window function."""
-        return ScalarBinder(self.statement, self.column, clause, self.aggregate)
+        return ScalarBinder(self.statement, self.column, clause, self.aggregate, None, self.subquery)
 
     def bind(self, node: exp.Expr) -> Expression:
         bound = self._bind(node)
@@ -54,6 +56,8 @@ class ScalarBinder:
                     self.statement.only(node, slots)
                 return method(self, node)
         binary = BINARY.get(type(node))
+        if binary and isinstance(node.expression, (exp.Any, exp.All)):
+            return self._subquery(node)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
             return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
@@ -210,11 +214,10 @@ class ScalarBinder:
         return self.aggregate(node)
 
     def _subquery(self, node: exp.Expr) -> Expression:
-        if isinstance(node, (exp.Exists, exp.In, exp.Any, exp.All)):
+        if self.subquery is None:
             remedy = _SUBQUERY_REMEDY.get(self.clause, "join with a FROM subquery instead")
-            self.statement.refuse(f"a subquery inside an expression of {self.clause}", remedy, node)
-        remedy = "join with a FROM subquery that computes it"
-        self.statement.refuse("a scalar subquery", remedy, node)
+            self.statement.refuse(f"a subquery in {self.clause}", remedy, node)
+        return self.subquery(node)
 
     def _window(self, node: exp.Expr) -> Expression:
         if self.window is None:
@@ -232,8 +235,6 @@ class ScalarBinder:
 
 
 _SUBQUERY_REMEDY = {
-    "WHERE": "put it alone or under AND in WHERE",
-    "ON": "put it alone or under AND in WHERE",
     "DELETE": "read the keys with a SELECT first, then name them",
     "UPDATE": "read the keys with a SELECT first, then name them",
 }

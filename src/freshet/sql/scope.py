@@ -2,12 +2,13 @@
 
 A scope lists the relations named so far in FROM. An unqualified name must be found in exactly one of them; if it is in
 none, the enclosing select's scope is asked (a correlated reference). Relations are numbered across the whole select, so
-the answer is a plain ColumnRef either way.
+the answer is a plain ColumnRef either way. Where the enclosing select is another query, numbered by itself, the answer
+says how many queries further out it belongs (`outer`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -47,6 +48,7 @@ class Scope:
     parent: Scope | None = None
     entries: list[Entry] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)  # columns joined by USING, in order: `*` shows them first, once
+    apart: bool = False  # whether the parent is the scope of another query
 
     def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> None:
         if entry.alias and any(e.alias.lower() == entry.alias.lower() for e in self.entries):
@@ -63,7 +65,10 @@ class Scope:
             for position in entry.positions(wanted)
             if table is not None or position not in entry.merged
         ]
-        return found or (self.parent.find(name, qualifier) if self.parent else [])
+        if found or self.parent is None:
+            return found
+        above = self.parent.find(name, qualifier)
+        return [replace(c, outer=c.outer + 1) for c in above] if self.apart else above
 
     def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef:
         """The column a name means, or an error that lists what it could have meant."""

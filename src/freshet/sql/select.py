@@ -15,6 +15,7 @@ from sqlglot import exp
 from freshet.sql.bound import AnyQuery, Relation
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses
+from freshet.sql.correlate import Place
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft
 from freshet.sql.limit import limited
@@ -25,12 +26,21 @@ from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import Statement
 from freshet.sql.subquery import bind_conditions
+from freshet.sql.subquery_value import bind_value
 from freshet.sql.values import bind_values
 
 
 class SelectBinder:
-    def __init__(self, statement: Statement, catalog: Catalog, ctes: dict[str, AnyQuery] | None = None) -> None:
-        self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
+    """`outer`: where the query stands, if it is a subquery whose names may be of the query around it."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        catalog: Catalog,
+        ctes: dict[str, AnyQuery] | None = None,
+        outer: Place | None = None,
+    ) -> None:
+        self.statement, self.catalog, self.ctes, self.outer = statement, catalog, dict(ctes or {}), outer
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
@@ -56,8 +66,16 @@ class SelectBinder:
         self.origins.append(origin)
         return len(self.relations) - 1
 
-    def scalar(self, scope: Scope, clause: str, aggregate: Aggregates | None = None) -> ScalarBinder:
-        return ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
+    def scalar(
+        self, scope: Scope, clause: str, aggregate: Aggregates | None = None, draft: Draft | None = None
+    ) -> ScalarBinder:
+        """`draft`: where subqueries hang; none may stand there otherwise."""
+        made = ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
+        return made if draft is None else self.with_subqueries(made, Place(self, scope, draft))
+
+    def with_subqueries(self, scalar: ScalarBinder, place: Place) -> ScalarBinder:
+        scalar.subquery = lambda node: bind_value(place, node, scalar.bind)
+        return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
         return self.scalar(Scope(), "USING").build("eq", [left, right], node)
@@ -90,7 +108,13 @@ class SelectBinder:
         return replace(query, fields=tuple(fields))
 
     def project(
-        self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None, window: Windows | None = None
+        self,
+        node: exp.Select,
+        scope: Scope,
+        aggregate: Aggregates | None = None,
+        window: Windows | None = None,
+        draft: Draft | None = None,
+        place: Place | None = None,
     ) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
         not have may be an output to its left, as in Spark."""
@@ -104,6 +128,10 @@ class SelectBinder:
             return scope.resolve(name, self.statement)
 
         scalar = ScalarBinder(self.statement, column, "SELECT", aggregate, window)
+        if draft is not None:
+            place = Place(self, scope, draft)
+        if place is not None:
+            self.with_subqueries(scalar, place)
         for item in node.expressions:
             star = expand_star(item, scope, self.statement)
             if star is not None:

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from freshet import types
 from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
+from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
 from freshet.sql.clauses import check_clauses, is_grouped
-from freshet.sql.expression import Expression
+from freshet.sql.correlate import BESIDE, Asked, Place, lift, outer_columns
+from freshet.sql.expression import ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.from_clause import Draft, bind_from
-from freshet.sql.group import Groups
+from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
 from freshet.sql.grouping_sets import key_sets, one_set
+from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS, conjuncts
+from freshet.sql.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
 from freshet.sql.rewrite.unwrap import unwrap
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Scope
@@ -34,11 +37,28 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    def __init__(self, binder: SelectBinder, node: exp.Select) -> None:
+    """`value`: one value is wanted of a subquery, so a group that fails HAVING may as well have NULL."""
+
+    def __init__(self, binder: SelectBinder, node: exp.Select, value: bool = False) -> None:
         self.binder, self.node, self.statement = binder, node, binder.statement
-        self.scope, self.draft = Scope(), Draft()
-        self.groups = Groups(binder, self.scope, []) if is_grouped(node) else None
+        around = None if binder.outer is None else binder.outer.scope
+        self.scope, self.draft = Scope(parent=around, apart=True), Draft()
+        self.groups = Groups(binder, self.scope, self.draft) if is_grouped(node) else None
         self.windows = Windows(self.statement, node, self._above)
+        self.asked: list[Asked] = []  # by what the query around finds this one's rows
+        self.values: list[Expression] = []  # what the select list shows, as the query around reads it
+        self.empty: list[Expression] = []  # the same where no row is found
+        self.having_in_values = value and self.groups is not None and not node.args.get("group")
+        self.beside: list[Relation] = []  # subqueries read above the grouping
+        self.upper = Draft()  # and how they are joined to it
+        grouped = self.groups is not None
+        self.place = Place(
+            binder,
+            self.scope,
+            self.upper if grouped else self.draft,
+            self._above,
+            self.beside if grouped else None,
+        )
 
     def bind(self) -> AnyQuery:
         node = self.node
@@ -46,24 +66,58 @@ class Selection:
         bind_from(self.binder, node, self.scope, self.draft)
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
+        self.asked = lift(self.binder, self.draft, node)
         if self.groups is not None:
             self._bind_keys(self.groups)
         outputs = self._outputs()
         having, qualify = self._condition("having", outputs), self._condition("qualify", outputs)
         limit, kept = bind_limit(self.binder, node), self._bound_so_far()
         order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs, "ORDER BY"))
-        expressions, distinct = [o.expression for o in outputs], node.args.get("distinct") is not None
+        distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
+        expressions = [o.expression for o in outputs]
+        if self.binder.outer is not None:
+            having = self._as_values(expressions, having, distinct)
+            names = [describe(e) for e in expressions]
+        shown = len(expressions)
         if limit is None:
             self._forget_since(kept)  # ORDER BY alone does not change a bag of rows
         elif distinct:
             check_distinct(order, expressions, self.statement)
         keys = placed(order, expressions) if limit is not None else ()
-        fields = [Field(o.name, o.expression.type, functions.nullable(o.expression)) for o in outputs]
-        fields += hidden_fields(expressions[len(fields) :])
+        pairs = zip(names, expressions[:shown], strict=True)
+        fields = [Field(name, e.type, functions.nullable(e)) for name, e in pairs]
+        fields += hidden_fields(expressions[shown:])
         bound = self._query(expressions, tuple(fields), having, qualify, distinct)
         if limit is None:
             return bound
-        return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[: len(outputs)])
+        partition = tuple(range(shown - len(self.asked), shown))
+        return TopK(bound, partition, keys, limit.offset, limit.rows, False, bound.fields[:shown])
+
+    def _as_values(self, expressions: list[Expression], having: Expression | None, distinct: bool) -> Expression | None:
+        """A subquery's select list: what it computes itself, then its keys. Returns what is left of HAVING."""
+        if having is not None and self.having_in_values:
+            expressions[:] = [functions.build("case", (having, e, Literal(e.type, None))) for e in expressions]
+            having = None
+        if self.groups is not None:
+            keys, calls = len(self.groups.keys), self.groups.aggregates
+            self.empty = [on_no_rows(e, keys, calls) for e in expressions]
+        read = outer_columns([*expressions, *([] if having is None else [having])])
+        if self.groups is not None:
+            inside = [
+                *self.groups.keys,
+                *(e for c in self.groups.aggregates for e in (*c.args, *filter(None, [c.filter]))),
+            ]
+            if outer_columns(inside) or (having is not None and outer_columns([having])):
+                what = "a subquery that reads the query around it in an aggregate, GROUP BY or HAVING"
+                self.statement.refuse(what, "read it in the subquery's WHERE, or compute it outside", self.node)
+        if (read or self.asked) and (self.windows.calls or (read and distinct)):
+            what = "a subquery that reads the query around it under DISTINCT or beside window functions"
+            self.statement.refuse(what, "read it in the subquery's WHERE alone", self.node)
+        parts, self.values = split_values(expressions)
+        if any(e != Literal(e.type, None) for e in self.empty):
+            parts.append(Literal(types.INT, 1))  # tells a row found from none
+        expressions[:] = [*parts, *(self._above(a.inner, self.node) for a in self.asked)]
+        return having
 
     def _query(
         self,
@@ -87,6 +141,8 @@ class Selection:
         self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
     ) -> AnyQuery:
         """FROM to HAVING, and expressions over that: one query, or one for each set of keys."""
+        if self.beside:
+            return self._beside_groups(expressions, fields, having, distinct)
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
         if self.groups is None or grouping is None or len(self.groups.sets) == 1:
@@ -101,6 +157,40 @@ class Selection:
         whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
         return replace(select_all(whole), distinct=True) if distinct else whole
 
+    def _beside_groups(
+        self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
+    ) -> AnyQuery:
+        """A grouping whose rows are joined to subqueries: the groups are a relation, which this reads with them."""
+        assert self.groups is not None
+        beside, self.beside = self.beside, []
+        keys = [ColumnRef(k.type, GROUP, i, describe(k), functions.nullable(k)) for i, k in enumerate(self.groups.keys)]
+        row: list[Expression] = [*keys]
+        for i, call in enumerate(self.groups.aggregates):
+            nullable = aggregate_nullable(call, bool(keys))
+            row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
+        if len(self.groups.sets) > 1:
+            self.statement.refuse("a subquery above GROUPING SETS", "put the grouping in a FROM subquery", self.node)
+        below = self._grouped(row, hidden_fields(row), None, False)
+
+        def moved(e: Expression) -> Expression:
+            if isinstance(e, ColumnRef) and e.relation == GROUP:
+                return replace(e, relation=0)
+            if isinstance(e, ColumnRef) and e.relation <= BESIDE:
+                return replace(e, relation=BESIDE - e.relation + 1)
+            return e
+
+        def number(relation: int) -> int:
+            return BESIDE - relation + 1
+
+        block = map_block_expressions(self.upper.block(), moved)
+        block = map_blocks(block, lambda b: replace(b, relations=tuple(number(r) for r in b.relations)))
+        conditions = () if having is None else tuple(transform(c, moved) for c in conjuncts(having))
+        block = replace(block, relations=(0, *block.relations), predicates=(*block.predicates, *conditions))
+        relations = (Relation("groups", below, below.fields), *beside)
+        outputs = tuple(transform(e, moved) for e in expressions)
+        query = Query(relations, block, (), None, outputs, fields, distinct)
+        return self._rewritten(query, [self.node] * len(relations))
+
     def _rewritten(self, query: Query, origins: list[exp.Expr]) -> AnyQuery:
         return unwrap(
             rewrite(query, self.statement, origins), lambda again: rewrite(again, self.statement, [self.node])
@@ -113,6 +203,12 @@ class Selection:
             keys = [self._key(item) for item in items]
             groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
             groups.sets.append([groups.keys.index(k) for k in keys])
+        further = [a.inner for a in self.asked]
+        groups.keys += [k for k in dict.fromkeys(further) if k not in groups.keys]
+        for chosen in groups.sets:
+            chosen += [groups.keys.index(k) for k in further]
+        read = {e for k in groups.keys for e in walk(k)}
+        self.place.below = {text: value for text, value in self.draft.values.items() if value in read}
 
     def _key(self, item: exp.Expr) -> Expression:
         """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""
@@ -128,7 +224,7 @@ class Selection:
         elif isinstance(item, exp.Column) and not item.table and not self.scope.find(item.name, None):
             aliased = (e for e in items if isinstance(e, exp.Alias) and e.alias.lower() == item.name.lower())
             target = next((e.this for e in aliased), item)
-        return self.binder.scalar(self.scope, "GROUP BY").bind(target)
+        return self.binder.scalar(self.scope, "GROUP BY", None, self.draft).bind(target)
 
     def _above(self, expression: Expression, node: exp.Expr) -> Expression:
         """An expression over the relations, as read where the outputs are computed."""
@@ -138,7 +234,7 @@ class Selection:
 
     def _outputs(self) -> list[Output]:
         aggregate = None if self.groups is None else self.groups.aggregate
-        raw = self.binder.project(self.node, self.scope, aggregate, self.windows.bind)
+        raw = self.binder.project(self.node, self.scope, aggregate, self.windows.bind, place=self.place)
         return [Output(o.name, self._above(o.expression, o.node), o.node, o.alias) for o in raw]
 
     def _condition(self, clause: str, outputs: Sequence[Output]) -> Expression | None:
@@ -161,7 +257,8 @@ class Selection:
 
         aggregate = None if self.groups is None else self.groups.aggregate
         window = None if clause == "HAVING" else self.windows.bind
-        return ScalarBinder(self.statement, column, clause, aggregate, window)
+        scalar = ScalarBinder(self.statement, column, clause, aggregate, window)
+        return self.binder.with_subqueries(scalar, self.place)
 
     def _bound_so_far(self) -> tuple[int, int]:
         return 0 if self.groups is None else len(self.groups.aggregates), len(self.windows.calls)

@@ -1,44 +1,49 @@
-"""WHERE, ON: a condition's AND-ed parts; EXISTS, IN and ANY among them become arms, the rest bound predicates.
+"""WHERE, ON: a condition's AND-ed parts; EXISTS, IN, ANY and ALL among them become arms, the rest bound predicates.
 
-EXISTS (SELECT ... WHERE p) hangs a semi arm whose predicates are p; NOT EXISTS an anti arm. x IN (SELECT y ...) is
-EXISTS with x = y added, true where IN is true; it differs from IN only between FALSE and NULL, which WHERE treats
-alike. NOT IN tells them apart, so it is an anti arm only when neither side can be NULL.
+EXISTS (SELECT ... WHERE p) hangs a semi arm whose predicates are p; NOT EXISTS an anti arm. x op ANY (SELECT y ...) is
+EXISTS with x op y added, true where ANY is true; it differs only between FALSE and NULL, which WHERE treats alike.
+x op ALL (SELECT y ...) holds where no y is found that does not compare, no y that is NULL, and, if x is NULL, no row at
+all: an anti arm for each. x IN (...) is = ANY, x NOT IN (...) is <> ALL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import Arm, Relation, key
-from freshet.sql.calls import BINARY
+from freshet.sql.bound import Arm
 from freshet.sql.clauses import check_clauses, is_grouped
+from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
-from freshet.sql.rewrite.blocks import NAMELESS
+from freshet.sql.inner_query import bind_inner
 from freshet.sql.scope import Scope
+from freshet.sql.subquery_value import OPPOSITE, compared_query
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
 
+#: What connects an arm: predicates made of the subquery's columns.
+Connect = Callable[[list[Expression]], list[Expression]]
+
 
 def bind_conditions(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft, clause: str) -> None:
     for part, negated in _conjuncts(node, False):
+        query, comparison, every = compared_query(part)
         if isinstance(part, exp.Exists):
-            _hang(binder, "anti" if negated else "semi", part.this, scope, draft, None, "eq")
-        elif isinstance(part, exp.In) and part.args.get("query"):
-            _hang(binder, "anti" if negated else "semi", part.args["query"], scope, draft, part, "eq")
-        elif isinstance(getattr(part, "expression", None), (exp.Any, exp.All)) and type(part) in BINARY:
-            comparison = BINARY[type(part)]
-            if isinstance(part.expression, exp.All) or negated or not _is_query(part.expression.this):
-                what = "a comparison with ALL, or NOT before ANY,"
-                binder.statement.refuse(what, "use NOT EXISTS with the opposite comparison inside", part)
-            _hang(binder, "semi", part.expression.this, scope, draft, part, comparison)
+            _hang(binder, "anti" if negated else "semi", part.this, scope, draft, None, None)
+        elif query is not None and comparison is not None:
+            if every != negated:
+                _hang_all(binder, query, scope, draft, part, OPPOSITE[comparison] if every else comparison)
+            else:
+                test = OPPOSITE[comparison] if negated else comparison
+                wanted = _sides(binder, part, scope, draft)
+                _hang(binder, "semi", query, scope, draft, part, _comparing(binder, wanted, test, part))
         else:
-            scalar = binder.scalar(scope, clause)
+            scalar = binder.scalar(scope, clause, None, draft)
             predicate = scalar.condition(part)
             draft.predicates.append(scalar.build("not", [predicate], part) if negated else predicate)
 
@@ -56,19 +61,15 @@ def _conjuncts(node: exp.Expr, negated: bool) -> Iterator[tuple[exp.Expr, bool]]
         yield node, negated
 
 
-def _is_query(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Query, exp.Subquery))
-
-
 def _hang(
-    binder: SelectBinder, kind: str, node: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr | None, comparison: str
-) -> None:
-    """Hangs the arm of one subquery. `test` is the IN or ANY whose left side is compared to the subquery's columns."""
+    binder: SelectBinder, kind: str, node: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr | None,
+    connect: Connect | None,
+) -> None:  # fmt: skip
+    """Hangs the arm of one subquery. `test`: the IN, ANY or ALL it stands in."""
     select = node
-    while isinstance(select, exp.Subquery) and not select.args.get("with_"):
+    while isinstance(select, exp.Subquery) and not any(v for k, v in select.args.items() if k != "this"):
         select = select.this
     arm = Draft()
-    wanted = _sides(binder, test, scope)
     if isinstance(select, exp.Select) and not is_grouped(select) and not _is_cut(select, test):
         with binder.common_tables(select):
             check_clauses(binder.statement, select)
@@ -76,15 +77,44 @@ def _hang(
             bind_from(binder, select, inner, arm)
             if select.args.get("where"):
                 bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
-            found = [output.expression for output in binder.project(select, inner)]
+            found = [output.expression for output in binder.project(select, inner, draft=arm)]
     else:
-        query = binder.nested(node)
-        number = binder.add_relation(Relation(NAMELESS, query, query.fields), node)
+        place = Place(binder, scope, draft)
+        bound = bind_inner(place, node, False)
+        if bound.empty is not None:
+            remedy = "compare with the subquery by =, <, ... alone, as with one value"
+            binder.statement.refuse("EXISTS, IN, ANY or ALL over an aggregate without GROUP BY", remedy, node)
+        number = place.add(bound.query, node)
         arm.relations.append(number)
-        found = [key(number, i, f) for i, f in enumerate(query.fields)]
-    if test is not None:
-        _compare(binder, kind, wanted, found, comparison, arm, test)
+        arm.predicates += tests(bound.asked, bound.keys(number))
+        found = [bound.value(i, number, place, node) for i in range(len(bound.values))]
+    if connect is not None:
+        arm.predicates += connect(found)
     draft.arms.append(Arm(kind, arm.block()))
+
+
+def _hang_all(binder: SelectBinder, query: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr, opposite: str) -> None:
+    """Nothing may be found that compares by the opposite, or might."""
+    wanted, scalar = _sides(binder, test, scope, draft), binder.scalar(Scope(), "IN")
+
+    def is_null(value: Expression) -> Expression:
+        return scalar.build("is_null", [value], test)
+
+    nullable: list[bool] = []
+
+    def compare(found: list[Expression]) -> list[Expression]:
+        plain = _comparing(binder, wanted, opposite, test)(found)
+        nullable[:] = [functions.nullable(e) for e in found]
+        if len(found) == 1 or not (any(nullable) or any(map(functions.nullable, wanted))):
+            return plain
+        rows = zip(plain, wanted, found, strict=True)  # every part must compare, or be unknown
+        return [scalar.build("or", [p, is_null(mine), is_null(theirs)], test) for p, mine, theirs in rows]
+
+    _hang(binder, "anti", query, scope, draft, test, compare)
+    if len(wanted) == 1 and nullable[0]:
+        _hang(binder, "anti", query, scope, draft, test, lambda found: [is_null(found[0])])
+    if len(wanted) == 1 and functions.nullable(wanted[0]):
+        _hang(binder, "anti", query, scope, draft, test, lambda found: [is_null(wanted[0])])
 
 
 def _is_cut(select: exp.Select, test: exp.Expr | None) -> bool:
@@ -100,30 +130,19 @@ def _is_cut(select: exp.Select, test: exp.Expr | None) -> bool:
     return test is not None or not some or bool(select.args.get("offset"))
 
 
-def _sides(binder: SelectBinder, test: exp.Expr | None, scope: Scope) -> list[Expression]:
-    if test is None:
-        return []
+def _sides(binder: SelectBinder, test: exp.Expr, scope: Scope, draft: Draft) -> list[Expression]:
     left = test.this.this if isinstance(test.this, exp.Paren) else test.this
     parts = left.expressions if isinstance(left, exp.Tuple) else [left]
-    scalar = binder.scalar(scope, "IN")
+    scalar = binder.scalar(scope, "IN", None, draft)
     return [scalar.bind(p) for p in parts]
 
 
-def _compare(
-    binder: SelectBinder,
-    kind: str,
-    wanted: list[Expression],
-    found: list[Expression],
-    comparison: str,
-    arm: Draft,
-    test: exp.Expr,
-) -> None:
-    statement = binder.statement
-    if len(wanted) != len(found):
-        statement.fail(f"{len(wanted)} values are compared to {len(found)} columns; select as many as stand left", test)
-    if kind == "anti" and any(functions.nullable(e) for e in (*wanted, *found)):
-        instead = "where NULL may occur, say NOT EXISTS (SELECT ... WHERE inner = outer), or make the columns NOT NULL"
-        statement.refuse("NOT IN over columns that may be NULL", instead, test)
-    scalar = binder.scalar(Scope(), "IN")
-    for mine, theirs in zip(wanted, found, strict=True):
-        arm.predicates.append(scalar.build(comparison, [mine, theirs], test))
+def _comparing(binder: SelectBinder, wanted: list[Expression], comparison: str, test: exp.Expr) -> Connect:
+    def connect(found: list[Expression]) -> list[Expression]:
+        if len(wanted) != len(found):
+            message = f"{len(wanted)} values are compared to {len(found)} columns; select as many as stand left"
+            binder.statement.fail(message, test)
+        scalar = binder.scalar(Scope(), "IN")
+        return [scalar.build(comparison, [mine, theirs], test) for mine, theirs in zip(wanted, found, strict=True)]
+
+    return connect

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from freshet.state.kernel import as_int32, as_int64, inlined
-from freshet.state.sorted_chain import HEAD, TAIL, add_sorted, first_from, remove_sorted
+from freshet.state.sorted_chain import HEAD, TAIL, add_sorted, first_from, less, remove_sorted, same, value_at
 from freshet.state.tree_table import (
     AT_MOST,
     CHILD_LINKS,
@@ -39,8 +39,8 @@ CHILDREN, PARENTS, LIVES, ENDS_COLUMNS = 0, 3, 6, 9
 def holds(op: Any, a: Any, b: Any) -> Any:
     """Whether parent value a and child value b satisfy the comparison."""
     if op == UNEQUAL:
-        return a != b
-    return a < b or (op == AT_MOST and a == b)
+        return not same(a, b)
+    return less(a, b) or (op == AT_MOST and same(a, b))
 
 
 @inlined
@@ -65,8 +65,9 @@ def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
     if tail == 0:
         return False
     if op == UNEQUAL:
-        return values[tail - 1] != a or values[ends[ENDS_COLUMNS * k + CHILDREN + HEAD] - 1] != a
-    return holds(op, a, values[tail - 1])
+        head = ends[ENDS_COLUMNS * k + CHILDREN + HEAD]
+        return not same(value_at(values, tail - 1), a) or not same(value_at(values, head - 1), a)
+    return holds(op, a, value_at(values, tail - 1))
 
 
 @inlined
@@ -81,23 +82,24 @@ def is_reached(t: Any, c: Any, k: Any, b: Any) -> Any:
     if head == 0:
         return False
     if op == UNEQUAL:
-        return values[head - 1] != b or values[ends[ENDS_COLUMNS * k + LIVES + TAIL] - 1] != b
-    return holds(op, values[head - 1], b)
+        tail = ends[ENDS_COLUMNS * k + LIVES + TAIL]
+        return not same(value_at(values, head - 1), b) or not same(value_at(values, tail - 1), b)
+    return holds(op, value_at(values, head - 1), b)
 
 
 @inlined
 def extremes(ends: Any, at: Any, values: Any) -> Any:
     """Whether a chain has any tuple, its least and its greatest value."""
     if ends[at + HEAD] == 0:
-        return False, np.int64(0), np.int64(0)
-    return True, values[ends[at + HEAD] - 1], values[ends[at + TAIL] - 1]
+        return False, (np.int64(0), np.int64(0)), (np.int64(0), np.int64(0))
+    return True, value_at(values, ends[at + HEAD] - 1), value_at(values, ends[at + TAIL] - 1)
 
 
 @inlined
 def list_equal(ends: Any, at: Any, links: Any, sides: Any, values: Any, v: Any, out: Any, n: Any) -> Any:
     """Appends the tuples whose value is v."""
     s = first_from(ends, at, sides, values, v, True)
-    while s and values[s - 1] == v:
+    while s and same(value_at(values, s - 1), v):
         out = append(out, n, s - 1)
         n += 1
         s = np.int64(links[2 * (s - 1)])
@@ -109,7 +111,7 @@ def list_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, out: Any, 
     """Appends the tuples whose value is not v."""
     s = np.int64(ends[at + HEAD])
     while s:
-        if values[s - 1] != v:
+        if not same(value_at(values, s - 1), v):
             out = append(out, n, s - 1)
             n += 1
         s = np.int64(links[2 * (s - 1)])
@@ -124,7 +126,7 @@ def unequal_flips(
     """Who changes on the other side between a smaller state of a chain (empty or not, its least) and a larger one."""
     if not few and many:
         return list_unequal(ends, at, links, values, many_v, out, n)
-    if few and many_v != many_w:
+    if few and not same(many_v, many_w):
         return list_equal(ends, at, links, sides, values, few_v, out, n)
     return out, n
 
@@ -149,16 +151,16 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
     links, sides = as_int32(t[base + PARENT_LINKS]), as_int32(t[base + PARENT_SIDES])
     values = as_int64(t[base + PARENT_VALUES])
     if op == UNEQUAL:
-        if any0 and least0 != most0:
+        if any0 and not same(least0, most0):
             return out, n
         return unequal_flips(ends, at + PARENTS, links, sides, values, any0, least0, any1, least1, most1, out, n)
-    if any0 and most0 == most1:
+    if any0 and same(most0, most1):
         return out, n
     # Parents that compare with the greater extreme but not with the smaller one.
     p = np.int64(ends[at + PARENTS + HEAD])
     if any0:
         p = first_from(ends, at + PARENTS, sides, values, most0, op != AT_MOST)
-    while p and holds(op, values[p - 1], most1):
+    while p and holds(op, value_at(values, p - 1), most1):
         out = append(out, n, p - 1)
         n += 1
         p = np.int64(links[2 * (p - 1)])
@@ -185,13 +187,13 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
     links, sides = as_int32(t[base + CHILD_LINKS]), as_int32(t[base + CHILD_SIDES])
     values = as_int64(t[base + CHILD_VALUES])
     if op == UNEQUAL:
-        if any0 and least0 != most0:
+        if any0 and not same(least0, most0):
             return out, n
         return unequal_flips(ends, at + CHILDREN, links, sides, values, any0, least0, any1, least1, most1, out, n)
-    if any0 and least0 == least1:
+    if any0 and same(least0, least1):
         return out, n
     child = first_from(ends, at + CHILDREN, sides, values, least1, op == AT_MOST)
-    while child and not (any0 and holds(op, least0, values[child - 1])):
+    while child and not (any0 and holds(op, least0, value_at(values, child - 1))):
         out = append(out, n, child - 1)
         n += 1
         child = np.int64(links[2 * (child - 1)])
@@ -222,11 +224,11 @@ def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
     links, values = as_int32(t[base + CHILD_LINKS]), as_int64(t[base + CHILD_VALUES])
     if op == UNEQUAL:
         found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
-        if found and values[found - 1] == a:
+        if found and same(value_at(values, found - 1), a):
             found = first_from(ends, at, as_int32(t[base + CHILD_SIDES]), values, a, False)
         return found - 1
     found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
-    return found - 1 if found and holds(op, a, values[found - 1]) else np.int64(-1)
+    return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
 
 
 @inlined
@@ -237,7 +239,7 @@ def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
     links, values = as_int32(t[base + LIVE_LINKS]), as_int64(t[base + PARENT_VALUES])
     found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
     if op == UNEQUAL:
-        if found and values[found - 1] == b:
+        if found and same(value_at(values, found - 1), b):
             found = first_from(ends, at, as_int32(t[base + LIVE_SIDES]), values, b, False)
         return found - 1
-    return found - 1 if found and holds(op, values[found - 1], b) else np.int64(-1)
+    return found - 1 if found and holds(op, value_at(values, found - 1), b) else np.int64(-1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.sorted_chain import value_at
 from freshet.state.tree import child_key, is_live, parent_key
 from freshet.state.tree_table import (
     CHILD_HEAD,
@@ -57,7 +58,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
         if k < 0:
             return np.int64(END)
         if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            found = next_live_parent(t, c, k, as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[s], np.int64(-1))
+            found = next_live_parent(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), s), np.int64(-1))
             return found if found >= 0 else np.int64(END)
         status = as_int8(t[node * TREE_COLUMNS + STATUS])
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
@@ -69,7 +70,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
     k = parent_key(t, node, s)
     head = np.int64(-1)
     if k >= 0 and t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        head = next_child(t, node, k, as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[s], np.int64(-1))
+        head = next_child(t, node, k, value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), s), np.int64(-1))
     elif k >= 0:
         head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1
     if head >= 0:
@@ -86,7 +87,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
     if order[3 * i + DIRECTION] == UP:
         c = order[3 * order[3 * i + FROM] + NODE]
         if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            b = as_int64(t[c * TREE_COLUMNS + CHILD_VALUES])[back]
+            b = value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), back)
             found = next_live_parent(t, c, child_key(t, c, back), b, s)
             return found if found >= 0 else np.int64(END)
         if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
@@ -95,7 +96,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
         alive = after >= 0 and as_int8(t[node * TREE_COLUMNS + STATUS])[after] == LIVE
         return after if alive else np.int64(END)
     if t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        a = as_int64(t[node * TREE_COLUMNS + PARENT_VALUES])[back]
+        a = value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), back)
         found = next_child(t, node, parent_key(t, node, back), a, s)
         return found if found >= 0 else np.int64(END)
     after = np.int64(as_int32(t[node * TREE_COLUMNS + CHILD_LINKS])[2 * s]) - 1

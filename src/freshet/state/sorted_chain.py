@@ -5,8 +5,8 @@ finds the place of a value in O(log n). The list gives the next tuple in O(1), s
 the treap is needed only where a list is entered in the middle. Priorities are a hash of the slot: nothing to store.
 
 All functions take pointers: `ends` has root, head and tail of each key, `links` next and previous, `sides` left and
-right of each slot, all as slot + 1 with 0 for none; `values` the value by slot. `ends` may have more columns: `at` is
-the place of the key's root in it.
+right of each slot, all as slot + 1 with 0 for none; `values` the value by slot, a pair of integers compared from left
+to right, so that decimals of two lanes fit. `ends` may have more columns: `at` is the place of the key's root in it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,24 @@ def _priority(s: Any) -> Any:
 
 
 @inlined
+def value_at(values: Any, s: Any) -> Any:
+    return values[2 * s], values[2 * s + 1]
+
+
+@inlined
+def less(a: Any, b: Any) -> Any:
+    return a[0] < b[0] or (a[0] == b[0] and a[1] < b[1])
+
+
+@inlined
+def same(a: Any, b: Any) -> Any:
+    return a[0] == b[0] and a[1] == b[1]
+
+
+@inlined
 def _before(values: Any, a: Any, b: Any) -> Any:
-    return values[a] < values[b] or (values[a] == values[b] and a < b)
+    x, y = value_at(values, a), value_at(values, b)
+    return less(x, y) or (same(x, y) and a < b)
 
 
 @inlined
@@ -117,8 +133,8 @@ def first_from(ends: Any, at: Any, sides: Any, values: Any, value: Any, inclusiv
     """The first slot whose value is above `value` (or equal, if inclusive), + 1; 0 when there is none."""
     found, node = np.int64(0), np.int64(ends[at + ROOT])
     while node:
-        v = values[node - 1]
-        if v > value or (inclusive and v == value):
+        v = value_at(values, node - 1)
+        if less(value, v) or (inclusive and same(v, value)):
             found = node
             node = np.int64(sides[2 * (node - 1)])
         else:

@@ -22,6 +22,7 @@ import numpy as np
 
 from freshet.state.comparison import append, change_child, change_live, change_parent, has_support, is_reached
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     ABSENT,
     ALIVE,
@@ -162,7 +163,7 @@ def is_live(t: Any, e: Any, s: Any) -> Any:
     if k < 0:
         return False
     if t[e * TREE_COLUMNS + COMPARISON] != NONE:
-        return is_reached(t, e, k, as_int64(t[e * TREE_COLUMNS + CHILD_VALUES])[s])
+        return is_reached(t, e, k, value_at(as_int64(t[e * TREE_COLUMNS + CHILD_VALUES]), s))
     return live_above(t, e, k)
 
 
@@ -317,7 +318,7 @@ def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
             supported = False
             if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
                 change_parent(t, c, k, s, True)
-                supported = has_support(t, c, k, as_int64(t[c * TREE_COLUMNS + PARENT_VALUES])[s])
+                supported = has_support(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]), s))
             elif k >= 0:
                 as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s + 1] = APART
                 supported = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + SUPPORT] > 0

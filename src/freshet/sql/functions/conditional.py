@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from freshet.column import Column, Int64s
+from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.coercion import common_type
@@ -160,5 +161,28 @@ def _extreme(call: Call) -> Step:
         for other in args[1:]:
             best = better(best, other)
         return best
+
+    return step
+
+
+@resolves("single", takes="a value and how many rows it was taken from")
+def _resolve_single(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return Call(args[0].type, name, args)
+
+
+@strict("single")
+def _single(call: Call) -> Step:
+    """The value of a subquery that must not have more than one row."""
+
+    def step(value: Column, rows: Column) -> Column:
+        many = rows.data > 1 if rows.valid is None else (rows.data > 1) & rows.valid
+        if many.any():
+            most = int(rows.data[many].max())
+            raise EvaluationError(
+                f"a subquery that stands for one value has {most} rows; aggregate it, as with MAX, or select by a key"
+            )
+        return value
 
     return step

@@ -1,0 +1,138 @@
+"""Subqueries that read the query around them, turned into queries that read nothing but their own relations.
+
+A subquery Q(o) that depends on values o of the rows around it becomes one query whose rows say for which o they are.
+Where Q reads o only in equalities (inner = o) of its WHERE, the inner sides are the keys: Q's rows under a key are the
+rows of Q(o) with that key. Otherwise the values asked for are a relation of their own, joined into Q: SELECT DISTINCT o
+over the rows around it. Either way the query around it finds its answer by equality with the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet.sql import functions
+from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, key
+from freshet.sql.expression import Call, ColumnRef, Expression, references, transform, walk
+from freshet.sql.from_clause import Draft
+from freshet.sql.rewrite import rewrite
+from freshet.sql.rewrite.blocks import NAMELESS, map_block_expressions
+from freshet.sql.scope import Scope
+
+if TYPE_CHECKING:
+    from freshet.sql.select import SelectBinder
+
+#: Relation numbers from here down stand for relations joined to the group's row, above a grouping.
+BESIDE = -10
+
+
+@dataclass(slots=True)
+class Place:
+    """Where subqueries of one clause hang: a draft, and how an expression of the select is read there. Above a grouping
+    the relations are numbered apart (`beside`), and `below` are the values of subqueries that GROUP BY reads."""
+
+    binder: SelectBinder
+    scope: Scope
+    draft: Draft
+    read: Callable[[Expression, exp.Expr], Expression] = lambda expression, node: expression
+    beside: list[Relation] | None = None
+    below: dict[str, Expression] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, Expression]:
+        """Values of subqueries that hang here, by their text."""
+        return self.draft.values
+
+    def add(self, query: AnyQuery, node: exp.Expr) -> int:
+        known = self.binder.relations if self.beside is None else self.beside
+        others = sum(r.alias.startswith(NAMELESS) for r in known)
+        relation = Relation(f"{NAMELESS} {others + 1}" if others else NAMELESS, query, query.fields)
+        if self.beside is None:
+            return self.binder.add_relation(relation, node)
+        self.beside.append(relation)
+        return BESIDE - len(self.beside) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A key of a subquery: what it reads of its own rows, and the value of the rows around it that must equal it."""
+
+    inner: Expression
+    outer: Expression
+    null_safe: bool
+
+
+def outer_columns(expressions: Iterable[Expression]) -> list[ColumnRef]:
+    """The columns of enclosing queries that expressions read, each once."""
+    found = (e for x in expressions for e in walk(x) if isinstance(e, ColumnRef) and e.outer)
+    return list(dict.fromkeys(found))
+
+
+def inward(expression: Expression) -> Expression:
+    """An expression as the enclosing query reads it."""
+    return transform(expression, lambda e: replace(e, outer=e.outer - 1) if isinstance(e, ColumnRef) and e.outer else e)
+
+
+def lift(binder: SelectBinder, draft: Draft, node: exp.Expr) -> list[Asked]:
+    """Takes what reads enclosing queries out of a draft; returns the keys by which they find it."""
+    place = binder.outer
+    if place is None:
+        return []
+    equal = {p: pair for p in draft.predicates if (pair := _equality(p)) is not None}
+    rest = [p for p in draft.predicates if p not in equal]
+    columns = outer_columns([*rest, *(p for arm in draft.arms for p in _predicates(arm.block))])
+    if not columns:
+        draft.predicates[:] = rest
+        return [replace(a, outer=place.read(inward(a.outer), node)) for a in equal.values()]
+    columns = outer_columns([*columns, *(a.outer for a in equal.values())])
+    values = _asked_for(place, [replace(c, outer=c.outer - 1) for c in columns], node)
+    number = binder.add_relation(Relation("values asked for", values, values.fields), node)
+    keys = [key(number, i, f) for i, f in enumerate(values.fields)]
+    moves = dict(zip(columns, keys, strict=True))
+
+    def moved(e: Expression) -> Expression:
+        return moves.get(e, e) if isinstance(e, ColumnRef) else e
+
+    draft.relations.append(number)
+    draft.predicates[:] = [transform(p, moved) for p in draft.predicates]
+    draft.arms[:] = [Arm(a.kind, map_block_expressions(a.block, moved)) for a in draft.arms]
+    return [Asked(k, place.read(inward(c), node), k.nullable) for c, k in moves.items()]
+
+
+def _equality(predicate: Expression) -> Asked | None:
+    """inner = outer, where each side reads only its own."""
+    if not isinstance(predicate, Call) or predicate.name not in ("eq", "not_distinct"):
+        return None
+    for inner, outer in (predicate.args, predicate.args[::-1]):
+        if references(inner) and not outer_columns([inner]) and outer_columns([outer]) and not references(outer):
+            return Asked(inner, outer, predicate.name == "not_distinct")
+    return None
+
+
+def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
+    """The distinct values of columns of the rows around a subquery."""
+    statement, draft = place.binder.statement, place.draft
+    instead = "correlate it by equalities (inner = outer) under AND in its WHERE"
+    if place.beside is not None or any(c.outer for c in columns):
+        statement.refuse("a subquery that reads groups, or two queries further out, by other than =,", instead, node)
+    optional = [e for e in place.scope.visible() if e.optional]
+    if any(e.has(c) for e in optional for c in columns):
+        statement.refuse("a subquery that reads a LEFT JOIN's columns by other than =,", instead, node)
+    hosts = tuple(sorted({c.relation for c in columns}))
+    filters = tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p]))
+    fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
+    query = Query(tuple(place.binder.relations), Block(hosts, filters), (), None, tuple(columns), fields, True)
+    return rewrite(query, statement, place.binder.origins)
+
+
+def _predicates(block: Block) -> list[Expression]:
+    return [*block.predicates, *(p for arm in block.arms for p in _predicates(arm.block))]
+
+
+def tests(asked: Iterable[Asked], keys: Iterable[ColumnRef]) -> list[Expression]:
+    """What connects a subquery's keys to the rows around it."""
+    pairs = zip(asked, keys, strict=True)
+    return [functions.build("not_distinct" if a.null_safe else "eq", (a.outer, k)) for a, k in pairs]

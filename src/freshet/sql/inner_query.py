@@ -1,0 +1,150 @@
+"""A subquery inside an expression, bound: its rows by key, and how its values are read from them.
+
+The values of the select list are expressions over the query's first columns (relation VALUE) and over the query around
+it; after those columns stand the keys. `single`: no two rows have the same key. `sure`: there always is a row. `empty`:
+for aggregates without GROUP BY, what the values are where no row has the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.errors import SqlError
+from freshet.sql import functions
+from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
+from freshet.sql.correlate import Asked, Place, inward, outer_columns
+from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
+from freshet.sql.functions.compiled import fold
+from freshet.sql.rewrite import rewrite
+from freshet.sql.rewrite.blocks import NAMELESS
+
+if TYPE_CHECKING:
+    from freshet.sql.selection import Selection
+
+#: The relation number by which a subquery's values read its row.
+VALUE = -4
+
+
+@dataclass(frozen=True, slots=True)
+class InnerQuery:
+    query: AnyQuery
+    values: tuple[Expression, ...]
+    asked: tuple[Asked, ...] = ()
+    single: bool = False
+    sure: bool = False
+    empty: tuple[Expression, ...] | None = None
+
+    @property
+    def parts(self) -> int:
+        """How many columns come before the keys."""
+        return len(self.query.fields) - len(self.asked)
+
+    def value(self, at: int, number: int, place: Place, node: exp.Expr) -> Expression:
+        """A value as read by the query around, where the subquery is relation `number`."""
+
+        def read(e: Expression) -> Expression:
+            if isinstance(e, ColumnRef) and e.relation == VALUE:
+                return replace(key(number, e.column, self.query.fields[e.column]), nullable=True)
+            return place.read(inward(e), node) if isinstance(e, ColumnRef) else e
+
+        return transform(self.values[at], read)
+
+    def keys(self, number: int) -> list[ColumnRef]:
+        return [key(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
+
+
+def bind_inner(place: Place, node: exp.Expr, value: bool) -> InnerQuery:
+    """`value`: one value is wanted of the subquery, NULL where it has no row; else its rows are."""
+    from freshet.sql.select import SelectBinder
+    from freshet.sql.selection import Selection
+
+    around = place.binder
+    binder = SelectBinder(around.statement, around.catalog, around.ctes, place)
+    select = node
+    while isinstance(select, exp.Subquery) and not any(v for k, v in select.args.items() if k != "this"):
+        select = select.this
+    if not isinstance(select, exp.Select):
+        query = binder.query(select)
+        return InnerQuery(query, tuple(replace(key(VALUE, i, f)) for i, f in enumerate(query.fields)))
+    with binder.common_tables(select):
+        selection = Selection(binder, select, value)
+        query = selection.bind()
+    grand = selection.groups is not None and not select.args.get("group")
+    kept = bool(select.args.get("having")) and not selection.having_in_values
+    limit = getattr(query, "limit", None)
+    return InnerQuery(
+        query,
+        tuple(selection.values),
+        tuple(selection.asked),
+        single=(grand or limit in (0, 1) or _found_by_key(selection)),
+        sure=grand and not selection.asked and not kept and limit is None,
+        empty=tuple(selection.empty) if grand and selection.asked and not kept else None,
+    )
+
+
+def _found_by_key(selection: Selection) -> bool:
+    """Whether equality with the keys finds at most one row of a table by its primary key."""
+    draft, node = selection.draft, selection.node
+    if selection.groups is not None or node.args.get("distinct") or len(draft.relations) != 1:
+        return False
+    (number,) = draft.relations
+    source = selection.binder.relations[number].source
+    if not isinstance(source, TableSchema) or not source.primary_key or any(a.kind == "left" for a in draft.arms):
+        return False
+    columns = {a.inner.column for a in selection.asked if isinstance(a.inner, ColumnRef)}
+    return set(source.primary_key) <= columns
+
+
+def split_values(expressions: list[Expression]) -> tuple[list[Expression], list[Expression]]:
+    """What a subquery computes itself, and its values over that: what reads the query around is computed there."""
+    parts: list[Expression] = []
+
+    def part(e: Expression) -> ColumnRef:
+        if e not in parts:
+            parts.append(e)
+        return ColumnRef(e.type, VALUE, parts.index(e), getattr(e, "name", "value"), functions.nullable(e))
+
+    def own(e: Expression) -> Expression:
+        return part(e) if isinstance(e, ColumnRef) and not e.outer else e
+
+    values = [transform(e, own) if outer_columns([e]) else part(e) for e in expressions]
+    return parts or [Literal(types.INT, 1)], values
+
+
+def on_no_rows(expression: Expression, keys: int, aggregates: list[AggregateCall]) -> Expression:
+    """An expression over the group's row where there are no rows: COUNT is 0, everything else is NULL."""
+
+    def change(e: Expression) -> Expression:
+        if isinstance(e, ColumnRef) and e.relation == GROUP:
+            counted = e.column >= keys and aggregates[e.column - keys].function == "count"
+            return Literal(e.type, 0 if counted else None)
+        if isinstance(e, Call):
+            try:
+                return fold(e)
+            except SqlError:
+                return e  # it fails where it is read
+        return e
+
+    return transform(expression, change)
+
+
+def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
+    """The subquery with one row a key: its columns, and as a last one before the keys how many rows there were."""
+    query, parts = inner.query, inner.parts
+    columns = [key(0, i, f) for i, f in enumerate(query.fields)]
+    calls = [AggregateCall("min", (c,), c.type) for c in columns[:parts]]
+    calls.append(AggregateCall("count", (), types.BIGINT))
+    keys = tuple(columns[parts:])
+    row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, True) for i, c in enumerate(calls)]
+    row += [replace(k, relation=GROUP, column=i) for i, k in enumerate(keys)]
+    fields = tuple(Field(c.name, c.type, c.nullable) for c in row)
+    relation = Relation(NAMELESS, query, query.fields)
+    whole = Query((relation,), Block((0,), ()), (), Grouping(keys, tuple(calls)), tuple(row), fields)
+    count = ColumnRef(types.BIGINT, VALUE, parts, "rows", True)
+    values = tuple(functions.build("single", (v, count)) for v in inner.values)
+    made = rewrite(whole, place.binder.statement, [node])
+    return InnerQuery(made, values, inner.asked, single=True, sure=not inner.asked)

@@ -1,0 +1,173 @@
+"""Subqueries as values: scalar ones wherever an expression may stand, and EXISTS, IN, ANY and ALL under OR, in CASE or
+in a select list.
+
+A subquery's rows hang on the block as a LEFT arm joined on their keys, so every row around it reads the subquery's
+value or NULL. Comparisons with NULLs in them are three-valued: x op ANY (Q) is TRUE if some value of Q compares, else
+NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.sql import functions
+from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
+from freshet.sql.calls import BINARY
+from freshet.sql.correlate import Place, tests
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal
+from freshet.sql.inner_query import VALUE, InnerQuery, bind_inner, singled
+from freshet.sql.literal import FALSE, NULL, TRUE
+from freshet.sql.rewrite import rewrite
+from freshet.sql.rewrite.blocks import NAMELESS
+
+OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Expression]) -> Expression:
+    """The value of a subquery in an expression; `bind` binds what stands beside it. What is written twice is kept once,
+    and above a grouping what a key reads is read from the key."""
+    text = node.sql(dialect="spark")
+    if text not in place.values:
+        if text in place.below:
+            return place.below[text]
+        place.values[text] = _bind_value(place, node, bind)
+    return place.values[text]
+
+
+def _bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Expression]) -> Expression:
+    statement = place.binder.statement
+    if isinstance(node, exp.Exists):
+        return _exists(place, node)
+    if isinstance(node, (exp.Subquery, exp.Query)):
+        return _scalar(place, node)
+    query, comparison, every = compared_query(node)
+    if query is None or comparison is None:
+        statement.refuse(node.sql(dialect="spark"), "compare with ANY or ALL of a subquery", node)
+    left = node.this.this if isinstance(node.this, exp.Paren) else node.this
+    if isinstance(left, exp.Tuple):
+        statement.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE", node)
+    value = bind(left)
+    if every:
+        return functions.build("not", (_any(place, value, OPPOSITE[comparison], query, node),))
+    return _any(place, value, comparison, query, node)
+
+
+def compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, bool]:
+    """The subquery, the comparison and whether all must compare, of IN, ANY or ALL."""
+    if isinstance(node, exp.In):
+        return node.args.get("query"), "eq", False
+    test = node.args.get("expression")
+    if not isinstance(test, (exp.Any, exp.All)):
+        return None, None, False
+    inside, comparison = test.this, BINARY.get(type(node))
+    query = inside if isinstance(inside, (exp.Query, exp.Subquery)) else None
+    return query, comparison if comparison in OPPOSITE else None, isinstance(test, exp.All)
+
+
+def _scalar(place: Place, node: exp.Expr) -> Expression:
+    inner = bind_inner(place, node, True)
+    if len(inner.values) != 1:
+        many = len(inner.values)
+        place.binder.statement.fail(f"a subquery with {many} columns stands for one value; select one", node)
+    if not inner.single:
+        inner = singled(inner, place, node)
+    number = _hang(place, inner, node)
+    value = inner.value(0, number, place, node)
+    if inner.empty is None or inner.empty[0] == Literal(inner.empty[0].type, None):
+        return value
+    mark = inner.parts - 1  # never NULL where a row is found
+    missing = functions.build("is_null", (replace(key(number, mark, inner.query.fields[mark]), nullable=True),))
+    return functions.build("case", (missing, inner.empty[0], value))
+
+
+def _hang(place: Place, inner: InnerQuery, node: exp.Expr, more: Sequence[tuple[Expression, int]] = ()) -> int:
+    """Joins a subquery to the place: as a LEFT arm by its keys, and by further columns that must equal a value."""
+    number = place.add(inner.query, node)
+    if inner.sure:
+        place.draft.relations.append(number)
+        return number
+    on = tests(inner.asked, inner.keys(number))
+    on += [functions.build("eq", (value, key(number, i, inner.query.fields[i]))) for value, i in more]
+    place.draft.arms.append(Arm("left", Block((number,), tuple(on))))
+    return number
+
+
+def _exists(place: Place, node: exp.Expr) -> Expression:
+    inner = bind_inner(place, node.this, False)
+    if inner.sure or inner.empty is not None:
+        return TRUE
+    found = _grouped(place, inner, [Literal(types.INT, 1)], True, node)
+    number = _hang(place, found, node)
+    return functions.build("is_not_null", (replace(key(number, 0, found.query.fields[0]), nullable=True),))
+
+
+def _any(place: Place, value: Expression, comparison: str, query: exp.Expr, node: exp.Expr) -> Expression:
+    inner = bind_inner(place, query, False)
+    if len(inner.values) != 1:
+        place.binder.statement.fail(f"one value is compared to {len(inner.values)} columns; select one", node)
+    if inner.empty is not None:  # one row for every key, with or without rows
+        return functions.build(comparison, (value, _scalar(place, query)))
+    item = inner.values[0]
+    if not (isinstance(item, ColumnRef) and item.relation == VALUE):
+        remedy = "compute it before comparing, on the other side"
+        place.binder.statement.refuse("a compared subquery that shows columns from around it", remedy, node)
+    column = key(0, item.column, inner.query.fields[item.column])
+    nullable = functions.nullable(value) or column.nullable
+    if comparison == "eq":
+        probe = functions.build("eq", (value, column))
+        same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
+        found = _grouped(place, inner, [same], True, node)
+        number = _hang(place, found, node, [(value, 0)])
+        holds = functions.build("is_not_null", (replace(key(number, 0, found.query.fields[0]), nullable=True),))
+        if not nullable:
+            return holds
+    calls = [("count", ()), ("count", (column,) if column.nullable else ())]
+    if comparison != "eq":
+        calls += [("min", (column,)), ("max", (column,))]
+    summed = _grouped(place, inner, calls, False, node)
+    number = _hang(place, summed, node)
+    rows, known, *ends = (replace(key(number, i, summed.query.fields[i]), nullable=True) for i in range(len(calls)))
+    if comparison == "ne":
+        holds = functions.build("or", [functions.build("ne", (value, e)) for e in ends])
+    elif comparison != "eq":
+        least, greatest = ends
+        holds = functions.build(comparison, (value, greatest if comparison in ("lt", "le") else least))
+    build = functions.build
+    unknown = build("or", [build("lt", (known, rows)), build("is_null", (value,))])
+    nothing = build("is_null", (rows,))
+    if inner.asked or not summed.sure:
+        return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
+    nothing = build("eq", (rows, Literal(types.BIGINT, 0)))
+    return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
+
+
+def _grouped(
+    place: Place,
+    inner: InnerQuery,
+    wanted: Sequence[Expression] | Sequence[tuple[str, tuple[Expression, ...]]],
+    distinct: bool,
+    node: exp.Expr,
+) -> InnerQuery:
+    """The subquery's rows by key: the distinct values of wanted columns, or aggregates."""
+    columns = [key(0, i, f) for i, f in enumerate(inner.query.fields)]
+    keys = columns[inner.parts :]
+    grouping: Grouping | None = None
+    shown: list[Expression]
+    if distinct:
+        shown = [*(e for e in wanted if isinstance(e, Expression)), *keys]
+    else:
+        calls = []
+        for name, args in (w for w in wanted if isinstance(w, tuple)):
+            calls.append(AggregateCall(name, args, functions.aggregate_type(name, tuple(a.type for a in args))))
+        grouping = Grouping(tuple(keys), tuple(calls))
+        row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, c.function != "count") for i, c in enumerate(calls)]
+        shown = [*row, *(replace(k, relation=GROUP, column=i) for i, k in enumerate(keys))]
+    fields = tuple(Field(getattr(e, "name", "found"), e.type, functions.nullable(e)) for e in shown)
+    relation = Relation(NAMELESS, inner.query, inner.query.fields)
+    whole = Query((relation,), Block((0,), ()), (), grouping, tuple(shown), fields, distinct)
+    made = rewrite(whole, place.binder.statement, [node])
+    return InnerQuery(made, (), inner.asked, single=True, sure=not distinct and not inner.asked)

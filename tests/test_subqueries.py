@@ -1,0 +1,112 @@
+"""Subqueries wherever they may stand: scalar ones, EXISTS, IN, ANY and ALL, correlated by = or not, with NULLs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import freshet
+from tests.small_tables import KEYED, TableModel, follow
+
+WRITTEN = (
+    # One value for all rows
+    "SELECT a FROM t0 WHERE b > (SELECT AVG(b) FROM t1)",
+    "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t0)",
+    "SELECT a, (SELECT COUNT(*) FROM t1) AS n FROM t0",
+    "SELECT a, b + (SELECT MIN(c) FROM t1 WHERE a > 0) AS n FROM t0",
+    "SELECT a FROM t0 WHERE (SELECT COUNT(*) FROM t1) > 2 AND b >= 1",
+    "SELECT a FROM t0 WHERE b < (SELECT MAX(b) FROM t1) OR c = (SELECT MIN(c) FROM t1)",
+    "SELECT (SELECT COUNT(*) FROM t0) AS x, (SELECT SUM(b) FROM t1) AS y",
+    "SELECT a FROM t0 WHERE b = (SELECT b FROM t1 ORDER BY b NULLS FIRST LIMIT 1)",
+    "SELECT a FROM t0 WHERE b <> (SELECT MAX(b) FROM (SELECT b FROM t1 UNION SELECT c FROM t0) u)",
+    "SELECT a FROM t0 WHERE b BETWEEN (SELECT MIN(b) FROM t1) AND (SELECT MAX(b) FROM t1)",
+    "SELECT CASE WHEN a > (SELECT AVG(a) FROM t1) THEN 'more' ELSE 'less' END AS m, COUNT(*) AS n FROM t0 GROUP BY 1",
+    # One value for each row
+    "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c)",
+    "SELECT a FROM t0 WHERE b < (SELECT SUM(b) FROM t1 WHERE t1.c = t0.c AND t1.a > 0)",
+    "SELECT a, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) AS n FROM t0",
+    "SELECT a FROM t0 WHERE (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) = 0",
+    "SELECT a FROM t0 WHERE (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) >= 2",
+    "SELECT a FROM t0 WHERE 2 > (SELECT COUNT(c) + 1 FROM t1 WHERE t1.b = t0.b)",
+    "SELECT a, (SELECT COALESCE(MAX(c), -1) FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) < 2) AS m FROM t0",
+    "SELECT a, (SELECT MAX(c) + t0.a FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
+    "SELECT a, (SELECT MAX(c) FROM t1 WHERE t1.b = t0.b AND t1.c = t0.c + 1) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(*) FROM t1 WHERE t1.b < t0.b) AS n FROM t0",
+    "SELECT a, (SELECT SUM(c) FROM t1 WHERE t1.b = t0.b AND t1.c <= t0.c) AS n FROM t0",
+    "SELECT a FROM t0 WHERE c > (SELECT SUM(x.b) FROM t1 x, t1 y WHERE x.a = y.a AND y.b = t0.b)",
+    "SELECT r.a FROM t0 r, t0 s WHERE r.b = s.b AND r.c < (SELECT SUM(c) FROM t1 WHERE t1.a = r.a AND t1.b = s.b)",
+    "SELECT r.a, s.a AS z FROM t0 r LEFT JOIN t1 s ON r.b = s.b AND s.c > (SELECT AVG(c) FROM t1)",
+    "SELECT r.a, (SELECT MAX(c) FROM t1 WHERE t1.b = s.c) AS m FROM t0 r LEFT JOIN t1 s ON r.b = s.b",
+    "SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b ORDER BY c NULLS FIRST LIMIT 1) AS m FROM t0",
+    "SELECT a FROM t0 WHERE b > (SELECT AVG(b) FROM t1 WHERE c = (SELECT MAX(c) FROM t0))",
+    "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c > (SELECT MIN(c) FROM t1 x WHERE x.a = t0.a))",
+    (
+        "SELECT a FROM t0 WHERE b = (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c "
+        "AND EXISTS (SELECT 1 FROM t0 x WHERE x.a = t1.a))"
+    ),
+    "SELECT DISTINCT b, (SELECT MAX(c) FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
+    # Above groups
+    "SELECT b, SUM(c) AS s FROM t0 GROUP BY b HAVING SUM(c) > (SELECT AVG(c) FROM t1)",
+    "SELECT b, COUNT(*) AS n, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) AS m FROM t0 GROUP BY b",
+    "SELECT b, MAX(c) AS m FROM t0 GROUP BY b HAVING MAX(c) >= (SELECT MIN(c) FROM t1 WHERE t1.b = t0.b)",
+    "SELECT b, SUM((SELECT MAX(c) FROM t1 WHERE t1.a = t0.a)) AS s FROM t0 GROUP BY b",
+    "SELECT SUM(b) AS s, (SELECT MAX(b) FROM t1) AS m FROM t0",
+    "SELECT b FROM t0 GROUP BY b HAVING EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b)",
+    "SELECT b, COUNT(*) AS n FROM t0 GROUP BY b HAVING b IN (SELECT b FROM t1)",
+    # IN, NOT IN, ANY, ALL with NULLs
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1)",
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1 WHERE t1.c = t0.c)",
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1 WHERE b IS NOT NULL)",
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT MAX(b) FROM t1 GROUP BY c)",
+    "SELECT a FROM t0 WHERE b > ALL (SELECT b FROM t1)",
+    "SELECT a FROM t0 WHERE b <= ALL (SELECT b FROM t1 WHERE t1.c = t0.c)",
+    "SELECT a FROM t0 WHERE b = ALL (SELECT b FROM t1 WHERE b > 0)",
+    "SELECT a FROM t0 WHERE NOT (b < ANY (SELECT b FROM t1))",
+    "SELECT a FROM t0 WHERE NOT (b < ALL (SELECT b FROM t1))",
+    "SELECT a FROM t0 WHERE b <> ANY (SELECT b FROM t1 WHERE t1.c = t0.c)",
+    "SELECT a FROM t0 WHERE b IN (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c GROUP BY a)",
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.c = t0.c GROUP BY b HAVING COUNT(*) > 1)",
+    "SELECT a FROM t0 WHERE b IN (SELECT b FROM t1 WHERE t1.c < t0.c)",
+    # The same as values
+    "SELECT a, b IN (SELECT b FROM t1) AS i FROM t0",
+    "SELECT a, b NOT IN (SELECT b FROM t1 WHERE t1.c = t0.c) AS i FROM t0",
+    "SELECT a, b < ANY (SELECT b FROM t1) AS i, b < ALL (SELECT b FROM t1 WHERE t1.c = t0.c) AS j FROM t0",
+    "SELECT a, b <> ANY (SELECT b FROM t1) AS i, b = ALL (SELECT b FROM t1 WHERE t1.c = t0.c) AS j FROM t0",
+    "SELECT a, EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b) AS e FROM t0",
+    "SELECT a FROM t0 WHERE b = 1 OR EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b)",
+    "SELECT a FROM t0 WHERE b = 1 OR b IN (SELECT c FROM t1 WHERE t1.a = t0.a)",
+    "SELECT a FROM t0 WHERE NOT (b = 1 AND EXISTS (SELECT 1 FROM t1 WHERE t1.b < t0.b))",
+    "SELECT CASE WHEN EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b) THEN a ELSE -1 END AS x FROM t0",
+    (
+        "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
+        "OR EXISTS (SELECT 1 FROM t0 x WHERE x.c = t1.c))"
+    ),
+    (
+        "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b "
+        "AND t1.c > (SELECT AVG(c) FROM t1 x WHERE x.a = t1.a))"
+    ),
+)
+
+
+def two(data: st.DataObject) -> list[TableModel]:
+    return [TableModel(f"t{i}", data.draw(KEYED)) for i in range(2)]
+
+
+@pytest.mark.parametrize("sql", WRITTEN)
+@given(st.data())
+@settings(max_examples=8)
+def test_written_subqueries_agree_with_duckdb(sql: str, data: st.DataObject) -> None:
+    tables = two(data)
+    freshet.plan(sql, "; ".join(t.ddl for t in tables))  # none of them is refused
+    follow(data, tables, sql)
+
+
+@given(st.data())
+@settings(max_examples=20)
+def test_rows_not_in_rows(data: st.DataObject) -> None:
+    """A row with NULLs is not in rows that differ in some part that is known."""
+    maybe = " AND ".join(f"(t0.{c} = t1.{c} OR t0.{c} IS NULL OR t1.{c} IS NULL)" for c in ("b", "c"))
+    oracle = f"SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE {maybe})"
+    follow(data, two(data), "SELECT a FROM t0 WHERE (b, c) NOT IN (SELECT b, c FROM t1)", oracle)
