@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
+from freshet.plans.model import QueryPlan
 from tests.small_tables import COLUMNS, KEYED, TableModel, follow
 from tests.twin import Twin, TwinTable
 
@@ -122,3 +125,19 @@ def test_null_equals_null_in_no_cycle() -> None:
             "SELECT a.src FROM g a, g b, g c WHERE a.dst IS NOT DISTINCT FROM b.src"
             " AND b.dst IS NOT DISTINCT FROM c.src AND c.dst IS NOT DISTINCT FROM a.src",
         )
+
+
+def test_the_tree_above_a_bag_can_be_asked_for() -> None:
+    ddl = "CREATE TABLE g (src BIGINT NOT NULL, dst BIGINT NOT NULL)"
+    plan = freshet.plan(QUERIES["triangle"], ddl)
+    document = json.loads(plan.to_json())
+    (tree, *_) = document["trees"]
+    (bag,) = [n["node"] for n in tree["nodes"] if n["node"].startswith("bag of")]
+    tree["nodes"] = [{"node": bag, "parent": None}, *({"node": g, "parent": bag} for g in ("g1", "g2", "g3"))]
+    edited = freshet.Plan.from_json(json.dumps(document))
+    db = freshet.connect()
+    db.execute(ddl)
+    view = db.create_view("v", edited)
+    assert isinstance(edited.root, QueryPlan) and not any(n.generalized for n in edited.root.nodes)
+    db.apply({"g": [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}, {"src": 3, "dst": 1}]})
+    assert view.count() == 3

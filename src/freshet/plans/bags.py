@@ -13,6 +13,7 @@ from dataclasses import replace
 from freshet.errors import UnsupportedError
 from freshet.plans.attributes import Attributes
 from freshet.plans.model import AnyPlan, BagPlan, Guarantee, RelationPlan
+from freshet.plans.wanted import BAG
 from freshet.query.decompose import Bag
 from freshet.sql.bound import Block, Field, Query, Relation
 from freshet.sql.expression import ColumnRef, Expression, transform
@@ -54,7 +55,7 @@ def bag_relation(
         (f"linear state: the bag may hold {_power(bag.width)} rows",),
     )
     source = BagPlan(tuple(inputs), tuple(positions), bag.width, fields, promise)
-    return RelationPlan("bag of " + ", ".join(names), source, fields)
+    return RelationPlan(BAG + ", ".join(names), source, fields)
 
 
 def _power(exponent: int) -> str:

@@ -94,6 +94,7 @@ class QueryPlan:
     distinct_tree: bool  # the tree itself yields each row once: weights do not count
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
+    shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, where they were asked for
 
     @property
     def passes(self) -> bool:

@@ -23,11 +23,12 @@ from freshet.plans.model import (
     schemas,
 )
 from freshet.spark.expressions import map_expressions, used_columns, with_source
-from freshet.spark.job import Dimension, Job, Normalized, Operator, Stream, ViewOutput
+from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, transform, walk
+from freshet.types import BIGINT
 
 
 def make_job(
@@ -36,12 +37,14 @@ def make_job(
     sizes: Mapping[str, float] | None = None,
     normalized: Sequence[str] = (),
     quarantine: bool = False,
+    checked: bool = False,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
-    changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused."""
+    changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
+    of tables with a primary key are found wherever they are."""
     job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
     ordered = {n.lower() for n in normalized}
-    wanted = [t for t in job.tables if quarantine or t.name.lower() in ordered]
+    wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
     return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
 
 
@@ -61,9 +64,15 @@ def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str
             for c in table.primary_key or columns
         )
         grid = (Dimension(job.shards, "key", key),) if job.shards > 1 and key else ()
-        stream = f"{name}/key"
-        streams.append(Stream(stream, (f"key of {name}",), 0, columns, _projected(table, stream, columns), (), grid))
-        found.append(Normalized(name, stream, name in ordered))
+        stream, schema, gone = f"{name}/key", _projected(table, f"{name}/key", columns), ""
+        if name in ordered:
+            gone, when = f"{name}/gone", Field(SEQUENCE, BIGINT, False)
+            keys = _projected(table, gone, table.primary_key)
+            keys = replace(keys, fields=(*keys.fields, when))
+            streams.append(Stream(gone, (f"keys gone from {name}",), 0, table.primary_key, keys, (), grid))
+            schema = replace(schema, fields=(*schema.fields, when))
+        streams.append(Stream(stream, (f"key of {name}",), 0, columns, schema, (), grid))
+        found.append(Normalized(name, stream, gone))
     operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
     return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
 
