@@ -75,6 +75,7 @@ def test_official_answers_at_a_hundredth(number: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(1, 23))
 def test_official_answers(number: int) -> None:
     follow(number, 1, 40)
