@@ -66,6 +66,24 @@ VIEWS = {
     "several_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(DISTINCT t.w) AS total, COUNT(DISTINCT r.s) AS m "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
+    "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",
+    "no_others": "SELECT x.id FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.w > x.w)",
+    "union_all_counted": "SELECT x, COUNT(*) AS n FROM (SELECT b AS x FROM r UNION ALL SELECT c FROM t UNION ALL "
+    "SELECT n FROM (SELECT COUNT(*) AS n FROM t GROUP BY b) AS g) AS z GROUP BY x",
+    "union_twice": "SELECT b FROM r UNION SELECT c FROM u UNION SELECT c FROM t",
+    "except": "SELECT b FROM r EXCEPT SELECT c FROM u",
+    "intersect_groups": "SELECT b, COUNT(*) AS n FROM t GROUP BY b INTERSECT SELECT c, COUNT(*) FROM u GROUP BY c",
+    "intersect_all": "SELECT c FROM t INTERSECT ALL SELECT c FROM u",
+    "later_rows": "SELECT s, a + 1 AS b FROM (SELECT s, a, id FROM r ORDER BY s, id DESC LIMIT 2 OFFSET 1) AS x",
+    "running": "SELECT id, SUM(w) OVER (ORDER BY id) AS total FROM t",
+    "values_join": "SELECT t.id, x.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS x(c, name) ON t.c = x.c",
+    "values_left": "SELECT x.c, COUNT(t.id) AS n FROM (VALUES (0), (1), (9)) AS x(c) "
+    "LEFT JOIN t ON t.c = x.c GROUP BY x.c",
+    "values_rows": "SELECT e FROM u UNION ALL VALUES ('always')",
+    "no_table": "SELECT 7 AS x UNION SELECT c FROM u",
+    "total_of_none": "SELECT COUNT(*) AS n, MAX(x) AS most "
+    "FROM (SELECT DISTINCT r.a AS x FROM r JOIN t ON r.b = t.b) AS z",
+    "above_average": "SELECT t.id FROM t JOIN (SELECT AVG(a) AS mean FROM r) AS x ON t.w > x.mean",
 }
 
 

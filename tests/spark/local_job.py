@@ -10,7 +10,7 @@ from freshet.arrow import to_arrow
 from freshet.spark.block import from_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder, Sent
-from freshet.spark.job import Job
+from freshet.spark.job import Job, ViewOutput
 from freshet.spark.quarantine import QUARANTINE, refused_rows
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block, take_in, tell
@@ -39,7 +39,7 @@ class LocalJob:
         for block in sent:
             if block[2] == QUARANTINE:
                 self.quarantined += zip(*(c.to_pylist() for c in refused_rows(block[3])), strict=True)
-        return {v.name: self._delta(v.operator, [b[3] for b in sent if b[2] == v.operator]) for v in self.job.views}
+        return {v.name: self._delta(v, [b[3] for b in sent if b[2] in v.operators]) for v in self.job.views}
 
     def _level(self, level: int, sent: list[Sent]) -> list[Sent]:
         told: list[Sent] = []
@@ -72,11 +72,10 @@ class LocalJob:
             shard.loaded()
             self.shards[level, number] = shard
 
-    def _delta(self, operator: str, blocks: list[bytes]) -> pa.Table:
-        plan = next(o.plan for o in self.job.operators if o.name == operator)
-        schema = pa.schema([*((f.name, f.type.to_arrow()) for f in plan.fields), ("_weight", pa.int64())])
+    def _delta(self, view: ViewOutput, blocks: list[bytes]) -> pa.Table:
+        schema = pa.schema([*((f.name, f.type.to_arrow()) for f in view.fields), ("_weight", pa.int64())])
         parts = []
         for block in blocks:
-            rows = from_block(block, [f.type for f in plan.fields])
+            rows = from_block(block, [f.type for f in view.fields])
             parts.append(pa.Table.from_arrays([*map(to_arrow, rows.columns), pa.array(rows.weights)], schema=schema))
         return pa.concat_tables(parts) if parts else schema.empty_table()

@@ -13,7 +13,7 @@ from tests.spark.cases import DDL, SCHEMAS, VIEWS, Present, arrow, transactions
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_answers_on_spark(spark: SparkSession, tmp_path: Path, shards: int) -> None:
     steps = transactions(7 + shards, 4)
     write_files(tmp_path / "in", SCHEMAS, [{n: arrow(n, rows) for n, rows in tx.items()} for tx in steps])

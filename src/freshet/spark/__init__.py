@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
+from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
 
-__all__ = ["explain", "maintain", "materialize", "quarantined", "read_materialized", "snapshot", "split", "views"]
+__all__ = [
+    "explain",
+    "maintain",
+    "materialize",
+    "quarantined",
+    "read_materialized",
+    "sizes",
+    "snapshot",
+    "split",
+    "views",
+]

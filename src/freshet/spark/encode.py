@@ -32,6 +32,7 @@ BLOCKS = "key BIGINT, level INT, stream STRING, payload BINARY"
 _ARROW = pa.schema([("key", pa.int64()), ("level", pa.int32()), ("stream", pa.string()), ("payload", pa.binary())])
 
 SEQUENCE = "_sequence"
+BEGIN = "begin"  # the stream without rows by which a shard hears of the first transaction
 
 _CHUNK = 1 << 20  # rows packed at a time
 
@@ -65,7 +66,7 @@ def needed_columns(job: Job, table: str) -> list[int]:
 def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], weights: Int64s) -> Iterator[Sent]:
     """Whole-row changes of a table, by column, on their way to every stream that wants them."""
     n, sent = len(weights), False
-    streams = [s for s in job.streams if s.source == schema.name.lower()]
+    streams = [s for s in job.streams if s.sources == (schema.name.lower(),)]
     for stream in streams:
         rows = Signed([columns[c] for c in stream.columns], weights)
         if stream.filters:
@@ -114,7 +115,7 @@ class Encoder:
 
     def _blocks(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> list[Sent]:
         """Everything the rows send; bad ones are found by halving and set aside, if the job does so."""
-        sent: list[Sent] = []
+        sent: list[Sent] = [] if job.begins is None else [(shard_keys(job.shards)[0], job.begins, BEGIN, b"")]
         refused: list[Refused] = []
         waiting = [(given, first)]
         while waiting:

@@ -3,8 +3,8 @@
 Operators stand at levels. All operators of one level run in one stateful step of the stream; what they say goes to a
 higher level or to the views. Rows reach an operator as a *stream*: some columns of a table, or of another operator's
 output, sent to the cells of a grid. A grid has a share for each dimension; a row is hashed on the dimensions it has a
-value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard;
-so are those of one name, whose sources a UNION ALL puts together.
+value for and copied along the others. Streams with the same source, level and grid are one stored table in each shard.
+A UNION ALL is no operator: its inputs send to the stream of whoever reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 from dataclasses import dataclass
 
 from freshet.plans import codec
-from freshet.plans.model import AnyPlan
+from freshet.plans.model import AnyPlan, QueryPlan, schemas
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import Expression
 
@@ -33,7 +33,7 @@ class Stream:
     sent where any of `filters` holds entirely; no filters: every row is."""
 
     name: str
-    source: str  # a table's name in lower case, or an operator's
+    sources: tuple[str, ...]  # a table's name in lower case, or operators' names
     level: int
     columns: tuple[int, ...]
     schema: TableSchema  # of the chosen columns
@@ -43,8 +43,8 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A plan that reads streams and nothing else, run by the first `cells` shards. `averages` are pairs of output
-    columns (sum, count): see `partials`."""
+    """A plan whose tables are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
+    count): see `partials`. One that reads no table is told once, with the first transaction."""
 
     name: str
     level: int
@@ -52,11 +52,17 @@ class Operator:
     cells: int
     averages: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def constant(self) -> bool:
+        return next(schemas(self.plan), None) is None
+
 
 @dataclass(frozen=True, slots=True)
 class ViewOutput:
+    """The operators whose deltas together are the view's."""
+
     name: str
-    operator: str
+    operators: tuple[str, ...]
     fields: tuple[Field, ...]
 
 
@@ -84,6 +90,16 @@ class Job:
     @property
     def levels(self) -> int:
         return 1 + max(o.level for o in self.operators)
+
+    @property
+    def begins(self) -> int | None:
+        """The level whose first shard must hear of the first transaction whatever it brings, since there are answers
+        over no rows at all: constants, and totals without groups. None: there are not."""
+        for o in self.operators:
+            grouping = o.plan.grouping if isinstance(o.plan, QueryPlan) else None
+            if o.constant or (grouping is not None and not grouping.keys):
+                return min(o.level for o in self.operators)
+        return None
 
     def to_json(self) -> str:
         return codec.to_json(self, indent=None)

@@ -19,10 +19,12 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.block import from_block
 from freshet.spark.encode import BLOCKS, SEQUENCE, Encoder, needed_columns, read_job
+from freshet.spark.explain import explain_job
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
-from freshet.spark.stages import explain_job, make_job
+from freshet.spark.sizes import chosen_sizes
+from freshet.spark.stages import make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
 from freshet.state.kernel import compile_kernels
@@ -37,17 +39,20 @@ Views = str | Plan | Mapping[str, str | Plan]
 def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
-    sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", profile: str | None = None,
+    sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", checkpoint: str | None = None,
+    profile: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keeps one view, or several by name, fresh over streams of changes of `tables`.
 
     The result is a stream of the view's columns and `_weight`; with several views, of `_view`, a struct of columns for
     each view (NULL in the rows of others) and `_weight`: see `split`. `schema` holds the CREATE TABLE statements.
     `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
-    of the grid. `arena` is a folder on every worker for the cached state (None: none is cached). `sequence` names the
-    column that orders the changes of a table (by table, or one name for all that have it): such tables may bring
-    upserts and deletes by key alone. Changes of one key apply in that order within a micro-batch, and micro-batches as
-    they come.
+    of the grid. Where none are given and `checkpoint` names the folder the query will be started with, they are
+    measured on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
+    Without either, tables are taken to be larger than those they refer to. `arena` is a folder on every worker for the
+    cached state (None: none is cached). `sequence` names the column that orders the changes of a table (by table, or
+    one name for all that have it): such tables may bring upserts and deletes by key alone. Changes of one key apply in
+    that order within a micro-batch, and micro-batches as they come.
 
     A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
     removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. With
@@ -66,8 +71,10 @@ def maintain(
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
     ordered = _sequences(tables, sequence)
+    if checkpoint is not None and count > 1:
+        sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine")
-    logger.info("freshet: %s", explain_job(job))
+    logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
     job_json = job.to_json()
@@ -82,8 +89,9 @@ def maintain(
 def explain(
     views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
 ) -> str:
-    """How the views would run on so many shards: levels, grids and what each table sends."""
-    return explain_job(compile_job(views, schema, shards, sizes))
+    """How the views would run on so many shards: levels, grids and what each table sends. The sizes a running query was
+    laid out by are told by `sizes(spark, checkpoint)`."""
+    return explain_job(compile_job(views, schema, shards, sizes), sizes)
 
 
 def split(changes: DataFrame, view: str) -> DataFrame:
@@ -183,7 +191,7 @@ class Decoder:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 if stream == QUARANTINE:
                     yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
-                for view in (v for v in job.views if v.operator == stream):
+                for view in (v for v in job.views if stream in v.operators):
                     yield self._rows(job, view, payload.as_py())
 
     def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:

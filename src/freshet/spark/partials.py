@@ -66,7 +66,7 @@ def _has_partial(call: AggregateCall) -> bool:
         return True
     if call.distinct:
         return False
-    return call.function == "count" or not call.args[0].type.is_fraction
+    return call.function == "count" or (call.function in ("sum", "avg") and not call.args[0].type.is_fraction)
 
 
 def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:

@@ -15,9 +15,10 @@ from freshet.arrow import to_arrow
 from freshet.changes import SIGNS, null_column, resolve_rows
 from freshet.column import Column, Int64s
 from freshet.engine.lanes import pack, unpack
-from freshet.engine.maintained import Maintained, maintain
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
 from freshet.engine.query import Select
-from freshet.engine.rows import Rows
+from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.plans.model import QueryPlan, schemas
@@ -40,7 +41,8 @@ class Shard:
         self.arena = arena
         self.pool = StringPool(arena.scope("text"))
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
-        read = {schema.name for o in operators for schema in schemas(o.plan)}
+        self.constants = [o for o in operators if o.constant]
+        read = {table.name for o in operators for table in schemas(o.plan)}
         if level == 0 and only is None:
             read |= {n.stream for n in job.normalized}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
@@ -50,11 +52,10 @@ class Shard:
             for i, s in enumerate(self.streams.values())
         }
         self.operators: list[tuple[Operator, Maintained]] = []
-        for i, o in enumerate(operators):
-            by_name = {name.lower(): table for name, table in self.tables.items()}
+        by_name = {name.lower(): table for name, table in self.tables.items()}
+        for i, o in enumerate(o for o in operators if not o.constant):
             kept = maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
-            if isinstance(kept, Select):
-                kept.touched = True  # a total over no rows is an answer, to be told by the first transaction
+            _touch(kept)
             self.operators.append((o, kept))
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
@@ -77,7 +78,7 @@ class Shard:
     def _resolve(self, name: str, rows: Signed) -> RowChange:
         table, stream = self.tables[name], self.streams[name]
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
-        return resolve_rows(table, replace(stream.schema, name=stream.source), lanes, rows.weights)
+        return resolve_rows(table, replace(stream.schema, name=", ".join(stream.sources)), lanes, rows.weights)
 
     def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):
@@ -204,11 +205,33 @@ class Shard:
                 weights = np.ones(len(part), np.int64) if table.weights is None else table.weights.data[part]
                 yield name, Signed(table.columns(part), weights)
 
+    def answer(self, operator: Operator) -> Maintained:
+        """What holds an operator's answer; one that is constant is made for the purpose."""
+        for o, kept in self.operators:
+            if o is operator:
+                return kept
+        kept = maintain(Arena().scope("constant"), operator.plan, {}, self.pool)
+        kept.load([])
+        return kept
+
+    def constant(self, operator: Operator) -> Rows:
+        """All rows of a constant operator."""
+        kept = self.answer(operator)
+        return consolidated(list(kept.packed()), kept.width)
+
     def told(self, operator: Operator, rows: Rows) -> Signed:
         """An operator's delta as columns."""
         types = [f.type for f in operator.plan.fields]
         told = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
         return _with_zeros(told, operator) if operator.averages else told
+
+
+def _touch(kept: Maintained) -> None:
+    """A total over no rows is an answer, to be told by the first transaction."""
+    if isinstance(kept, Select):
+        kept.touched = True
+    for below in kept.below:
+        _touch(below)
 
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:

@@ -6,6 +6,7 @@ their logs on the executors, and say their part of the answer; no stream has to 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from freshet.arrow import to_arrow
 from freshet.errors import StateError
 from freshet.plans.model import schemas
 from freshet.spark.encode import read_job
-from freshet.spark.job import Job, ViewOutput
+from freshet.spark.job import Job, Operator, ViewOutput
 from freshet.spark.maintain import fields_ddl, out_array, out_type
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
@@ -31,14 +32,23 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
     job = read_job(next(iter(found.values()))[1])
     chosen = _choose(job, view)
-    operator = next(o for o in job.operators if o.name == chosen.operator)
-    number = next((n for n, (level, _) in found.items() if level == operator.level), None)
-    if number is None:  # nothing ever reached that level
-        return spark.createDataFrame([], fields_ddl(chosen.fields))
+    levels = {level: number for number, (level, _) in found.items()}
+    parts = [
+        _part(spark, checkpoint, levels[o.level], job, chosen, o)
+        for o in job.operators
+        if o.name in chosen.operators and o.level in levels  # else nothing ever reached it
+    ]
+    return functools.reduce(DataFrame.union, parts) if parts else spark.createDataFrame([], fields_ddl(chosen.fields))
+
+
+def _part(
+    spark: SparkSession, checkpoint: str, number: int, job: Job, view: ViewOutput, operator: Operator
+) -> DataFrame:
+    """What one operator gives to a view."""
     standing = _read(spark, checkpoint, number, "standing").select(
         functions.col("key.key").alias("key"), functions.col("value.shard").alias("shard")
     )
-    streams = [s.name for s in job.streams if s.level == operator.level and s.name in _reads(job, operator.name)]
+    streams = [table.name for table in schemas(operator.plan)]
     log = (
         _read(spark, checkpoint, number, "log")
         .select(functions.col("key.key").alias("key"), functions.col("list_element.stream").alias("stream"),
@@ -47,7 +57,7 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     )  # fmt: skip
     parts = standing.join(log, "key", "left").select("shard", "stream", "payload")
     return parts.repartition(job.shards, "shard").mapInArrow(
-        _Answer(job.to_json(), chosen.name), fields_ddl(chosen.fields)
+        _Answer(job.to_json(), view.name, operator.name), fields_ddl(view.fields)
     )
 
 
@@ -60,8 +70,8 @@ def views(spark: SparkSession, checkpoint: str) -> list[str]:
 class _Answer:
     """A function for mapInArrow: logs of whole shards in, their parts of the answer out."""
 
-    def __init__(self, job_json: str, view: str) -> None:
-        self.job_json, self.view = job_json, view
+    def __init__(self, job_json: str, view: str, operator: str) -> None:
+        self.job_json, self.view, self.operator = job_json, view, operator
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         logs: dict[int, dict[str, list[bytes]]] = {}
@@ -77,16 +87,17 @@ class _Answer:
     def _part(self, number: int, log: dict[str, list[bytes]]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_json)
         view = _choose(job, self.view)
-        operator = next(o for o in job.operators if o.name == view.operator)
+        operator = next(o for o in job.operators if o.name == self.operator)
+        if number >= operator.cells:
+            return
         shard = Shard(job, operator.level, number, Arena(), only=operator.name)
         for stream, blocks in log.items():
             shard.load(stream, (read_block(shard, stream, b) for b in blocks))
         shard.loaded()
         schema = pa.schema([(f.name, out_type(f.type)) for f in view.fields])
-        for _, kept in shard.operators:
-            for columns in kept.batches(_BATCH):
-                arrays = [out_array(to_arrow(c), f.type) for c, f in zip(columns, view.fields, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for columns in shard.answer(operator).batches(_BATCH):
+            arrays = [out_array(to_arrow(c), f.type) for c, f in zip(columns, view.fields, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         shard.close()
 
 
@@ -100,11 +111,6 @@ def _choose(job: Job, view: str | None) -> ViewOutput:
         if v.name.lower() == view.lower():
             return v
     raise StateError(f"the checkpoint holds no view {view}; it holds {', '.join(names)}")
-
-
-def _reads(job: Job, operator: str) -> set[str]:
-    plan = next(o.plan for o in job.operators if o.name == operator)
-    return {schema.name for schema in schemas(plan)}
 
 
 def _standings(spark: SparkSession, checkpoint: str) -> dict[int, tuple[int, str]]:

@@ -1,15 +1,13 @@
 """Plans to a job: which operators run at which level, what each reads, and over which grid.
 
 A nested query is an operator of its own, one level below its reader. Where several cells can speak of one group or one
-distinct row, the operator is split and a merge stands a level above it. What is no select gets its inputs' rows hashed
-on what must meet in one cell: a window's partition, the whole row for a set operation. UNION ALL is no operator: its
-inputs all send to whoever reads it.
+distinct row, the operator is split and a merge stands a level above it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
@@ -17,19 +15,18 @@ from freshet.plans.model import (
     AnyPlan,
     QueryPlan,
     RelationPlan,
+    SetPlan,
     TopPlan,
     UnionAllPlan,
-    ValuesPlan,
     WindowPlan,
     schemas,
-    with_inputs,
 )
-from freshet.plans.model import inputs as inputs_of
+from freshet.spark.expressions import map_expressions, used_columns, with_source
 from freshet.spark.job import Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, choose_grid, covers
-from freshet.sql.bound import TableSchema
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, transform, walk
+from freshet.sql.bound import Field, TableSchema
+from freshet.sql.expression import ColumnRef, Expression, transform, walk
 
 
 def make_job(
@@ -64,7 +61,7 @@ def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str
         )
         grid = (Dimension(job.shards, "key", key),) if job.shards > 1 and key else ()
         stream = f"{name}/key"
-        streams.append(Stream(stream, f"key of {name}", 0, columns, _projected(table, stream, columns), (), grid))
+        streams.append(Stream(stream, (f"key of {name}",), 0, columns, _projected(table, stream, columns), (), grid))
         found.append(Normalized(name, stream, name in ordered))
     operators = tuple(replace(o, level=o.level + 1) for o in job.operators)
     return replace(job, streams=tuple(streams), operators=operators, normalized=tuple(found))
@@ -73,7 +70,7 @@ def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str
 def read_of(streams: Sequence[Stream], table: str) -> set[int]:
     """Positions of the columns of a table that its streams, their filters and their grids read."""
     found: set[int] = set()
-    for s in (s for s in streams if s.source == table):
+    for s in (s for s in streams if s.sources == (table,)):
         read = [e for f in s.filters for e in f] + [e for d in s.grid for e in d.hashed]
         found |= {*s.columns, *(c.column for e in read for c in walk(e) if isinstance(c, ColumnRef))}
     return found
@@ -81,10 +78,11 @@ def read_of(streams: Sequence[Stream], table: str) -> set[int]:
 
 @dataclass(slots=True)
 class _Use:
-    """One relation of one operator, and the rows it needs."""
+    """What one operator reads from one table, or from other operators, and the rows it needs. `relation` is its number
+    in a select; elsewhere the plan names the schema, and all columns are read."""
 
     operator: int
-    relation: int
+    relation: int | None
     sources: tuple[str, ...]
     schema: TableSchema
     level: int
@@ -99,29 +97,52 @@ class _Stages:
         self.operators: list[Operator] = []
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
+        self.over: dict[int, list[QueryPlan]] = {}  # selects that an operator's rows pass through, innermost first
 
     def job(self, plans: Mapping[str, AnyPlan]) -> Job:
         views = []
         for name, plan in plans.items():
-            made = self.operators[self._add(plan)]
-            views.append(ViewOutput(name, made.name, plan.fields))
+            views.append(ViewOutput(name, self._names(self._add(plan)), plan.fields))
+        if not self.tables:
+            raise UnsupportedError("a query without tables never changes; read at least one table")
         streams = self._streams()
+        for number, selects in self.over.items():
+            for select in selects:
+                operator = self.operators[number]
+                reads = replace(select.relations[0], source=operator.plan)
+                self.operators[number] = replace(operator, plan=replace(select, relations=(reads,)))
         return Job(self.shards, tuple(self.tables.values()), streams, tuple(self.operators), tuple(views))
+
+    def _names(self, operators: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.operators[o].name for o in operators)
 
     # Operators ------------------------------------------------------------------------------------------------
 
-    def _add(self, plan: AnyPlan) -> int:
-        """Adds the operators of a plan; returns the number of the one whose output is the plan's."""
-        if isinstance(plan, ValuesPlan):
-            raise UnsupportedError("VALUES is not maintained on Spark; put the rows in a table of their own")
-        if not isinstance(plan, QueryPlan):
-            return self._above(plan)
-        if not any(not n.generalized for n in plan.nodes):
-            raise UnsupportedError("a query without tables never changes; read at least one table")
-        inputs = {
-            i: self._together(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)
-        }
-        level = max((self.operators[o].level + 1 for together in inputs.values() for o in together), default=0)
+    def _add(self, plan: AnyPlan) -> list[int]:
+        """Adds the operators of a plan; returns the numbers of those whose outputs together are the plan's."""
+        if next(schemas(plan), None) is None:
+            self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
+            return [len(self.operators) - 1]
+        if isinstance(plan, UnionAllPlan):
+            return [o for each in plan.inputs for o in self._add(each)]
+        if isinstance(plan, SetPlan):
+            sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
+            whole = range(len(plan.fields))
+            return [self._above(sides, whole, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+        if isinstance(plan, (TopPlan, WindowPlan)):
+            return [self._in_order(plan)]
+        assert isinstance(plan, QueryPlan)
+        if plan.passes and plan.grouping is None and not plan.distinct:
+            source = plan.relations[plan.nodes[0].relation].source
+            assert not isinstance(source, TableSchema)
+            below = self._add(source)
+            for o in below:
+                self.over.setdefault(o, []).append(plan)
+            return below
+        return [self._select(plan)]
+
+    def _select(self, plan: QueryPlan) -> int:
+        inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
         used = used_columns(plan)
         sizes = {
             i: self.sizes[r.source.name.lower()]
@@ -131,45 +152,15 @@ class _Stages:
         grid = choose_grid(plan, self.shards, sizes, used)
         split = self._split(plan, grid)
         if split is None:
-            number = self._operator(plan, level, inputs, grid, used)
+            number = self._operator(plan, inputs, grid, used)
         else:
-            number = self._operator(split.shard, level, inputs, grid, used_columns(split.shard), split.averages)
+            number = self._operator(split.shard, inputs, grid, used_columns(split.shard), split.averages)
             number = self._merge(split, number)
         if plan.distinct and plan.grouping is not None and self.shards > 1:
-            number = self._merge(split_distinct(plan), number)
+            made = self.operators[number].plan
+            assert isinstance(made, QueryPlan)
+            number = self._merge(split_distinct(made), number)
         return number
-
-    def _together(self, plan: AnyPlan) -> tuple[int, ...]:
-        """The operators whose outputs together are the plan's rows."""
-        if isinstance(plan, UnionAllPlan):
-            return tuple(o for each in plan.inputs for o in self._together(each))
-        return (self._add(plan),)
-
-    def _above(self, plan: AnyPlan) -> int:
-        below = [self._together(p) for _, p in inputs_of(plan)]
-        if isinstance(plan, TopPlan) and not plan.partition and plan.limit is not None and self.shards > 1:
-            # The first of all are among the first of each cell, so that one cell alone sees few rows.
-            first = replace(plan, offset=0, limit=plan.offset + plan.limit, fields=plan.source.fields)
-            below = [(self._meeting(first, below, range(len(first.fields))),)]
-        if isinstance(plan, (TopPlan, WindowPlan)):
-            return self._meeting(plan, below, plan.partition)
-        return self._meeting(plan, below, range(len(plan.fields)))
-
-    def _meeting(self, plan: AnyPlan, below: Sequence[tuple[int, ...]], columns: Sequence[int]) -> int:
-        """An operator that is no select; input rows with equal values of the columns go to one cell."""
-        number, level = len(self.operators), 1 + max(self.operators[o].level for together in below for o in together)
-        fields = [p.fields for _, p in inputs_of(plan)]
-        read = [over_rows("rows", f, None, False) for f in fields]
-        spread = self.shards if columns else 1
-        self.operators.append(Operator(f"#{number}", level, with_inputs(plan, read), spread))
-        for i, (together, rows) in enumerate(zip(below, read, strict=True)):
-            grid = (Dimension(spread, "row", tuple(rows.outputs[c] for c in columns)),) if spread > 1 else ()
-            schema, every = TableSchema("rows", rows.fields), frozenset(range(len(rows.fields)))
-            self.uses.append(_Use(number, i, self._names(together), schema, level, grid, (), every))
-        return number
-
-    def _names(self, operators: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self.operators[o].name for o in operators)
 
     def _split(self, plan: QueryPlan, grid: Grid) -> Split | None:
         if not grid.shares:
@@ -184,15 +175,13 @@ class _Stages:
         grid = Grid([], [], [])
         if split.keys:
             grid = Grid(["group" if split.merge.grouping is not None else "row"], [self.shards], [{0: split.keys}])
-        return self._operator(
-            split.merge, self.operators[below].level + 1, {0: (below,)}, grid, used_columns(split.merge, every=True)
-        )
+        return self._operator(split.merge, {0: [below]}, grid, used_columns(split.merge, every=True))
 
     def _operator(
-        self, plan: QueryPlan, level: int, inputs: Mapping[int, tuple[int, ...]], grid: Grid,
-        used: Mapping[int, frozenset[int]], averages: tuple[tuple[int, int], ...] = (),
+        self, plan: QueryPlan, inputs: Mapping[int, Sequence[int]], grid: Grid, used: Mapping[int, frozenset[int]],
+        averages: tuple[tuple[int, int], ...] = (),
     ) -> int:  # fmt: skip
-        number = len(self.operators)
+        number, level = len(self.operators), self._level(inputs.values())
         self.operators.append(Operator(f"#{number}", level, plan, math.prod(grid.shares), averages))
         for node in plan.nodes:
             if node.generalized:
@@ -201,7 +190,7 @@ class _Stages:
             relation = plan.relations[r]
             if r in inputs:
                 sources = self._names(inputs[r])
-                schema = TableSchema("rows", relation.fields)
+                schema = TableSchema("+".join(sources), relation.fields)
             else:
                 assert isinstance(relation.source, TableSchema)
                 schema, sources = relation.source, (relation.source.name.lower(),)
@@ -215,6 +204,36 @@ class _Stages:
             self.uses.append(_Use(number, r, sources, schema, level, dimensions, filters, frozenset(columns)))
         return number
 
+    def _level(self, inputs: Iterable[Sequence[int]]) -> int:
+        return max((self.operators[o].level + 1 for below in inputs for o in below), default=0)
+
+    def _in_order(self, plan: TopPlan | WindowPlan) -> int:
+        """Rows in order: a partition on one shard. The first rows of all are the first of each shard's first rows."""
+        fields = plan.source.fields
+        below = self._add(plan.source)
+        if isinstance(plan, TopPlan) and not plan.partition and plan.limit is not None and self.shards > 1:
+            own = replace(plan, offset=0, limit=plan.offset + plan.limit, fields=fields)
+            below = [self._above([(below, fields)], range(len(fields)), lambda rows: replace(own, source=rows[0]))]
+        return self._above([(below, fields)], plan.partition, lambda rows: replace(plan, source=rows[0]))
+
+    def _above(
+        self, inputs: Sequence[tuple[Sequence[int], tuple[Field, ...]]], hashed: Sequence[int],
+        made: Callable[[Sequence[QueryPlan]], AnyPlan],
+    ) -> int:  # fmt: skip
+        """An operator over the whole rows of others, on the shards that the columns `hashed` say, or on one."""
+        number, level = len(self.operators), self._level(below for below, _ in inputs)
+        shards = self.shards if hashed else 1
+        leaves = []
+        for i, (below, fields) in enumerate(inputs):
+            leaf = over_rows(f"rows{i}", fields, None, False)
+            leaves.append(leaf)
+            grid = (Dimension(shards, "row", tuple(leaf.outputs[c] for c in hashed)),) if shards > 1 else ()
+            schema = TableSchema(f"rows{i}", fields)
+            every = frozenset(range(len(fields)))
+            self.uses.append(_Use(number, None, self._names(below), schema, level, grid, (), every))
+        self.operators.append(Operator(f"#{number}", level, made(leaves), shards))
+        return number
+
     # Streams --------------------------------------------------------------------------------------------------
 
     def _streams(self) -> tuple[Stream, ...]:
@@ -225,30 +244,30 @@ class _Stages:
         streams = []
         for number, uses in enumerate(shared.values()):
             first = uses[0]
-            own, told = len(uses) == 1, first.sources[0].startswith("#")  # told by operators, or read from a table
+            own = len(uses) == 1
+            fed = first.sources[0].startswith("#")  # by operators, which filter nothing for others
             kept: set[int] = set().union(*(u.columns for u in uses))
-            if not own or told:
+            if not own or fed:
                 for u in uses:
                     kept |= {e.column for f in u.filter for e in walk(f) if isinstance(e, ColumnRef)}
             columns = tuple(sorted(kept))
             name = f"{'+'.join(first.sources)}/{number}"
             schema = _projected(first.schema, name, columns)
             filters = () if any(not u.filter for u in uses) else tuple(dict.fromkeys(u.filter for u in uses))
-            streams += [Stream(name, s, first.level, columns, schema, filters, first.grid) for s in first.sources]
+            streams.append(Stream(name, first.sources, first.level, columns, schema, filters, first.grid))
             for u in uses:
-                self._read(u, schema, columns, own and not told)
+                self._read(u, schema, columns, own and not fed)
         return tuple(streams)
 
     def _read(self, use: _Use, schema: TableSchema, columns: tuple[int, ...], filtered: bool) -> None:
-        """Makes an operator read its relation from the stream."""
+        """Makes an operator read from the stream."""
         operator = self.operators[use.operator]
-        place = {c: i for i, c in enumerate(columns)}
         plan = operator.plan
-        if not isinstance(plan, QueryPlan):
-            read = [below for _, below in inputs_of(plan)]
-            read[use.relation] = over_rows(schema.name, schema.fields, None, False)
-            self.operators[use.operator] = replace(operator, plan=with_inputs(plan, read))
+        if use.relation is None:
+            self.operators[use.operator] = replace(operator, plan=with_source(plan, use.schema.name, schema))
             return
+        assert isinstance(plan, QueryPlan)
+        place = {c: i for i, c in enumerate(columns)}
 
         def moved(e: Expression) -> Expression:
             if isinstance(e, ColumnRef) and e.relation == use.relation:
@@ -276,89 +295,3 @@ def _as_source(expression: Expression) -> Expression:
 
 def _unnamed(expression: Expression) -> Expression:
     return transform(expression, lambda e: replace(e, name="") if isinstance(e, ColumnRef) else e)
-
-
-# Expressions of a plan ------------------------------------------------------------------------------------------
-
-
-def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression]) -> QueryPlan:
-    """The plan with every expression over its relations changed; nested plans are left alone."""
-
-    def each(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        return tuple(map(change, expressions))
-
-    def call(c: AggregateCall) -> AggregateCall:
-        return replace(c, args=each(c.args), filter=None if c.filter is None else change(c.filter))
-
-    nodes = []
-    for n in plan.nodes:
-        edge = n.edge
-        if edge is not None:
-            compared = edge.comparison
-            if compared is not None:
-                compared = replace(compared, parent=change(compared.parent), child=change(compared.child))
-            edge = replace(
-                edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition),
-                comparison=compared,
-            )  # fmt: skip
-        checks = tuple(
-            replace(a, left_value=change(a.left_value), right_value=change(a.right_value)) for a in n.assertions
-        )
-        nodes.append(replace(n, edge=edge, filter=each(n.filter), assertions=checks))
-    grouping = plan.grouping
-    if grouping is not None:
-        having = None if grouping.having is None else change(grouping.having)
-        grouping = replace(
-            grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having
-        )
-    return replace(
-        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
-    )
-
-
-def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:
-    """The columns of each relation that are read anywhere but in its own filter, or `every` column."""
-    if every:
-        return {i: frozenset(range(len(r.fields))) for i, r in enumerate(plan.relations)}
-    found: dict[int, set[int]] = {i: set() for i in range(len(plan.relations))}
-
-    def note(e: Expression) -> Expression:
-        for x in walk(e):
-            if isinstance(x, ColumnRef) and x.relation >= 0:
-                found[x.relation].add(x.column)
-        return e
-
-    map_expressions(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)), note)
-    return {i: frozenset(columns) for i, columns in found.items()}
-
-
-def _shown(plan: AnyPlan) -> str:
-    if isinstance(plan, QueryPlan):
-        return "reads " + ", ".join(plan.relations[n.relation].alias for n in plan.nodes if not n.generalized)
-    sources = ", ".join(s.name.split("/")[0] for s in schemas(plan))
-    return f"{plan.guarantee.query_class} of {sources}"
-
-
-def explain_job(job: Job) -> str:
-    """The grid and the levels, for people."""
-    return "\n".join(_lines(job))
-
-
-def _lines(job: Job) -> Iterator[str]:
-    yield f"shards     {job.shards}"
-    for level in range(job.levels):
-        yield f"level {level}"
-        for operator in (o for o in job.operators if o.level == level):
-            views = [v.name for v in job.views if v.operator == operator.name]
-            gives = f", gives view {', '.join(views)}" if views else ""
-            yield f"  {operator.name} {_shown(operator.plan)}{gives}"
-        for s in (s for s in job.streams if s.level == level):
-            columns = ", ".join(f.name for f in s.schema.fields)
-            parts = [
-                f"{'×'.join(str(d.share) for d in s.grid) or '1'} cells",
-                *(
-                    f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
-                    for d in s.grid
-                ),
-            ]
-            yield f"  {s.source} ({columns}) · " + " · ".join(parts)

@@ -11,7 +11,7 @@ from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.engine.rows import Rows
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import KINDS, SEQUENCE, Sent, send, send_table
+from freshet.spark.encode import BEGIN, KINDS, SEQUENCE, Sent, send, send_table
 from freshet.spark.job import Job
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
@@ -31,6 +31,8 @@ def take_in(
     log: list[tuple[str, bytes]] = []
     refused: list[Refused] = []
     for name, blocks in sorted(arrived.items()):
+        if name == BEGIN:
+            continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
         ordered = known is not None and known.ordered
@@ -81,19 +83,16 @@ def tell(
             whole = changes[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
             told += send_table(job, schema, by_place, whole.weights)
-    for operator, _ in shard.operators:
-        rows = deltas[operator.name]
-        streams = [s for s in job.streams if s.source == operator.name]
+    for operator in [o for o, _ in shard.operators] + (shard.constants if first else []):
+        rows = shard.constant(operator) if operator.constant else deltas[operator.name]
+        streams = [s for s in job.streams if operator.name in s.sources]
+        if first and number == 0:
+            told += [(keys[0], s.level, BEGIN, b"") for s in streams]
         if not len(rows):
-            # A total over no rows at all is an answer too: whoever gives it must hear of the first transaction.
-            for s in streams if first and number == 0 else []:
-                nothing = shard.told(operator, rows)
-                chosen = Signed([nothing.columns[c] for c in s.columns], nothing.weights)
-                told.append((keys[0], s.level, s.name, to_block(chosen)))
             continue
         columns = shard.told(operator, rows)
         for s in streams:
             told += send(s, job.shards, Signed([columns.columns[c] for c in s.columns], columns.weights))
-        if any(v.operator == operator.name for v in job.views):
+        if any(operator.name in v.operators for v in job.views):
             told.append((keys[number], job.levels, operator.name, to_block(columns)))
     return told

@@ -1,0 +1,75 @@
+"""Expressions of a plan, read or changed everywhere at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, inputs, with_inputs
+from freshet.sql.bound import TableSchema
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
+
+
+def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression]) -> QueryPlan:
+    """The plan with every expression over its relations changed; nested plans are left alone."""
+
+    def each(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        return tuple(map(change, expressions))
+
+    def call(c: AggregateCall) -> AggregateCall:
+        return replace(c, args=each(c.args), filter=None if c.filter is None else change(c.filter))
+
+    nodes = []
+    for n in plan.nodes:
+        edge = n.edge
+        if edge is not None:
+            compared = edge.comparison
+            if compared is not None:
+                compared = replace(compared, parent=change(compared.parent), child=change(compared.child))
+            edge = replace(
+                edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition),
+                comparison=compared,
+            )  # fmt: skip
+        checks = tuple(
+            replace(a, left_value=change(a.left_value), right_value=change(a.right_value)) for a in n.assertions
+        )
+        nodes.append(replace(n, edge=edge, filter=each(n.filter), assertions=checks))
+    grouping = plan.grouping
+    if grouping is not None:
+        having = None if grouping.having is None else change(grouping.having)
+        grouping = replace(
+            grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having
+        )
+    return replace(
+        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
+    )
+
+
+def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:
+    """The columns of each relation that are read anywhere but in its own filter, or `every` column."""
+    if every:
+        return {i: frozenset(range(len(r.fields))) for i, r in enumerate(plan.relations)}
+    found: dict[int, set[int]] = {i: set() for i in range(len(plan.relations))}
+
+    def note(e: Expression) -> Expression:
+        for x in walk(e):
+            if isinstance(x, ColumnRef) and x.relation >= 0:
+                found[x.relation].add(x.column)
+        return e
+
+    map_expressions(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)), note)
+    return {i: frozenset(columns) for i, columns in found.items()}
+
+
+def with_source(plan: AnyPlan, name: str, schema: TableSchema) -> AnyPlan:
+    """The plan with another table of the same columns in place of the one named."""
+    if isinstance(plan, QueryPlan):
+        relations = []
+        for r in plan.relations:
+            if isinstance(r.source, TableSchema):
+                named = r.source.name == name
+                relations.append(RelationPlan(r.alias, schema, schema.fields) if named else r)
+            else:
+                relations.append(replace(r, source=with_source(r.source, name, schema)))
+        return replace(plan, relations=tuple(relations))
+    return with_inputs(plan, [with_source(below, name, schema) for _, below in inputs(plan)])
