@@ -44,6 +44,10 @@ VIEWS = {
     "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b",
     "nested": "SELECT g.b, g.n, u.e FROM (SELECT b, COUNT(*) AS n FROM t GROUP BY b) AS g JOIN u ON g.n = u.c",
     "nested_twice": "SELECT n, COUNT(*) AS groups FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g GROUP BY n",
+    "triangle": "SELECT x.id AS p, y.id AS q, z.id AS o "
+    "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b AND z.c = x.b",
+    "cycle": "SELECT r.a, COUNT(*) AS n FROM r JOIN t ON r.b = t.b JOIN u ON u.c = t.c "
+    "JOIN t AS y ON y.c = u.c AND y.b = r.a GROUP BY r.a",
     "bag": "SELECT u.e, COUNT(*) AS n FROM u GROUP BY u.e",
     "cross": "SELECT u.e, t.id FROM u, t WHERE t.w = 3",
     "compared": "SELECT r.id, t.id AS tid FROM r JOIN t ON r.b = t.b AND r.a < t.w",

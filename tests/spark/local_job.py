@@ -54,10 +54,10 @@ class LocalJob:
             if first:
                 self.shards[level, number] = Shard(self.job, level, number, Arena())
             shard = self.shards[level, number]
-            rows, log, refused = take_in(shard, mine, self.job.quarantine)
-            deltas = shard.apply(rows)
-            self.logs.setdefault((level, number), []).extend(log)
-            told += tell(self.job, shard, number, rows, deltas, refused, first)
+            taken = take_in(shard, mine, self.job.quarantine)
+            deltas = shard.apply(taken.changes)
+            self.logs.setdefault((level, number), []).extend(taken.log)
+            told += tell(self.job, shard, number, taken, deltas, first)
         return told
 
     def forget(self) -> None:

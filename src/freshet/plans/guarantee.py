@@ -20,7 +20,12 @@ def guarantee(
     nodes: Sequence[Node],
 ) -> Guarantee:
     name, lost = verdict.name, []
-    if name == "foreign-key acyclic":
+    if name == "cyclic":
+        update = "O(λ) amortized for each tuple of a table or bag that changes"
+        lost.append(
+            f"O(λ) a change and linear state: {verdict.why_not['acyclic']}; bags are stored and joined by deltas"
+        )
+    elif name == "foreign-key acyclic":
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
     elif tree.height == 1:
         update = "O(1) for every stream of changes"

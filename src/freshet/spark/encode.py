@@ -20,7 +20,7 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
-from freshet.spark.job import Job, Stream
+from freshet.spark.job import SEQUENCE, Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
 from freshet.sql.bound import TableSchema
@@ -31,7 +31,6 @@ from freshet.types import BIGINT, TINYINT
 BLOCKS = "key BIGINT, level INT, stream STRING, payload BINARY"
 _ARROW = pa.schema([("key", pa.int64()), ("level", pa.int32()), ("stream", pa.string()), ("payload", pa.binary())])
 
-SEQUENCE = "_sequence"
 BEGIN = "begin"  # the stream without rows by which a shard hears of the first transaction
 
 _CHUNK = 1 << 20  # rows packed at a time

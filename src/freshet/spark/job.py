@@ -17,6 +17,8 @@ from freshet.plans.model import AnyPlan, QueryPlan, schemas
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import Expression
 
+SEQUENCE = "_sequence"  # the column that orders the changes of a table
+
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -68,13 +70,18 @@ class ViewOutput:
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """A table whose changes pass the first level, which knows every row. `ordered`: they may be upserts or deletes by
-    key alone; `stream`, hashed on the primary key, brings them with what they do and when, and they leave as whole-row
-    changes. Otherwise they are whole rows with weights, checked against the table so that bad ones can be set aside."""
+    """A table whose changes pass the first level, which knows every row. With `gone` they may be upserts or deletes by
+    key alone: `stream`, hashed on the primary key, brings them with what they do and when, and they leave as whole-row
+    changes; `gone` names the keys that were removed. Otherwise they are whole rows with weights, checked against the
+    table so that bad ones are found wherever they are."""
 
     table: str
     stream: str
-    ordered: bool = True
+    gone: str = ""
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self.gone)
 
 
 @dataclass(frozen=True, slots=True)

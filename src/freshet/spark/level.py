@@ -135,12 +135,12 @@ class Level(StatefulProcessor):
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
     ) -> _Done:
-        changes, log, refused = take_in(shard, arrived, job.quarantine)
-        deltas = shard.apply(changes)
+        taken = take_in(shard, arrived, job.quarantine)
+        deltas = shard.apply(taken.changes)
         applied = time.perf_counter()
-        told = tell(job, shard, number, changes, deltas, refused, standing.version == 0)
+        told = tell(job, shard, number, taken, deltas, standing.version == 0)
         shard.sweep()
-        return _Done(sum(map(len, changes.values())), log, told, applied)
+        return _Done(taken.rows, taken.log, told, applied)
 
     def _stands(self) -> _Standing:
         found = self._standing.get()

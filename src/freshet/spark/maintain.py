@@ -18,9 +18,9 @@ from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.block import from_block
-from freshet.spark.encode import BLOCKS, SEQUENCE, Encoder, needed_columns, read_job
+from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
 from freshet.spark.explain import explain_job
-from freshet.spark.job import Job, ViewOutput
+from freshet.spark.job import SEQUENCE, Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
 from freshet.spark.sizes import chosen_sizes
@@ -39,8 +39,8 @@ Views = str | Plan | Mapping[str, str | Plan]
 def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
-    sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", checkpoint: str | None = None,
-    profile: str | None = None,
+    sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
+    checkpoint: str | None = None, profile: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keeps one view, or several by name, fresh over streams of changes of `tables`.
 
@@ -51,11 +51,14 @@ def maintain(
     measured on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
     Without either, tables are taken to be larger than those they refer to. `arena` is a folder on every worker for the
     cached state (None: none is cached). `sequence` names the column that orders the changes of a table (by table, or
-    one name for all that have it): such tables may bring upserts and deletes by key alone. Changes of one key apply in
-    that order within a micro-batch, and micro-batches as they come.
+    one name for all that have it): such tables may bring upserts and deletes by key alone. Of one key the
+    change with the highest sequence counts, in whatever order and micro-batches they come: a change that is late is
+    ignored. (Of removed keys the last are remembered, as many as the table has rows and 10,000 at least a shard.)
 
     A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
-    removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. With
+    removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. A second row
+    with a primary key is noticed where the table has a sequence, where both rows meet on a shard, or with `check_keys`,
+    for which tables with a primary key pass a level that keeps their rows by key. With
     `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
     views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
     `quarantined`. To find every bad change, tables then pass a level that knows all their rows.
@@ -73,7 +76,7 @@ def maintain(
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
-    job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine")
+    job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine", check_keys)
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
@@ -106,7 +109,7 @@ def quarantined(changes: DataFrame) -> DataFrame:
 
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (), quarantine: bool = False,
+    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
 ) -> Job:  # fmt: skip
     named = views if isinstance(views, Mapping) else {"view": views}
     if not named:
@@ -122,7 +125,7 @@ def compile_job(
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog).root
-    return make_job(plans, shards, sizes, normalized, quarantine)
+    return make_job(plans, shards, sizes, normalized, quarantine, checked)
 
 
 # In -------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from freshet.arrow import to_arrow
-from freshet.changes import SIGNS, null_column, resolve_rows
-from freshet.column import Column, Int64s
+from freshet.changes import null_column, resolve_rows
+from freshet.column import Column
 from freshet.engine.lanes import pack, unpack
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
@@ -24,12 +23,12 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.plans.model import QueryPlan, schemas
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
+from freshet.spark.normalize import Keyed
 from freshet.spark.quarantine import find_bad
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Tuples
 
 CHUNK = 262_144  # rows of a block in a compacted log
 
@@ -44,12 +43,17 @@ class Shard:
         self.constants = [o for o in operators if o.constant]
         read = {table.name for o in operators for table in schemas(o.plan)}
         if level == 0 and only is None:
-            read |= {n.stream for n in job.normalized}
+            read |= {name for n in job.normalized for name in (n.stream, n.gone)}
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
         self.normalized = {n.stream: n for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
             s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
             for i, s in enumerate(self.streams.values())
+        }
+        self.keyed = {
+            n.stream: Keyed(n, self.tables[n.stream], self.tables[n.gone])
+            for n in self.normalized.values()
+            if n.ordered
         }
         self.operators: list[tuple[Operator, Maintained]] = []
         by_name = {name.lower(): table for name, table in self.tables.items()}
@@ -101,51 +105,6 @@ class Shard:
         table, stream = self.tables[name], self.streams[name]
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
         return find_bad(table, stream.schema, lanes, rows.weights)
-
-    def normalize(self, name: str, rows: Signed, refused: dict[int, str] | None = None) -> Signed:
-        """What keyed changes do to a table's rows, as whole rows with weights. The last two columns say what each does
-        (its place in KINDS) and when; within one moment removals come first. Bad ones are added to `refused`, row and
-        reason; without it they are errors."""
-        table = self.tables[name]
-        kinds, moments = rows.columns[-2].data, rows.columns[-1].data
-        lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
-        width = table.tuples.key_lanes
-        keys = Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(lanes[:, :width]))
-        slots, adds = table.tuples.find(lanes), np.array(list(SIGNS.values()), np.int64)[kinds] > 0
-        order = np.lexsort((np.arange(len(rows)), adds, moments, keys))
-        starts = np.ones(len(rows), np.bool_)
-        starts[1:] = keys[order][1:] != keys[order][:-1]
-        ends = np.roll(starts, -1)
-        there = np.where(starts, slots[order] >= 0, np.roll(adds[order], 1))
-        strict = adds[order] & (kinds[order] != list(SIGNS).index("upsert"))
-        bad = (strict & there) | (~adds[order] & ~there)
-        if bad.any():
-            if refused is None:
-                row = int(order[bad].min())
-                raise self._refused(name, lanes[row], bool(adds[row]), row)
-            for row in order[bad].tolist():
-                refused[row] = self._refused(name, lanes[row], bool(adds[row]), row).reason
-            # Without them every change finds the table as it did: a refused one leaves its key as it was.
-            return self.normalize(name, rows.take(np.sort(order[~bad])))
-        old, new = order[starts & (slots[order] >= 0)], order[ends & adds[order]]
-        whole = np.concatenate([table.tuples.lanes.data[slots[old]], lanes[new]])
-        weights = np.concatenate([np.full(len(old), -1, np.int64), np.ones(len(new), np.int64)])
-        chosen = np.empty(len(weights), np.int64)
-        chosen = chosen[: consolidate(whole, weights, chosen)]
-        stored = unpack(whole[chosen], table.types, self.pool)
-        return Signed([stored[table.place[i]] for i in range(len(table.fields))], weights[chosen])
-
-    def _refused(self, name: str, lanes: Int64s, twice: bool, row: int) -> ChangeError:
-        table = self.tables[name]
-        stored = unpack(lanes.reshape(1, -1), table.types, self.pool)
-        key = ", ".join(
-            f"{table.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in table.primary_key
-        )
-        if twice:
-            reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
-        else:
-            reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
-        return ChangeError(reason, self.normalized[name].table, row)
 
     def load(self, name: str, parts: Iterator[Signed]) -> int:
         """Takes in everything a log holds for one stream: only the sum counts. Returns how many rows were read."""

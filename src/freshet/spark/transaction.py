@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from freshet.arrow import to_arrow
 from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.engine.rows import Rows
+from freshet.errors import ChangeError
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import BEGIN, KINDS, SEQUENCE, Sent, send, send_table
-from freshet.spark.job import Job
+from freshet.spark.encode import BEGIN, KINDS, Sent, send, send_table
+from freshet.spark.job import SEQUENCE, Job
+from freshet.spark.normalize import normalize
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
 from freshet.types import BIGINT, TINYINT
@@ -22,38 +25,55 @@ def read_block(shard: Shard, stream: str, payload: bytes) -> Signed:
     return from_block(payload, [f.type for f in shard.streams[stream].schema.fields])
 
 
-def take_in(
-    shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool
-) -> tuple[dict[str, Signed], list[tuple[str, bytes]], list[Refused]]:
-    """The blocks of a transaction as whole-row changes by stream, what of them belongs in the log, and what is set
-    aside."""
-    changes: dict[str, Signed] = {}
-    log: list[tuple[str, bytes]] = []
-    refused: list[Refused] = []
+@dataclass(slots=True)
+class Taken:
+    """The blocks of a transaction as whole-row changes by stream, which of them pass on as changes of a table, what of
+    them belongs in the log, and what is set aside."""
+
+    changes: dict[str, Signed] = field(default_factory=dict)
+    passed: dict[str, Signed] = field(default_factory=dict)
+    log: list[tuple[str, bytes]] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+
+    def add(self, name: str, rows: Signed, blocks: Sequence[bytes] | None = None) -> None:
+        self.changes[name] = rows
+        if len(rows):
+            self.log += [(name, b) for b in ([to_block(rows)] if blocks is None else blocks)]
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.changes.values()))
+
+
+def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bool) -> Taken:
+    taken = Taken()
     for name, blocks in sorted(arrived.items()):
         if name == BEGIN:
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
-        ordered = known is not None and known.ordered
-        if ordered:
-            types += [TINYINT, BIGINT]
-        rows = joined([from_block(b, types) for b in blocks], types)
-        if known is not None:
-            given, bad = rows, dict[int, str]()
-            if ordered:
-                rows = shard.normalize(name, rows, bad if quarantine else None)
-                blocks = [to_block(rows)]
-            else:
-                bad = shard.check(name, rows)
-                if bad:
-                    rows = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad)))
-                    blocks = [to_block(rows)]
-            refused += [(known.table, _shown(shard, name, given, row), bad[row]) for row in sorted(bad)]
-        changes[name] = rows
-        if len(rows):
-            log += [(name, b) for b in blocks]
-    return changes, log, refused
+        if known is None:
+            taken.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
+            continue
+        bad: dict[int, str] = {}
+        if known.ordered:
+            types[-1:] = [TINYINT, BIGINT]
+            rows = joined([from_block(b, types) for b in blocks], types)
+            whole = normalize(shard.keyed[name], rows, bad if quarantine else None)
+            taken.add(name, whole.stored)
+            taken.add(known.gone, whole.gone)
+            taken.passed[name] = whole.passed
+        else:
+            rows = joined([from_block(b, types) for b in blocks], types)
+            bad = shard.check(name, rows)
+            if bad and not quarantine:
+                row = min(bad)
+                raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", known.table)
+            good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
+            taken.add(name, good, None if bad else blocks)
+            taken.passed[name] = good
+        taken.refused += [(known.table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
+    return taken
 
 
 def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
@@ -67,20 +87,17 @@ def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
     return to_json({**shown, WEIGHT: int(own.weights[0])})
 
 
-def tell(
-    job: Job, shard: Shard, number: int, changes: Mapping[str, Signed], deltas: Mapping[str, Rows],
-    refused: Sequence[Refused], first: bool,
-) -> list[Sent]:  # fmt: skip
+def tell(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str, Rows], first: bool) -> list[Sent]:
     """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views; and
     what was set aside, on its way out."""
     keys = shard_keys(job.shards)
     told: list[Sent] = []
-    if refused:
-        told.append((keys[number], job.levels, QUARANTINE, refused_block(refused)))
+    if taken.refused:
+        told.append((keys[number], job.levels, QUARANTINE, refused_block(taken.refused)))
     for name, known in shard.normalized.items():
-        if name in changes:
+        if name in taken.passed:
             schema = next(t for t in job.tables if t.name.lower() == known.table)
-            whole = changes[name]
+            whole = taken.passed[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
             told += send_table(job, schema, by_place, whole.weights)
     for operator in [o for o, _ in shard.operators] + (shard.constants if first else []):
