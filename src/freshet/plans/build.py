@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
+from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import AnyPlan, Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
+from freshet.plans.model import (
+    AnyPlan,
+    Assertion,
+    BagPlan,
+    Comparison,
+    Edge,
+    Guarantee,
+    Node,
+    QueryPlan,
+    RelationPlan,
+    schemas,
+)  # fmt: skip
 from freshet.plans.unfit import UnfitError, made_fit
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
+from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, foreign_key_tree, join_trees
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
 from freshet.sql.functions import build, nullable
@@ -42,6 +54,7 @@ class _Inner:
     filters: dict[int, list[Expression]]
     attributes: Attributes
     residual: list[Expression]
+    equalities: list[tuple[Expression, Expression, bool]] = field(default_factory=list)
 
 
 class _Planner:
@@ -82,17 +95,19 @@ class _Planner:
         if tree is None:
             joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
             whole = replace(joined, output=joined.attributes)
+            if not whole.is_acyclic and foreign_key_tree(whole, keys) is None:
+                block, inner, whole = self._store_bags(block, inner, whole)
             found = self._compare(block, whole, inner)
             if found is not None:
                 tree, placed = found
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
-                tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
+                tree, assertions = self._choose(block, whole, keys)
         self._add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         for arm in block.arms:
-            self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
+            self._add_arm(query.block, inner.attributes, 0, arm, distinct_tree)
         self.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
@@ -129,7 +144,8 @@ class _Planner:
 
     def _sort(self, predicates: Sequence[Expression], relations: set[int]) -> _Inner:
         filters: dict[int, list[Expression]] = {}
-        equalities, residual = [], []
+        equalities: list[tuple[Expression, Expression, bool]] = []
+        residual = []
         for p in predicates:
             read = references(p)
             pair = equality(p)
@@ -147,7 +163,7 @@ class _Planner:
         for r, found in filters.items():
             self.filters.setdefault(r, []).extend(found)
         self.described.extend(attributes.described())
-        return _Inner(filters, attributes, residual)
+        return _Inner(filters, attributes, residual, equalities)
 
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
@@ -234,6 +250,8 @@ class _Planner:
 
     def _updates(self, relation: int) -> float:
         source = self.relations[relation].source
+        if isinstance(source, BagPlan):
+            return sum(self.updates.get(table.name.lower(), 1.0) for table in schemas(source))
         return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
 
     def _compare(
@@ -251,7 +269,7 @@ class _Planner:
         return None if found is None else (_all_output(found[0]), found[1])
 
     def _choose(
-        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], why: str
+        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None]
     ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
         updates = [self._updates(r) for r in block.relations]
         if h.is_acyclic and self.wanted is not None:
@@ -259,15 +277,29 @@ class _Planner:
         if h.is_acyclic:
             return _all_output(best_tree(h, updates)), ()
         found = foreign_key_tree(h, keys, updates)
-        if found is None:
-            names = ", ".join(self.relations[r].alias for r in block.relations)
-            raise UnsupportedError(
-                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; "
-                "leave out one of the joins, or declare the primary keys that make it a foreign-key join"
-            )
+        assert found is not None, "what is cyclic otherwise has been given bags"
         if not self._fits(block, found.tree):
             raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
         return found.tree, found.assertions
+
+    def _store_bags(self, block: Block, inner: _Inner, h: Hypergraph) -> tuple[Block, _Inner, Hypergraph]:
+        """The block with bags as relations beside its own, which make it acyclic."""
+        equalities = list(inner.equalities)
+        for bag in decompose(h):
+            number = len(self.relations)
+            made = bag_relation(
+                bag, block, self.query.relations, inner.attributes, inner.filters,
+                lambda query: build_plan(query, self.updates),
+            )  # fmt: skip
+            self.relations.append(made)
+            self.labels.append(made.alias)
+            for i, attribute in enumerate(made.fields):
+                column = ColumnRef(attribute.type, number, i, attribute.name, False)
+                equalities.append((column, inner.attributes.example(attribute.name), False))
+            block = replace(block, relations=(*block.relations, number))
+        attributes = Attributes(equalities)
+        edges = tuple(attributes.of(r) for r in block.relations)
+        return block, replace(inner, attributes=attributes, equalities=equalities), Hypergraph(edges, h.output)
 
     def _labels(self, block: Block) -> list[str]:
         return [self.labels[r] for r in block.relations]
@@ -501,7 +533,9 @@ _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / 
 
 
 def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
-    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys."""
+    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys, all of a bag's."""
+    if isinstance(plan, BagPlan):
+        return tuple(range(len(plan.fields)))
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return None
     places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, ColumnRef)}

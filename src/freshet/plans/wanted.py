@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from freshet.errors import PlanError
 from freshet.query import Hypergraph, JoinTree, TreeNode
 
+BAG = "bag of "  # how the names of bags begin
+
 
 def labels(names: Sequence[str]) -> list[str]:
     """Names told apart."""
@@ -37,6 +39,10 @@ class WantedTree:
 
     def relations(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.nodes if not name.startswith("["))
+
+    def own_relations(self) -> frozenset[str]:
+        """Without the bags that planning adds."""
+        return frozenset(name for name in self.relations() if not name.startswith(BAG))
 
     def is_drawn(self, tree: JoinTree, names: Sequence[str]) -> bool:
         pairs = set(self.nodes)
@@ -100,7 +106,7 @@ class WantedTrees:
 
     def take(self, names: Sequence[str]) -> WantedTree | None:
         mine = frozenset(names)
-        matching = [i for i, t in enumerate(self.trees) if t.relations() <= mine and t.relations()]
+        matching = [i for i, t in enumerate(self.trees) if t.relations() and t.own_relations() <= mine]
         exact = [i for i in matching if i not in self.taken] or matching
         if not exact:
             return None

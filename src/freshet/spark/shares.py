@@ -11,7 +11,8 @@ Shares minimize the rows a cell takes in: the sum over relations of size / produ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError
@@ -38,20 +39,22 @@ def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: 
         return _given(plan, shards, names, hashed)
     if not names or shards == 1:
         return Grid([], [], [])
-    known = _estimated(plan, sizes)
-
-    def load(shares: Sequence[int]) -> float:
-        total = 0.0
-        for relation, size in known.items():
-            for share, of in zip(shares, hashed, strict=True):
-                if relation in of:
-                    size /= share
-            total += size
-        return total
-
-    best = min(_factorings(shards, len(names)), key=lambda s: (load(s), sum(x > 1 for x in s), [-x for x in s]))
+    known = [
+        (size, {d for d, of in enumerate(hashed) if relation in of})
+        for relation, size in _estimated(plan, sizes).items()
+    ]
+    best = cheapest_shares(shards, len(names), known)
     kept = [d for d, share in enumerate(best) if share > 1]
     return Grid([names[d] for d in kept], [best[d] for d in kept], [hashed[d] for d in kept])
+
+
+def cheapest_shares(shards: int, dimensions: int, relations: Sequence[tuple[float, Set[int]]]) -> Sequence[int]:
+    """The share of each dimension; of each relation its size and the dimensions it is hashed in are given."""
+
+    def load(shares: Sequence[int]) -> float:
+        return sum(size / math.prod(shares[d] for d in hashed) for size, hashed in relations)
+
+    return min(_factorings(shards, dimensions), key=lambda s: (load(s), sum(x > 1 for x in s), [-x for x in s]))
 
 
 def _given(plan: QueryPlan, shards: int, names: list[str], hashed: list[dict[int, tuple[Expression, ...]]]) -> Grid:
