@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-long slt lint types format bench bench-tpch bench-spark lock clean
+.PHONY: help setup java demo test test-long fuzz slt lint types format bench bench-tpch bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ test: setup ## the whole test suite (ARGS="-k name" for a part of it)
 
 test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards
 	@$(BIN)/python -m pytest -q -m long $(ARGS)
+
+fuzz: setup ## 5,000 random queries and streams beside DuckDB (ARGS="--seed 7 --cases 100")
+	@$(BIN)/python -m tests.fuzz.run $(ARGS)
 
 slt: setup ## sqllogictest files, every query a view before its rows come (FILES="a.test folder")
 	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest)

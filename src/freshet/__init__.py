@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freshet.db import Database, connect
+from freshet.enclosureness import Enclosureness, enclosure
 from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
 from freshet.sql import Catalog
@@ -10,6 +11,7 @@ from freshet.version import __version__
 from freshet.view import Subscription, Transaction, View
 
 __all__ = [
-    "Catalog", "ChangeError", "Database", "FreshetError", "Plan", "PlanError", "SqlError", "StateError", "Subscription",
-    "Transaction", "UnsupportedError", "View", "__version__", "connect", "plan",
+    "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
+    "Plan", "PlanError", "SqlError", "StateError", "Subscription",
+    "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure", "plan",
 ]  # fmt: skip

@@ -208,14 +208,15 @@ class Database:
             sql = query.sql if isinstance(query, Plan) else query
             bound = bind_query(sql, self.catalog)
             plan = query if isinstance(query, Plan) else Plan(sql, build_plan(bound, self._row_counts()))
-            self._check_plan(plan, bound)
+            if isinstance(query, Plan):
+                query.checked(self.catalog)
             maintained = self._maintain(plan, number := self._number())
             view = View(self, name, plan, maintained)
             self.views[key], self.catalog.views[key] = view, bound
             self._definitions[key] = {"name": name, "number": str(number)}
             if self.directory is not None:
                 # The bound query too: a view it reads may be dropped, or made again as something else.
-                self._definitions[key] |= {"plan": plan.to_json(), "query": codec.encode(bound)}
+                self._definitions[key] |= {"plan": codec.to_json(plan), "query": codec.encode(bound)}
             self._save()
             return view
 
@@ -230,13 +231,6 @@ class Database:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
         return maintained
-
-    def _check_plan(self, plan: Plan, bound: AnyQuery) -> None:
-        for table in schemas(plan.root):
-            if self.catalog.table(table.name) != table:
-                raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
-        if plan.root.fields != bound.fields:
-            raise PlanError("the plan's columns are not the query's; make it again from the query")
 
     def view(self, name: str) -> View:
         with self.lock:
@@ -497,7 +491,7 @@ class Database:
             self.catalog.add(schema)
             self.tables[name] = self._make_table(schema, int(described["number"]))
         for definition in kept["views"]:
-            plan = Plan.from_json(definition["plan"])
+            plan = codec.from_json(definition["plan"])
             key = definition["name"].lower()
             maintained = maintain(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
             self.catalog.views[key] = codec.decode(definition["query"])

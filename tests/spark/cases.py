@@ -44,6 +44,10 @@ VIEWS = {
     "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b",
     "nested": "SELECT g.b, g.n, u.e FROM (SELECT b, COUNT(*) AS n FROM t GROUP BY b) AS g JOIN u ON g.n = u.c",
     "nested_twice": "SELECT n, COUNT(*) AS groups FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g GROUP BY n",
+    "triangle": "SELECT x.id AS p, y.id AS q, z.id AS o "
+    "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b AND z.c = x.b",
+    "cycle": "SELECT r.a, COUNT(*) AS n FROM r JOIN t ON r.b = t.b JOIN u ON u.c = t.c "
+    "JOIN t AS y ON y.c = u.c AND y.b = r.a GROUP BY r.a",
     "bag": "SELECT u.e, COUNT(*) AS n FROM u GROUP BY u.e",
     "cross": "SELECT u.e, t.id FROM u, t WHERE t.w = 3",
     "compared": "SELECT r.id, t.id AS tid FROM r JOIN t ON r.b = t.b AND r.a < t.w",
@@ -64,6 +68,8 @@ VIEWS = {
     "spread": "SELECT t.c, STDDEV(r.d) AS s, VAR_POP(t.w) AS v, BOOL_AND(r.a > 0) AS every, BOOL_OR(r.a > 1) AS any_ "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "several_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(DISTINCT t.w) AS total, COUNT(DISTINCT r.s) AS m "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "gathered": "SELECT t.c, STRING_AGG(r.s, ', ' ORDER BY r.s) AS texts, ARRAY_AGG(r.v ORDER BY r.v) AS list "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
     "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from freshet.errors import PlanError
 from freshet.plans import codec
 from freshet.plans.build import build_plan
+from freshet.plans.document import check, from_document, to_document
 from freshet.plans.explain import explain
 from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.sql import Catalog, bind_query
@@ -20,14 +21,18 @@ class Plan:
     root: AnyPlan
 
     def to_json(self) -> str:
-        return codec.to_json(self)
+        """As a document to read, keep and edit: docs/plan.schema.json describes it."""
+        return json.dumps(to_document(self.sql, self.root), indent=2, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
-        found = codec.from_json(text)
-        if not isinstance(found, cls):
-            raise PlanError("the JSON holds a part of a plan, not a plan; give what Plan.to_json wrote")
-        return found
+    def from_json(cls, text: str, tables: Catalog | None = None) -> Plan:
+        """The plan a document asks for, over the tables it names or over those of a catalog."""
+        return cls(*from_document(text, tables))
+
+    def checked(self, tables: Catalog) -> Plan:
+        """The same plan, if it is one of its query over these tables; PlanError otherwise."""
+        check(self.sql, self.root, tables)
+        return self
 
     def explain(self) -> str:
         return explain(self.root)

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from freshet.errors import UnsupportedError
+from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.above import plan_above
 from freshet.plans.attributes import Attributes, column_attribute, equality
+from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
-from freshet.plans.model import AnyPlan, Assertion, Comparison, Edge, Guarantee, Node, QueryPlan, RelationPlan
+from freshet.plans.model import (
+    AnyPlan,
+    Assertion,
+    BagPlan,
+    Comparison,
+    Edge,
+    Guarantee,
+    Node,
+    QueryPlan,
+    RelationPlan,
+    schemas,
+)  # fmt: skip
 from freshet.plans.unfit import UnfitError, made_fit
+from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, foreign_key_tree, join_trees
+from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, foreign_key_tree, join_trees
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, references, walk
 from freshet.sql.functions import build, nullable
@@ -22,15 +35,16 @@ from freshet.sql.functions import build, nullable
 _TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
 
 
-def build_plan(query: AnyQuery, updates: dict[str, float] | None = None) -> AnyPlan:
-    """`updates`: expected number of changes of each table, as far as known."""
+def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
+    """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
+    not left to be chosen."""
     if isinstance(query, Query):
         while True:
             try:
-                return _Planner(query, updates or {}).plan()
+                return _Planner(query, updates or {}, trees or WantedTrees(())).plan()
             except UnfitError as unfit:
                 query = made_fit(query, unfit)
-    return plan_above(query, lambda below: build_plan(below, updates))
+    return plan_above(query, lambda below: build_plan(below, updates, trees))
 
 
 @dataclass
@@ -40,11 +54,14 @@ class _Inner:
     filters: dict[int, list[Expression]]
     attributes: Attributes
     residual: list[Expression]
+    equalities: list[tuple[Expression, Expression, bool]] = field(default_factory=list)
 
 
 class _Planner:
-    def __init__(self, query: Query, updates: dict[str, float]) -> None:
-        self.query, self.updates = query, updates
+    def __init__(self, query: Query, updates: dict[str, float], trees: WantedTrees) -> None:
+        self.query, self.updates, self.trees = query, updates, trees
+        self.labels = labels([r.alias for r in query.relations])
+        self.wanted = trees.take(self.labels)
         self.relations = [self._relation(r) for r in query.relations]
         self.nodes: list[Node] = []
         self.filters: dict[int, list[Expression]] = {}
@@ -55,7 +72,7 @@ class _Planner:
         source = relation.source
         if isinstance(source, TableSchema):
             return RelationPlan(relation.alias, source, relation.fields)
-        return RelationPlan(relation.alias, build_plan(source, self.updates), relation.fields)
+        return RelationPlan(relation.alias, build_plan(source, self.updates, self.trees), relation.fields)
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
@@ -78,17 +95,19 @@ class _Planner:
         if tree is None:
             joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
             whole = replace(joined, output=joined.attributes)
+            if not whole.is_acyclic and foreign_key_tree(whole, keys) is None:
+                block, inner, whole = self._store_bags(block, inner, whole)
             found = self._compare(block, whole, inner)
             if found is not None:
                 tree, placed = found
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
-                tree, assertions = self._choose(block, whole, keys, verdict.why_not.get("acyclic", ""))
+                tree, assertions = self._choose(block, whole, keys)
         self._add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         for arm in block.arms:
-            self._add_arm(block, inner.attributes, 0, arm, distinct_tree)
+            self._add_arm(query.block, inner.attributes, 0, arm, distinct_tree)
         self.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
@@ -103,6 +122,7 @@ class _Planner:
             distinct_tree,
             guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.nodes),
             tuple(self.described),
+            () if self.wanted is None else self.wanted.shares,
         )
 
     def _constant(self) -> QueryPlan:
@@ -124,7 +144,8 @@ class _Planner:
 
     def _sort(self, predicates: Sequence[Expression], relations: set[int]) -> _Inner:
         filters: dict[int, list[Expression]] = {}
-        equalities, residual = [], []
+        equalities: list[tuple[Expression, Expression, bool]] = []
+        residual = []
         for p in predicates:
             read = references(p)
             pair = equality(p)
@@ -142,7 +163,7 @@ class _Planner:
         for r, found in filters.items():
             self.filters.setdefault(r, []).extend(found)
         self.described.extend(attributes.described())
-        return _Inner(filters, attributes, residual)
+        return _Inner(filters, attributes, residual, equalities)
 
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
@@ -194,7 +215,7 @@ class _Planner:
         if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
             return None
         trees = (_projected(t, h.output) for t in islice(join_trees(h), _TREES))
-        good = [t for t in trees if all(n.attributes <= h.output for n in t.nodes if n.output)]
+        good = [t for t in trees if all(n.attributes <= h.output for n in t.nodes if n.output) and self._fits(block, t)]
         return min(good, key=lambda t: self._cost(block, t), default=None)
 
     def _shown_by(self, output: Expression, attributes: Attributes) -> Expression:
@@ -229,6 +250,8 @@ class _Planner:
 
     def _updates(self, relation: int) -> float:
         source = self.relations[relation].source
+        if isinstance(source, BagPlan):
+            return sum(self.updates.get(table.name.lower(), 1.0) for table in schemas(source))
         return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
 
     def _compare(
@@ -238,23 +261,52 @@ class _Planner:
         candidates = [c for c in map(compared, inner.residual) if c is not None]
         if not candidates or not h.is_acyclic:
             return None
-        found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), accept)
+
+        def fits(tree: JoinTree) -> bool:
+            return accept(tree) and self._fits(block, unmarked(tree))
+
+        found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), fits)
         return None if found is None else (_all_output(found[0]), found[1])
 
     def _choose(
-        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], why: str
+        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None]
     ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
         updates = [self._updates(r) for r in block.relations]
+        if h.is_acyclic and self.wanted is not None:
+            return _all_output(self.wanted.drawn(h, self._labels(block))), ()
         if h.is_acyclic:
             return _all_output(best_tree(h, updates)), ()
         found = foreign_key_tree(h, keys, updates)
-        if found is None:
-            names = ", ".join(self.relations[r].alias for r in block.relations)
-            raise UnsupportedError(
-                f"the joins of {names} form a cycle ({why}), and cyclic queries are not maintained yet; "
-                "leave out one of the joins, or declare the primary keys that make it a foreign-key join"
-            )
+        assert found is not None, "what is cyclic otherwise has been given bags"
+        if not self._fits(block, found.tree):
+            raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
         return found.tree, found.assertions
+
+    def _store_bags(self, block: Block, inner: _Inner, h: Hypergraph) -> tuple[Block, _Inner, Hypergraph]:
+        """The block with bags as relations beside its own, which make it acyclic."""
+        equalities = list(inner.equalities)
+        for bag in decompose(h):
+            number = len(self.relations)
+            made = bag_relation(
+                bag, block, self.query.relations, inner.attributes, inner.filters,
+                lambda query: build_plan(query, self.updates),
+            )  # fmt: skip
+            self.relations.append(made)
+            self.labels.append(made.alias)
+            for i, attribute in enumerate(made.fields):
+                column = ColumnRef(attribute.type, number, i, attribute.name, False)
+                equalities.append((column, inner.attributes.example(attribute.name), False))
+            block = replace(block, relations=(*block.relations, number))
+        attributes = Attributes(equalities)
+        edges = tuple(attributes.of(r) for r in block.relations)
+        return block, replace(inner, attributes=attributes, equalities=equalities), Hypergraph(edges, h.output)
+
+    def _labels(self, block: Block) -> list[str]:
+        return [self.labels[r] for r in block.relations]
+
+    def _fits(self, block: Block, tree: JoinTree) -> bool:
+        """Whether a tree is the one asked for, if one was."""
+        return self.wanted is None or self.wanted.is_drawn(tree, self._labels(block))
 
     def _add_tree(
         self, block: Block, tree: JoinTree, inner: _Inner, assertions: Sequence[TreeAssertion],
@@ -429,11 +481,15 @@ class _Planner:
             return None if None in seen else [s for s in seen if s is not None]
 
         def accept(tree: JoinTree) -> bool:
-            return keys(tree) is not None
+            return keys(tree) is not None and self._fits(block, unmarked(tree))
 
         found = self._compare(block, h, inner, accept)
         if found is None:
             trees = [t for t in islice(join_trees(h), _TREES) if accept(t)]
+            if not trees and self.wanted is not None:
+                raise PlanError(
+                    f"inside {_ARM_NAMES[arm.kind]} no tree of {', '.join(self._labels(block))} is the plan's"
+                )
             if not trees:
                 names = ", ".join(describe(v) for v in values)
                 raise UnfitError(
@@ -477,7 +533,9 @@ _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / 
 
 
 def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
-    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys."""
+    """Columns of a plan's answer that no two of its rows agree on: a grouping's keys, all of a bag's."""
+    if isinstance(plan, BagPlan):
+        return tuple(range(len(plan.fields)))
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return None
     places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, ColumnRef)}

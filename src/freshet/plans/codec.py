@@ -21,7 +21,7 @@ _CLASSES: dict[str, Any] = {
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
         bound.TopK, bound.Windowed,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
-        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan,
+        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan, model.BagPlan,
     )
 }  # fmt: skip
 

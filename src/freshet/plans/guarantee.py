@@ -20,7 +20,12 @@ def guarantee(
     nodes: Sequence[Node],
 ) -> Guarantee:
     name, lost = verdict.name, []
-    if name == "foreign-key acyclic":
+    if name == "cyclic":
+        update = "O(λ) amortized for each tuple of a table or bag that changes"
+        lost.append(
+            f"O(λ) a change and linear state: {verdict.why_not['acyclic']}; bags are stored and joined by deltas"
+        )
+    elif name == "foreign-key acyclic":
         update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
     elif tree.height == 1:
         update = "O(1) for every stream of changes"
@@ -47,6 +52,11 @@ def guarantee(
         if ordered:
             update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
             lost.append(f"O(1): {ordered[0].upper()} keeps its values in order, O(log n) a joined row")
+        lists = [c.function for c in query.grouping.aggregates if c.function in ("array_agg", "string_agg")]
+        if lists:
+            lost.append(
+                f"linear state and O(1): {lists[0].upper()} keeps its values, and writes a touched group's anew"
+            )
         lost.append("an update also costs one step for each joined row it adds or takes away")
     elif query.distinct and not distinct_tree:
         delay = "constant for answers, read from the distinct rows; not bounded for deltas"

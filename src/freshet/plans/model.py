@@ -94,6 +94,7 @@ class QueryPlan:
     distinct_tree: bool  # the tree itself yields each row once: weights do not count
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
+    shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, where they were asked for
 
     @property
     def passes(self) -> bool:
@@ -155,7 +156,19 @@ class WindowPlan:
     guarantee: Guarantee
 
 
-AnyPlan = QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
+@dataclass(frozen=True, slots=True)
+class BagPlan:
+    """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
+    field that each column of an input is."""
+
+    inputs: tuple[AnyPlan, ...]
+    attributes: tuple[tuple[int, ...], ...]
+    width: int
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+AnyPlan = QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -164,7 +177,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
         for relation in plan.relations:
             if not isinstance(relation.source, TableSchema):
                 yield relation.alias, relation.source
-    elif isinstance(plan, UnionAllPlan):
+    elif isinstance(plan, (UnionAllPlan, BagPlan)):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
     elif isinstance(plan, (TopPlan, WindowPlan)):
@@ -179,7 +192,7 @@ def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
         return replace(plan, source=below[0])
     if isinstance(plan, SetPlan):
         return replace(plan, left=below[0], right=below[1])
-    if isinstance(plan, UnionAllPlan):
+    if isinstance(plan, (UnionAllPlan, BagPlan)):
         return replace(plan, inputs=tuple(below))
     assert isinstance(plan, ValuesPlan)
     return plan

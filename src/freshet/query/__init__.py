@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from freshet.query.best_tree import best_tree
 from freshet.query.classify import Classification, classify
+from freshet.query.decompose import Bag, decompose
 from freshet.query.foreign_keys import Assertion, ForeignKeyTree, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.join_trees import join_trees
@@ -11,6 +12,7 @@ from freshet.query.tree import JoinTree, TreeNode
 
 __all__ = [
     "Assertion",
+    "Bag",
     "Classification",
     "ForeignKeyTree",
     "Hypergraph",
@@ -18,6 +20,7 @@ __all__ = [
     "TreeNode",
     "best_tree",
     "classify",
+    "decompose",
     "foreign_key_tree",
     "join_trees",
 ]

@@ -11,9 +11,11 @@ Shares minimize the rows a cell takes in: the sum over relations of size / produ
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from freshet.errors import PlanError
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import TableSchema
 from freshet.sql.expression import ColumnRef, Expression, describe, transform
@@ -33,22 +35,39 @@ class Grid:
 def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Collection[int]]) -> Grid:
     """The cheapest grid; `sizes` and `used` columns are by relation. Dimensions of share 1 are left out."""
     names, hashed = _dimensions(plan, used)
+    if plan.shares:
+        return _given(plan, shards, names, hashed)
     if not names or shards == 1:
         return Grid([], [], [])
-    known = _estimated(plan, sizes)
-
-    def load(shares: Sequence[int]) -> float:
-        total = 0.0
-        for relation, size in known.items():
-            for share, of in zip(shares, hashed, strict=True):
-                if relation in of:
-                    size /= share
-            total += size
-        return total
-
-    best = min(_factorings(shards, len(names)), key=lambda s: (load(s), sum(x > 1 for x in s), [-x for x in s]))
+    known = [
+        (size, {d for d, of in enumerate(hashed) if relation in of})
+        for relation, size in _estimated(plan, sizes).items()
+    ]
+    best = cheapest_shares(shards, len(names), known)
     kept = [d for d, share in enumerate(best) if share > 1]
     return Grid([names[d] for d in kept], [best[d] for d in kept], [hashed[d] for d in kept])
+
+
+def cheapest_shares(shards: int, dimensions: int, relations: Sequence[tuple[float, Set[int]]]) -> Sequence[int]:
+    """The share of each dimension; of each relation its size and the dimensions it is hashed in are given."""
+
+    def load(shares: Sequence[int]) -> float:
+        return sum(size / math.prod(shares[d] for d in hashed) for size, hashed in relations)
+
+    return min(_factorings(shards, dimensions), key=lambda s: (load(s), sum(x > 1 for x in s), [-x for x in s]))
+
+
+def _given(plan: QueryPlan, shards: int, names: list[str], hashed: list[dict[int, tuple[Expression, ...]]]) -> Grid:
+    """The grid a plan asks for."""
+    cells = 1
+    for name, share in plan.shares:
+        if name not in names:
+            raise PlanError(f"no dimension {name} to give a share to; this join has {', '.join(names) or 'none'}")
+        cells *= share
+    if cells > shards:
+        raise PlanError(f"the shares multiply to {cells} cells, and there are {shards} shards; give as many shards")
+    kept = [(name, share) for name, share in plan.shares if share > 1]
+    return Grid([n for n, _ in kept], [s for _, s in kept], [hashed[names.index(n)] for n, _ in kept])
 
 
 def covers(grid: Grid, expressions: Sequence[Expression]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.model import (
     AnyPlan,
+    BagPlan,
     QueryPlan,
     RelationPlan,
     SetPlan,
@@ -24,7 +25,7 @@ from freshet.plans.model import (
 from freshet.spark.expressions import map_expressions, used_columns, with_source
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
-from freshet.spark.shares import Grid, choose_grid, covers
+from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, transform, walk
 from freshet.types import BIGINT
@@ -136,8 +137,10 @@ class _Stages:
             return [o for each in plan.inputs for o in self._add(each)]
         if isinstance(plan, SetPlan):
             sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
-            whole = range(len(plan.fields))
-            return [self._above(sides, whole, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+            whole = [(self.shards, range(len(plan.fields)))]
+            return [self._above(sides, [whole] * 2, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+        if isinstance(plan, BagPlan):
+            return [self._bag(plan)]
         if isinstance(plan, (TopPlan, WindowPlan)):
             return [self._in_order(plan)]
         assert isinstance(plan, QueryPlan)
@@ -222,21 +225,40 @@ class _Stages:
         below = self._add(plan.source)
         if isinstance(plan, TopPlan) and not plan.partition and plan.limit is not None and self.shards > 1:
             own = replace(plan, offset=0, limit=plan.offset + plan.limit, fields=fields)
-            below = [self._above([(below, fields)], range(len(fields)), lambda rows: replace(own, source=rows[0]))]
-        return self._above([(below, fields)], plan.partition, lambda rows: replace(plan, source=rows[0]))
+            spread = [(self.shards, range(len(fields)))]
+            below = [self._above([(below, fields)], [spread], lambda rows: replace(own, source=rows[0]))]
+        partition = [(self.shards if plan.partition else 1, plan.partition)]
+        return self._above([(below, fields)], [partition], lambda rows: replace(plan, source=rows[0]))
+
+    def _bag(self, plan: BagPlan) -> int:
+        """A grid over the bag's attributes: each of its rows is found in one cell, where all that it is made of is."""
+        made = {each: self._add(each) for each in dict.fromkeys(plan.inputs)}
+        attributes = range(len(plan.fields))
+        shares = cheapest_shares(self.shards, len(plan.fields), [(1.0, {*of}) for of in plan.attributes])
+        grids = [
+            [(shares[a], [of.index(a)] if a in of else []) for a in attributes if shares[a] > 1]
+            for of in plan.attributes
+        ]
+        below = [(made[each], each.fields) for each in plan.inputs]
+        return self._above(below, grids, lambda rows: replace(plan, inputs=tuple(rows)))
 
     def _above(
-        self, inputs: Sequence[tuple[Sequence[int], tuple[Field, ...]]], hashed: Sequence[int],
-        made: Callable[[Sequence[QueryPlan]], AnyPlan],
+        self, inputs: Sequence[tuple[Sequence[int], tuple[Field, ...]]],
+        grids: Sequence[Sequence[tuple[int, Sequence[int]]]], made: Callable[[Sequence[QueryPlan]], AnyPlan],
     ) -> int:  # fmt: skip
-        """An operator over the whole rows of others, on the shards that the columns `hashed` say, or on one."""
+        """An operator over the whole rows of others. Each input has a grid: the share of each dimension, the same for
+        all, and the columns hashed there (none: its rows are copied)."""
         number, level = len(self.operators), self._level(below for below, _ in inputs)
-        shards = self.shards if hashed else 1
+        shards = math.prod(share for share, _ in grids[0])
         leaves = []
-        for i, (below, fields) in enumerate(inputs):
+        for i, ((below, fields), dimensions) in enumerate(zip(inputs, grids, strict=True)):
             leaf = over_rows(f"rows{i}", fields, None, False)
             leaves.append(leaf)
-            grid = (Dimension(shards, "row", tuple(leaf.outputs[c] for c in hashed)),) if shards > 1 else ()
+            grid = tuple(
+                Dimension(share, "row", tuple(leaf.outputs[c] for c in hashed))
+                for share, hashed in dimensions
+                if share > 1
+            )
             schema = TableSchema(f"rows{i}", fields)
             every = frozenset(range(len(fields)))
             self.uses.append(_Use(number, None, self._names(below), schema, level, grid, (), every))

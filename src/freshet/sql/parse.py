@@ -56,13 +56,15 @@ def define(text: str, catalog: Catalog) -> Catalog:
     return catalog
 
 
+def bind_statement(statement: Statement, catalog: Catalog) -> Bound:
+    """One statement, bound; what it defines or drops is recorded in the catalog."""
+    bound = _bind(statement, catalog)
+    _record(bound, catalog)
+    return bound
+
+
 def _bind_all(text: str, catalog: Catalog) -> list[Bound]:
-    found = []
-    for statement in Source(text).statements():
-        bound = _bind(statement, catalog)
-        _record(bound, catalog)
-        found.append(bound)
-    return found
+    return [bind_statement(statement, catalog) for statement in Source(text).statements()]
 
 
 def _bind(statement: Statement, catalog: Catalog) -> Bound:

@@ -1,0 +1,57 @@
+"""The `freshet` command: one module a subcommand, each with its arguments and what it does.
+
+A mistake in the input is one message on standard error and exit code 2; a traceback is a bug of ours. Results go to
+standard output, progress to standard error, and colours only to a terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
+from freshet.cli.terminal import paint, refuse
+from freshet.errors import FreshetError
+from freshet.version import __version__
+
+#: In the order in which a newcomer meets them.
+COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, doctor)
+
+_EPILOG = """\
+begin here:
+  freshet demo                                   TPC-H views kept fresh, on a page in your browser
+  freshet sql                                    a prompt: create tables and views, insert, watch
+  freshet explain query.sql --schema tables.sql  what a query would cost to keep fresh, and why
+  freshet run job.sql --checkpoint folder        tables, views and sinks of a job file, on Spark
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except FreshetError as error:
+        return refuse(str(error))
+    except UnicodeDecodeError as error:
+        return refuse(f"a file is not UTF-8 text: {error.reason}; save it as UTF-8")
+    except OSError as error:
+        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="freshet",
+        description="SQL views kept fresh over changing tables.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--version", action="version", version=f"freshet {__version__}")
+    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in COMMANDS:
+        module.add(commands)
+    return found
+
+
+__all__ = ["main", "paint", "parser"]

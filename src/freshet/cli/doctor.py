@@ -1,0 +1,176 @@
+"""`freshet doctor`: what this machine has and lacks, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from freshet.cli.terminal import Commands, command, paint
+from freshet.version import __version__
+
+_TEACHING = """\
+Each line is one thing: fine, worth knowing, or missing, with the command that mends it. The exit code is 1 if
+something is missing that the in-process library or Spark needs.
+
+  freshet doctor
+  freshet doctor --start     also starts Spark and runs a small view on it (about 20 seconds)
+"""
+FINE, NOTE, MISSING = "fine", "note", "missing"
+_MARKS = {FINE: ("✓", "green"), NOTE: ("•", "yellow"), MISSING: ("✗", "red")}
+_GB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+def add(commands: Commands) -> None:
+    parser = command(commands, "doctor", "say what is missing on this machine, and how to mend it", _TEACHING)
+    parser.add_argument("--json", action="store_true", help="the findings as JSON")
+    parser.add_argument("--start", action="store_true", help="also start Spark")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    found = []
+    for check in CHECKS + ((_spark_starts,) if options.start else ()):
+        for finding in check():
+            found.append(finding)
+            if not options.json:
+                _show(finding)
+    if options.json:
+        print(json.dumps([asdict(f) for f in found], indent=2, ensure_ascii=False))
+    return 1 if any(f.state == MISSING for f in found) else 0
+
+
+def _show(finding: Finding) -> None:
+    mark, colour = _MARKS[finding.state]
+    print(f"{paint(mark, colour)} {finding.what:<12} {finding.found}")
+    if finding.mend:
+        print(f"  {'':<12} {paint(finding.mend, 'bold')}")
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("freshet", FINE, f"{__version__} on Python {sys.version.split()[0]}")
+
+
+def _packages() -> Iterator[Finding]:
+    for name, purpose, extra in (
+        ("pyspark", "jobs on Spark", "spark"),
+        ("protobuf", "state in Spark's Python operators", "spark"),
+        ("pandas", "Spark's stateful Python operators, and to_pandas()", "spark"),
+        ("starlette", "the live page", "app"),
+        ("prompt_toolkit", "the SQL prompt", "app"),
+        ("tpchgen-cli", "the demo's TPC-H tables", "app"),
+    ):
+        version = _version(name)
+        if version is None:
+            yield Finding(name, NOTE, f"not installed; needed for {purpose}", f"pip install 'freshet[{extra}]'")
+        elif name == "pandas" and int(version.split(".")[0]) >= 3:
+            yield Finding(
+                name, MISSING, f"{version}, and Spark 4.3 works with pandas below 3", "pip install 'pandas<3'"
+            )
+        else:
+            yield Finding(name, FINE, version)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _java() -> Iterator[Finding]:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    mend = "apt-get install openjdk-17-jdk-headless, or set JAVA_HOME to a JDK 17 or 21"
+    if java is None or not Path(java).exists():
+        yield Finding(
+            "java", MISSING, f"no Java{f' in JAVA_HOME={home}' if home else ''}; Spark needs JDK 17 or 21", mend
+        )
+        return
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    number = re.search(r'version "(\d+)', said)
+    major = int(number[1]) if number else 0
+    if major not in (17, 21):
+        yield Finding("java", MISSING, f"version {major or 'unknown'} at {java}; Spark 4.3 runs on 17 or 21", mend)
+        return
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    if "jdk.incubator.vector" not in modules:
+        found = f"version {major} at {java} lacks the module jdk.incubator.vector; a full JDK has it"
+        yield Finding("java", MISSING, found, mend)
+        return
+    yield Finding("java", FINE, f"version {major} at {java}")
+
+
+def _kernels() -> Iterator[Finding]:
+    from freshet.state import kernel
+
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernel.__file__).parent / "__pycache__")
+    writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
+    start = time.perf_counter()
+    kernel.compile_kernels()
+    took = time.perf_counter() - start
+    if not writable:
+        yield Finding(
+            "kernels", NOTE, f"{folder} cannot be written: they are compiled anew in every process ({took:.1f} s)",
+            "export NUMBA_CACHE_DIR=some/writable/folder",
+        )  # fmt: skip
+    else:
+        yield Finding("kernels", FINE, f"compiled; loaded in {took:.1f} s from {folder}")
+
+
+def _disk() -> Iterator[Finding]:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < 2 * _GB:
+        mend = "export TMPDIR=some/folder/on/a/larger/disk"
+        yield Finding("disk", NOTE, f"{free / _GB:.1f} GB free in {folder}, where Spark's cached state goes", mend)
+    else:
+        yield Finding("disk", FINE, f"{free / _GB:,.0f} GB free in {folder}")
+
+
+def _memory() -> Iterator[Finding]:
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return
+    free = int(re.findall(r"MemAvailable:\s+(\d+)", text)[0]) * 1024
+    state = NOTE if free < 2 * _GB else FINE
+    mend = "close something, or run smaller: --master local[1]" if state == NOTE else ""
+    yield Finding("memory", state, f"{free / _GB:,.1f} GB available, {os.cpu_count()} cores", mend)
+
+
+def _spark_starts() -> Iterator[Finding]:
+    from freshet.job.session import start_spark
+
+    with tempfile.TemporaryDirectory() as folder:
+        log, start = Path(folder) / "spark.log", time.perf_counter()
+        try:
+            spark = start_spark("local[1]", 1, log, {})
+            rows = spark.range(3).mapInArrow(lambda batches: batches, "id BIGINT").count()
+            spark.stop()
+        except Exception as e:
+            lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+            yield Finding("spark", MISSING, lines[-1] if lines else str(e).splitlines()[0], "mend what is said above")
+            return
+        yield Finding("spark", FINE, f"started and ran Python on {rows} rows in {time.perf_counter() - start:.0f} s")
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _packages, _java, _kernels, _disk, _memory)

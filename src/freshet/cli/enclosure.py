@@ -1,0 +1,78 @@
+"""`freshet enclosure`: how hard a stream of changes is to follow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+
+import freshet
+from freshet.cli.explain import read_plan
+from freshet.cli.terminal import Commands, command
+from freshet.errors import ChangeError
+
+_TEACHING = """\
+λ is about what an update costs, on average: 1 for inserts alone and for sliding windows, more where long-lived rows
+see many short-lived ones come and go.
+
+The file holds changes in order: a table's columns and _weight (+1, −1) or _change_type. With a column _table it holds
+changes of several tables, and --plan gives λ for that join tree, too.
+
+  freshet enclosure changes.parquet
+  freshet enclosure changes.parquet --plan query.sql --schema tables.sql
+"""
+_TABLE = "_table"
+_READERS = {".parquet": pq.read_table, ".csv": pacsv.read_csv, ".json": pajson.read_json, ".jsonl": pajson.read_json}
+
+
+def add(commands: Commands) -> None:
+    parser = command(commands, "enclosure", "say how hard a stream of changes is to follow (its λ)", _TEACHING)
+    parser.add_argument("changes", help="file of changes: .parquet, .csv or .json, one object a line")
+    parser.add_argument("--plan", help="a query, or a plan as JSON: also λ for its join tree")
+    parser.add_argument("--schema", help="with a query: the CREATE TABLE statements of its tables")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    plan = None if options.plan is None else read_plan(options.plan, options.schema)
+    found = freshet.enclosure(read_changes(Path(options.changes)), plan)
+    if options.json:
+        print(json.dumps(asdict(found), indent=2))
+        return 0
+    print(f"changes    {found.changes:,}\ntuples     {found.tuples:,}\nλ          {found.sequence:.3f}")
+    if found.tree is not None:
+        print(f"λ of tree  {found.tree:.3f}")
+    return 0
+
+
+def read_changes(path: Path) -> Any:
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise ChangeError(f"{path} is no file of changes; give one that ends in {', '.join(_READERS)}")
+    try:
+        table = reader(str(path))
+    except pa.ArrowInvalid as e:
+        raise ChangeError(f"{path} cannot be read: {e}") from None
+    if _TABLE not in table.column_names:
+        return table
+    return list(_by_table(table))
+
+
+def _by_table(table: pa.Table) -> Any:
+    """One transaction for each run of changes to the same table; columns that a table lacks are all NULL there."""
+    names = table.column(_TABLE).to_pylist()
+    own = {}
+    for name in set(names):
+        part = table.filter(pc.equal(table.column(_TABLE), name)).drop_columns([_TABLE])
+        own[name] = [c for c in part.column_names if part.column(c).null_count < part.num_rows]
+    for i, name in enumerate(names):
+        yield {name: table.slice(i, 1).select(own[name])}

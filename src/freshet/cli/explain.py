@@ -1,0 +1,63 @@
+"""`freshet explain` and `freshet plan`: what a query would cost to keep fresh, without any data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import freshet
+from freshet.cli.terminal import Commands, command
+from freshet.plans.explain import as_dict
+
+_EXPLAIN = """\
+The answer names the query's class, the join tree with its edges, and what is guaranteed for updates and for reading.
+
+  freshet explain query.sql --schema tables.sql
+  freshet explain edited-plan.json              a plan that `freshet plan` printed, perhaps edited
+"""
+_PLAN = """\
+What is printed can be edited (another parent for a node, another root, other shares) and run:
+
+  freshet plan query.sql --schema tables.sql > plan.json
+  freshet explain plan.json
+  freshet run job.sql --plan view=plan.json
+"""
+
+
+def add(commands: Commands) -> None:
+    explaining = command(
+        commands, "explain", "say which join tree a query gets, which guarantees hold, and why", _EXPLAIN
+    )
+    _arguments(explaining)
+    explaining.add_argument("--json", action="store_true", help="the same as JSON")
+    explaining.set_defaults(run=explain)
+    planning = command(commands, "plan", "print the plan of a query as JSON", _PLAN)
+    _arguments(planning)
+    planning.add_argument("--json", action="store_true", help="JSON, which is what it prints in any case")
+    planning.set_defaults(run=plan)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", help="file with one SELECT, or with a plan as JSON")
+    parser.add_argument("--schema", help="file with the CREATE TABLE statements of its tables")
+
+
+def read_plan(query: str, schema: str | None) -> freshet.Plan:
+    text = Path(query).read_text()
+    if text.lstrip().startswith("{"):
+        return freshet.Plan.from_json(text)
+    if schema is None:
+        raise freshet.PlanError(f"{query} is a query, and its tables are not known; give --schema tables.sql")
+    return freshet.plan(text, Path(schema).read_text())
+
+
+def explain(options: argparse.Namespace) -> int:
+    found = read_plan(options.query, options.schema)
+    print(json.dumps(as_dict(found.root), indent=2, ensure_ascii=False) if options.json else found.explain())
+    return 0
+
+
+def plan(options: argparse.Namespace) -> int:
+    print(read_plan(options.query, options.schema).to_json())
+    return 0

@@ -1,0 +1,160 @@
+"""`freshet run`: a job file on Spark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import freshet
+from freshet.cli.check import find_mistakes, packages_needed, summary
+from freshet.cli.terminal import Commands, command, paint, refuse
+from freshet.errors import PlanError, StateError
+from freshet.job.file import JobFile
+from freshet.sql import bind_query
+
+_TEACHING = """\
+A job file is SQL:
+
+  CREATE TABLE orders (id BIGINT PRIMARY KEY, total DECIMAL(10,2))
+    USING csv OPTIONS (path 'incoming/orders', header 'true', changes '_change_type');
+  CREATE MATERIALIZED VIEW sums AS SELECT COUNT(*) AS orders, SUM(total) AS total FROM orders;
+  CREATE SINK shown FROM sums USING console;
+  CREATE SINK kept FROM sums USING materialized OPTIONS (path 'answers/sums');
+
+Sources: parquet, orc, csv, json, tbl, rate, kafka, delta. Sinks: console, materialized, parquet, orc, csv, json,
+kafka, delta. SET gives shards, checkpoint, trigger, on_error, master, packages and Spark's own settings.
+
+Ctrl-C or SIGTERM lets the micro-batch in hand finish. The next run with the same checkpoint goes on from there.
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = command(commands, "run", "run a job file on Spark", _TEACHING)
+    parser.add_argument("job", help="the job file")
+    parser.add_argument("--master", help="Spark's master (default local[*])")
+    parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
+    parser.add_argument("--checkpoint", help="folder that a stopped job goes on from (default: a temporary one)")
+    parser.add_argument("--plan", action="append", default=[], metavar="VIEW=FILE", help="keep a view by this plan")
+    parser.add_argument("--web", action="store_true", help="show the views on a page while the job runs")
+    parser.add_argument("--port", type=int, default=8377, help="the page's port (default 8377; 0: a free one)")
+    parser.add_argument("--host", default="127.0.0.1", help="the page's address (default loopback)")
+    parser.add_argument("--token", help="what visitors must know; needed on any address but loopback")
+    parser.add_argument("--json", action="store_true", help="each micro-batch as a line of JSON on standard output")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    path = Path(options.job)
+    job, mistakes = find_mistakes(path.read_text(), path.resolve().parent)
+    if mistakes:
+        for mistake in mistakes:
+            refuse(f"{options.job}: {mistake.message}")
+        return 2
+    if not job.sinks and not options.web and not options.json:
+        return refuse(
+            f"{options.job}: no sink takes any changes; add CREATE SINK ..., or see them with --web or --json"
+        )
+    from freshet.job.run import on_signals, progress_json, run_job
+
+    master = options.master or job.settings.get("master", "local[*]")
+    shards = options.shards or int(job.settings.get("shards", _cores(master)))
+    if shards < 1:
+        return refuse(f"{shards} shards; give 1 or more")
+    _note_packages(job)
+    stop = threading.Event()
+    on_signals(stop)
+    with tempfile.TemporaryDirectory(prefix="freshet-checkpoint-") as nowhere:
+        given = options.checkpoint or job.path_of(job.settings.get("checkpoint"))
+        checkpoint = str(Path(given).absolute()) if given and "://" not in given else given or nowhere
+        if given is None:
+            _say("no --checkpoint is given: this run cannot be continued later")
+        _say(f"starting Spark on {master}: {summary(job)}, {shards} shards")
+        page = _Page(job, options) if options.web else None
+        try:
+            run_job(
+                job,
+                told=lambda p, sinks: print(progress_json(p, sinks), flush=True) if options.json else _tell(p, sinks),
+                plans=_plans(options.plan, job),
+                master=master,
+                shards=shards,
+                checkpoint=checkpoint,
+                watch=[] if page is None else [page.take],
+                ready=lambda r: _ready(r, page),
+                stop=stop,
+            )
+        finally:
+            if page is not None:
+                page.close()
+    _say("stopped" if stop.is_set() else "finished: there is nothing more to read")
+    return 0
+
+
+class _Page:
+    """The live page beside a job."""
+
+    def __init__(self, job: JobFile, options: argparse.Namespace) -> None:
+        from freshet.web.beside import Beside
+
+        self.beside = Beside(job, options.host, options.port, options.token)
+        _say(f"the page is at {self.beside.address}")
+
+    def take(self, changes: Any, number: int, query: str) -> None:
+        self.beside.take(changes, number)
+
+    def close(self) -> None:
+        self.beside.close()
+
+
+def _ready(run: Any, page: _Page | None) -> None:
+    if page is not None:
+        page.beside.start(run)
+    _say("going on from the checkpoint" if run.resumed else "running; Ctrl-C stops after the micro-batch in hand")
+
+
+def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:
+    found = {}
+    for each in given:
+        name, _, file = each.partition("=")
+        view = next((v for v in job.views if v.lower() == name.lower()), None)
+        if not file:
+            raise PlanError(f"--plan {each} names no file; write --plan {name}=plan.json")
+        if view is None:
+            raise PlanError(f"--plan: no view {name}; the views are {', '.join(job.views)}")
+        found[view] = freshet.Plan.from_json(Path(file).read_text(), job.catalog)
+        if bind_query(found[view].sql, job.catalog) != bind_query(job.views[view], job.catalog):
+            raise PlanError(f"{file} is a plan of another query than view {view}'s; make it from that query")
+    return found
+
+
+def _cores(master: str) -> int:
+    named = re.fullmatch(r"local\[(\d+)\]", master)
+    return int(named[1]) if named else max(1, min(os.cpu_count() or 1, 8))
+
+
+def _note_packages(job: JobFile) -> None:
+    import pyspark
+
+    for package in packages_needed(job):
+        wanted = package.format(spark=pyspark.__version__)
+        if "packages" not in job.settings and "spark.jars" not in job.settings:
+            raise StateError(f"a source needs Spark's package {wanted}; add SET packages = '{wanted}' to the job")
+
+
+def _tell(progress: Any, sinks: Any) -> None:
+    counts, ms = sinks.counts, progress.durationMs.get("triggerExecution", 0)
+    views = "  ".join(
+        f"{view} {paint(f'+{counts.appeared.get(view, 0):,}', 'green', sys.stderr)} "
+        f"{paint(f'−{counts.vanished.get(view, 0):,}', 'red', sys.stderr)}"
+        for view in counts.rows
+    )
+    _say(f"version {progress.batchId}: {progress.numInputRows:,} changes in {ms:,} ms  {views}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

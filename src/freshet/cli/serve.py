@@ -1,0 +1,94 @@
+"""`freshet serve`: the live page, over a generated stream or the files of a job."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from freshet.cli.terminal import Commands, command, lacking, paint
+from freshet.demo.scenario import MODES
+from freshet.demo.scenarios import SCENARIOS
+from freshet.errors import StateError
+
+_TEACHING = """\
+The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
+
+  freshet serve                        a stream of TPC-H orders
+  freshet serve --source graph         a graph's edges
+  freshet serve job.sql                the tables and views of a job file, its files read in this process
+  freshet serve --host 0.0.0.0 --token auto    for others, who then need the token
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = command(commands, "serve", "show the live page: write SQL, see the plan, watch the answer", _TEACHING)
+    parser.add_argument("job", nargs="?", help="a job file whose tables come from files")
+    arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", choices=list(SCENARIOS), default="tpch", help="what changes (default tpch)")
+    parser.add_argument("--scale", type=float, default=0.01, help="how much of it (default 0.01)")
+    parser.add_argument("--mode", choices=MODES, default="sliding", help="how rows come and go (default sliding)")
+    parser.add_argument("--window", type=float, default=0.2, help="share of the rows present at a time (default 0.2)")
+    parser.add_argument("--speed", type=int, default=2_000, help="changed rows a second (default 2000)")
+    parser.add_argument("--engine", choices=("in-process", "spark"), default="in-process", help="what keeps the views")
+    parser.add_argument("--shards", type=int, default=2, help="shards on Spark (default 2)")
+    parser.add_argument("--once", action="store_true", help="end the stream after one round, instead of going on")
+    parser.add_argument("--paused", action="store_true", help="begin with the stream paused")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default loopback; others need --token)")
+    parser.add_argument("--port", type=int, default=8377, help="port (default 8377; 0: a free one)")
+    parser.add_argument("--token", help="what visitors must know; auto: made up and printed")
+
+
+def run(options: argparse.Namespace) -> int:
+    return serve(options, options.job)
+
+
+def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> int:
+    try:
+        from freshet.web.feed import Settings
+        from freshet.web.hub import Hub
+        from freshet.web.server import Server
+    except ImportError as e:
+        raise lacking(e.name or "starlette") from None
+    files = None
+    if job is not None:
+        from freshet.cli.check import find_mistakes
+        from freshet.job.local import file_source
+
+        found, mistakes = find_mistakes(Path(job).read_text(), Path(job).resolve().parent)
+        if mistakes:
+            raise StateError("\n".join(f"{job}: {m.message}" for m in mistakes))
+        files = file_source(found)
+    given = {
+        "source": "files" if files is not None else options.source, "scale": options.scale, "mode": options.mode,
+        "window": options.window, "speed": options.speed, "engine": options.engine, "shards": options.shards,
+        "repeat": not options.once,
+    }  # fmt: skip
+    hub = Hub(Settings(), files)
+    hub.settings = Settings().changed(given, hub.sources)
+    token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
+    server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
+    print("preparing the tables", file=sys.stderr, flush=True)
+    hub.start()
+    if options.paused:
+        hub.pause(True)
+    server.start()
+    print(f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)", flush=True)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    if opened is not None:
+        opened(server.address)
+    while not stop.wait(0.5):
+        pass
+    server.close()
+    hub.close()
+    return 0

@@ -1,0 +1,276 @@
+"""A job file is SQL: text → tables with their sources, views, sinks and settings. Nothing is opened or run.
+
+    SET name = value;
+    CREATE TABLE t (...) USING format OPTIONS (name 'value', ...);
+    CREATE MATERIALIZED VIEW v AS SELECT ...;
+    CREATE SINK s FROM v USING format OPTIONS (name 'value', ...);
+
+Statements see what stands before them. Reading goes on after a mistake, so that all of them are found at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from freshet.errors import SqlError
+from freshet.job.options import SETTINGS, SINKS, SOURCES, Format
+from freshet.sql import Catalog
+from freshet.sql import source as sql
+from freshet.sql.bound import CreateTable, CreateView, TableSchema
+from freshet.sql.parse import bind_statement
+from freshet.sql.source import closest_first
+
+QUARANTINE = "_quarantine"  # what sinks call the changes that were set aside
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows come from or go to: what stands after USING. Names of options ignore case, like Spark's."""
+
+    format: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> str | None:
+        return next((v for k, v in self.options.items() if k.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    schema: TableSchema
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    name: str
+    view: str
+    place: Place
+
+
+@dataclass(slots=True)
+class JobFile:
+    folder: Path = Path()  # relative paths start here
+    catalog: Catalog = field(default_factory=Catalog)
+    sources: dict[str, Source] = field(default_factory=dict)  # by table, in lower case
+    views: dict[str, str] = field(default_factory=dict)  # name to query, as written
+    sinks: list[Sink] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def path(self, place: Place, option: str = "path") -> str | None:
+        """A path of the options, from the job file's folder on; addresses with a scheme stay as they are."""
+        return self.path_of(place.get(option))
+
+    def path_of(self, given: str | None) -> str | None:
+        return given if given is None or "://" in given else str(self.folder / given)
+
+
+def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]:
+    """The job, and every mistake found in it."""
+    job, mistakes = JobFile(folder), []
+    try:
+        statements = sql.Source(text).statements()
+    except SqlError as error:
+        return job, [error]
+    for statement in statements:
+        try:
+            _Reader(job, statement).read()
+        except SqlError as error:
+            mistakes.append(error)
+    mistakes += _missing(job, text) if not mistakes else []
+    return job, mistakes
+
+
+def _missing(job: JobFile, text: str) -> list[SqlError]:
+    if not job.views:
+        return [SqlError("the job keeps no view; add CREATE MATERIALIZED VIEW name AS SELECT ...", text, 1, 1)]
+    return []
+
+
+class _Reader:
+    """Reads one statement into the job."""
+
+    def __init__(self, job: JobFile, statement: sql.Statement) -> None:
+        self.job, self.statement, self.at = job, statement, 0
+
+    def read(self) -> None:
+        words = [t.text.upper() for t in self.statement.tokens[:2]]
+        if words[:1] == ["SET"]:
+            self._setting()
+        elif words == ["CREATE", "SINK"]:
+            self._sink()
+        elif words == ["CREATE", "TABLE"]:
+            self._table()
+        elif words[:1] == ["CREATE"]:
+            self._view()
+        else:
+            known = "SET, CREATE TABLE, CREATE MATERIALIZED VIEW and CREATE SINK"
+            self._fail(f"a job file has no {words[0]}; it is made of {known}", self._token())
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def _table(self) -> None:
+        tokens = self.statement.tokens
+        using = _outside(tokens, "USING")
+        if using is None:
+            self._bind(self.statement)  # what is wrong before its end comes first
+            self._fail("the table has no source; write USING format OPTIONS (...) after its columns", tokens[-1])
+        bound = self._bind(sql.Statement(self.statement.source, tokens[:using]))
+        assert isinstance(bound, CreateTable)
+        self.at = using
+        schema = bound.schema
+        self.job.sources[schema.name.lower()] = Source(schema, self._place("source", SOURCES))
+
+    def _view(self) -> None:
+        bound = self._bind(self.statement)
+        if isinstance(bound, CreateView):
+            self.job.views[bound.name] = bound.sql
+
+    def _bind(self, statement: sql.Statement) -> object:
+        return bind_statement(statement, self.job.catalog)
+
+    def _sink(self) -> None:
+        self.at = 2
+        name = self._name("a name for the sink")
+        if any(s.name.lower() == name.lower() for s in self.job.sinks):
+            self._fail(f"there already is a sink {name}; choose another name", self.statement.tokens[2])
+        self._word("FROM")
+        token = self._token()
+        view = self._name("the view whose changes it takes")
+        views = [*self.job.views, *([QUARANTINE] if self.job.settings.get("on_error") == "quarantine" else [])]
+        found = next((v for v in views if v.lower() == view.lower()), None)
+        if found is None:
+            listed = closest_first(view, views) if views else "none so far"
+            self._fail(f"no view {view}; the views are {listed}", token)
+        self.job.sinks.append(Sink(name, found, self._place("sink", SINKS)))
+
+    def _setting(self) -> None:
+        self.at = 1
+        token = self._token()
+        name = self._option_name()
+        if name not in SETTINGS and not name.startswith("spark."):
+            self._fail(
+                f"no setting {name}; there are {closest_first(name, SETTINGS)}, and Spark's own (spark.*)", token
+            )
+        self._skip("=")
+        token = self._token()
+        value = self._value()
+        wrong = None if name not in SETTINGS else SETTINGS[name](value)
+        if wrong is not None:
+            self._fail(f"{name} is {value!r}; {wrong}", token)
+        self._end()
+        self.job.settings[name] = value
+
+    # Parts ----------------------------------------------------------------------------------------------------
+
+    def _place(self, what: str, known: dict[str, Format]) -> Place:
+        self._word("USING")
+        token = self._token()
+        name = self._name(f"the {what}'s format").lower()
+        if name not in known:
+            self._fail(f"no {what} {name}; there are {closest_first(name, known)}", token)
+        place = Place(name, self._options())
+        self._end()
+        wrong = known[name].wrong(place.options)
+        if wrong is not None:
+            self._fail(f"{what} {name} {wrong}", token)
+        return place
+
+    def _options(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        token = self._token()
+        if token is None:
+            return found
+        self._word("OPTIONS")
+        self._word("(")
+        while True:
+            token = self._token()
+            name = self._option_name()
+            if name.lower() in {n.lower() for n in found}:
+                self._fail(f"option {name} is given twice; keep one", token)
+            self._skip("=")
+            found[name] = self._value()
+            token = self._token()
+            if token is not None and token.text == ",":
+                self.at += 1
+                continue
+            self._word(")")
+            return found
+
+    def _option_name(self) -> str:
+        token = self._next("the name of an option")
+        if token.token_type == TokenType.STRING:
+            return token.text
+        parts = [token.text]
+        while (dot := self._token()) is not None and dot.text == ".":
+            self.at += 1
+            parts += [".", self._next("the rest of the option's name").text]
+        return "".join(parts)
+
+    def _value(self) -> str:
+        token = self._next("a value, in quotes")
+        if token.text in (",", ")", "(", "="):
+            self._fail("a value is missing; write it in quotes", token)
+
+        def filled(match: re.Match[str]) -> str:
+            value = os.environ.get(match[1])
+            if value is None:
+                self._fail(f"the environment has no {match[1]}; export it before the job is started", token)
+            return value
+
+        return _VARIABLE.sub(filled, token.text)
+
+    def _name(self, what: str) -> str:
+        token = self._next(what)
+        if not re.fullmatch(r"\w+", token.text) or token.token_type == TokenType.STRING:
+            self._fail(f"{token.text} does not fit here; {what} is expected", token)
+        return token.text
+
+    # Tokens ---------------------------------------------------------------------------------------------------
+
+    def _token(self) -> Token | None:
+        tokens = self.statement.tokens
+        return tokens[self.at] if self.at < len(tokens) else None
+
+    def _next(self, what: str) -> Token:
+        token = self._token()
+        if token is None:
+            self._fail(f"the statement ends too early; {what} is expected", self.statement.tokens[-1])
+        self.at += 1
+        return token
+
+    def _word(self, word: str) -> None:
+        token = self._next(word)
+        if token.text.upper() != word:
+            self._fail(f"{token.text} does not fit here; {word} is expected", token)
+
+    def _skip(self, word: str) -> None:
+        token = self._token()
+        if token is not None and token.text == word:
+            self.at += 1
+
+    def _end(self) -> None:
+        token = self._token()
+        if token is not None:
+            self._fail(f"{token.text} does not fit here; end the statement before it with a semicolon", token)
+
+    def _fail(self, message: str, token: Token | None) -> NoReturn:
+        source = self.statement.source
+        at = (token or self.statement.tokens[0]).start
+        raise SqlError(message, source.text, *source.place(at))
+
+
+def _outside(tokens: list[Token], word: str) -> int | None:
+    """The first such word outside of parentheses."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.token_type != TokenType.STRING else 0
+        if depth == 0 and token.text.upper() == word and token.token_type != TokenType.STRING:
+            return i
+    return None

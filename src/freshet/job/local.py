@@ -1,0 +1,107 @@
+"""A job's file sources read in this process: Parquet, CSV, JSON and TBL files as transactions of rows.
+
+The tables' files are taken in order of their time, as Spark takes them, and cut into transactions of some rows.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+
+from freshet.errors import ChangeError, PlanError
+from freshet.job.file import JobFile, Source
+from freshet.job.options import CHANGES, SEQUENCE
+from freshet.plans.document import table_ddl
+
+_TYPES = {"_weight": pa.int64(), "_change_type": pa.string()}
+_READ = ("parquet", "csv", "json", "tbl")
+_END = "_end"
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """The tables of a job file and the files behind them; the job's views are what there is to look at."""
+
+    job: JobFile
+    ddl: str
+    name: str = "files"
+
+    @property
+    def queries(self) -> Mapping[str, str]:
+        return self.job.views
+
+    @property
+    def fixed(self) -> Mapping[str, pa.Table]:
+        return {}
+
+    def rounds(self, mode: str, window: float, size: int) -> Iterator[dict[str, pa.Table]]:
+        found = [(os.stat(f).st_mtime, f, s) for s in self.job.sources.values() for f in files_of(self.job, s)]
+        for _, path, source in sorted(found, key=lambda x: x[:2]):
+            table = read_file(path, source)
+            for start in range(0, table.num_rows, size):
+                yield {source.schema.name: table.slice(start, size)}
+
+
+def file_source(job: JobFile) -> FileSource:
+    for source in job.sources.values():
+        if source.place.format not in _READ:
+            raise PlanError(
+                f"table {source.schema.name} comes from {source.place.format}, which only Spark reads; "
+                f"use freshet run --web, or one of {', '.join(_READ)}"
+            )
+    return FileSource(job, ";\n".join(table_ddl(s.schema) for s in job.sources.values()))
+
+
+def files_of(job: JobFile, source: Source) -> list[str]:
+    path = job.path(source.place) or ""
+    if os.path.isdir(path):
+        return [str(p) for p in Path(path).iterdir() if p.is_file() and not p.name.startswith((".", "_"))]
+    return sorted(glob.glob(path))
+
+
+def read_file(path: str, source: Source) -> pa.Table:
+    """One file's rows: the table's columns, and what says how each row changes it."""
+    place, fields = source.place, source.schema.fields
+    types = {f.name: f.type.to_arrow() for f in fields}
+    changes = place.get(CHANGES)
+    if changes is not None:
+        types[changes] = _TYPES[changes]
+    ordered = (place.get(SEQUENCE) or "").partition(" ")[0]
+    try:
+        if place.format == "parquet":
+            table = pq.read_table(path)
+        elif place.format == "json":
+            parsing = pajson.ParseOptions(explicit_schema=pa.schema(list(types.items())))
+            table = pajson.read_json(path, parse_options=parsing)
+        else:
+            table = _read_text(path, source, types, ordered)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
+        raise ChangeError(f"{path} cannot be read as {place.format}: {e}", source.schema.name) from None
+    if ordered and ordered in table.column_names:
+        table = table.sort_by(ordered)
+    return table.select([c for c in table.column_names if c in types])
+
+
+def _read_text(path: str, source: Source, types: dict[str, pa.DataType], ordered: str) -> pa.Table:
+    place = source.place
+    names = [*types, *([ordered] if ordered and ordered not in types else [])]
+    header = (place.get("header") or "false").lower() == "true"
+    if place.format == "tbl":
+        delimiter = place.get("delimiter") or "|"
+        names += [_END] if (place.get("trailing") or "true").lower() == "true" else []
+    else:
+        delimiter = place.get("sep") or place.get("delimiter") or ","
+    return pacsv.read_csv(
+        path,
+        read_options=pacsv.ReadOptions(column_names=names, skip_rows=1 if header else 0),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter),
+        convert_options=pacsv.ConvertOptions(column_types=types, strings_can_be_null=True),
+    )

@@ -1,0 +1,174 @@
+"""A job on Spark: one streaming query that keeps all views and feeds all sinks, until it is told to stop.
+
+A signal lets the micro-batch in hand finish; a second one does not. Whatever ends the process, the next run with the
+same checkpoint goes on where the last finished micro-batch left off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from freshet.errors import FreshetError, StateError
+from freshet.job.checkpoint import RECORD, continued, record
+from freshet.job.file import JobFile
+from freshet.job.session import start_spark
+from freshet.job.spark_sink import Sinks, Write
+from freshet.job.spark_source import sequence_of, source_stream
+from freshet.plans import Plan
+from freshet.plans import plan as make_plan
+from freshet.spark.maintain import maintain
+from freshet.spark.sink.folder import open_folder
+
+POLL = 0.1
+PATIENCE = 30.0  # seconds a batch gets to finish after the first signal
+
+#: Takes a finished micro-batch's progress.
+Told = Callable[[Any, Sinks], None]
+
+
+class JobRun:
+    """A running job. `told` are functions that take all changes of each micro-batch."""
+
+    def __init__(
+        self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
+        plans: Mapping[str, Plan] | None = None, told: list[Write] | None = None, arena: str | None = "",
+        ready: Callable[[JobRun], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.spark, self.job, self.checkpoint = spark, job, checkpoint
+        given = dict(plans or {})
+        chosen = {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
+        self.plans, self.resumed = self._claim(chosen, set(given), shards)
+        self.changes = self._changes(shards, arena)
+        self.sinks = Sinks(spark, job, self.changes, told or [])
+        if ready is not None:
+            ready(self)
+        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", checkpoint)
+        self.query = writer.trigger(**_trigger(job.settings.get("trigger", "0 seconds"))).start()
+
+    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool]:
+        """The checkpoint is this job's from now on, or it already was."""
+        folder = open_folder(self.spark, self.checkpoint)
+        now = record(self.job, plans, shards)
+        if folder.create(RECORD, now):
+            if "offsets" in folder.names():
+                folder.remove(RECORD)
+                raise StateError(
+                    f"{self.checkpoint} is the checkpoint of a stream that is no job file's; give another folder"
+                )
+            return plans, False
+        return continued(folder.read(RECORD), now, self.checkpoint, given), True
+
+    def _changes(self, shards: int, arena: str | None) -> DataFrame:
+        job = self.job
+        streams = {s.schema.name: source_stream(self.spark, job, s) for s in job.sources.values()}
+        ordered = {name: found[0] for name, s in job.sources.items() if (found := sequence_of(s)) is not None}
+        return maintain(
+            self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
+            on_error=job.settings.get("on_error", "stop"),
+        )  # fmt: skip
+
+    def wait(self, stop: threading.Event, told: Told) -> None:
+        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here."""
+        shown = -1
+        while True:
+            active = self.query.isActive
+            for progress in self.query.recentProgress:
+                if progress.batchId > shown and (progress.numInputRows or progress.batchId > shown + 1):
+                    shown = progress.batchId
+                    told(progress, self.sinks)
+            if not active:
+                break
+            if stop.wait(POLL):
+                self.stop()
+                return
+        failure = self.query.exception()
+        if failure is not None:
+            raise failure_of(failure)
+
+    def stop(self, patience: float = PATIENCE) -> None:
+        waited, rest = 0.0, threading.Event()
+        while self.query.isActive and self.query.status["isTriggerActive"] and waited < patience:
+            rest.wait(POLL)
+            waited += POLL
+            if not self.query.status["isDataAvailable"]:
+                break
+        self.query.stop()
+
+
+def run_job(
+    job: JobFile, *, told: Told, plans: Mapping[str, Plan] | None = None, master: str, shards: int, checkpoint: str,
+    watch: list[Write] | None = None, ready: Callable[[JobRun], None] | None = None,
+    stop: threading.Event | None = None,
+) -> bool:  # fmt: skip
+    """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
+    stop = stop or threading.Event()
+    with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
+        log = Path(folder) / "spark.log"
+        own = {k: v for k, v in job.settings.items() if k.startswith("spark.")}
+        try:
+            spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
+        except Exception as e:
+            said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+            why = next((line for line in said if "rror" in line), said[-1] if said else str(e))
+            raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
+        try:
+            run = JobRun(spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, ready=ready)
+            run.wait(stop, told)
+            return run.resumed
+        finally:
+            spark.stop()
+
+
+def on_signals(stop: threading.Event) -> None:
+    """SIGINT and SIGTERM ask for a stop; the second one ends the process as it would have."""
+
+    def asked(number: int, frame: object) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, asked)
+
+
+def _trigger(text: str) -> dict[str, Any]:
+    return {"availableNow": True} if text.lower().split() == ["available", "now"] else {"processingTime": text}
+
+
+def failure_of(error: Exception) -> FreshetError:
+    """What a failed stream says to its user: our own message where there is one in it, else Spark's first line."""
+    text = str(error)
+    ours = re.findall(r"freshet\.errors\.\w+: (.*(?:\n(?!\s+at |\s*File |Traceback).*)?)", text)
+    if ours:
+        return StateError(ours[-1].strip())
+    # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
+    classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
+    causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)
+    told = [*classed[-1:], *(c for c in causes[-1:] if c not in classed)]
+    return StateError("the stream failed: " + (" ".join(told) or text.split("\n")[0] or type(error).__name__))
+
+
+def progress_json(progress: Any, sinks: Sinks) -> str:
+    """A finished micro-batch for machines."""
+    counts = sinks.counts
+    return json.dumps(
+        {
+            "version": progress.batchId,
+            "changes": progress.numInputRows,
+            "milliseconds": dict(progress.durationMs),
+            "views": {
+                view: {"appeared": counts.appeared.get(view, 0), "vanished": counts.vanished.get(view, 0)}
+                for view in counts.rows
+            },
+        }
+    )

@@ -1,0 +1,97 @@
+"""A job's sources as streaming DataFrames: the table's columns, and what says how each row changes it.
+
+A value that cannot be read is an error, never a NULL that nobody wrote: text formats are read in FAILFAST mode unless
+the job says otherwise.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from freshet.errors import PlanError
+from freshet.job.file import JobFile, Source
+from freshet.job.options import CHANGES, SEQUENCE, SOURCES
+from freshet.spark.maintain import fields_ddl
+
+_TYPES = {"_weight": "BIGINT", "_change_type": "STRING"}
+_END = "_end"
+_RATE = ("timestamp", "value")
+
+
+def sequence_of(source: Source) -> tuple[str, str] | None:
+    """The column that orders a table's changes, and its type: `sequence 'moment TIMESTAMP'`, BIGINT if not said."""
+    given = source.place.get(SEQUENCE)
+    if given is None:
+        return None
+    name, _, kind = given.strip().partition(" ")
+    return name, kind.strip() or "BIGINT"
+
+
+def columns_ddl(source: Source) -> str:
+    """All columns that rows of the source have."""
+    columns = [fields_ddl(source.schema.fields)]
+    changes = source.place.get(CHANGES)
+    if changes is not None:
+        columns.append(f"`{changes}` {_TYPES[changes]}")
+    ordered = sequence_of(source)
+    if ordered is not None and source.schema.position(ordered[0]) is None:
+        columns.append(f"`{ordered[0]}` {ordered[1]}")
+    return ", ".join(columns)
+
+
+def source_stream(spark: SparkSession, job: JobFile, source: Source) -> DataFrame:
+    kind = source.place.format
+    path = job.path(source.place)
+    options = {k: v for k, v in source.place.options.items() if k.lower() not in (CHANGES, SEQUENCE, "path")}
+    ddl = columns_ddl(source)
+    if kind == "rate":
+        return _chosen(spark.readStream.format("rate").options(**options).load(), source)
+    if kind == "kafka":
+        raw = spark.readStream.format("kafka").options(**options).load()
+        value = sf.from_json(raw["value"].cast("string"), ddl, {"mode": "FAILFAST"})
+        return raw.select(value.alias("row")).select("row.*")
+    if kind == "delta":
+        return _chosen(spark.readStream.format("delta").options(**options).load(path), source)
+    if kind == "tbl":
+        ended = options.pop("trailing", "true").lower() == "true"  # dbgen ends each line with the delimiter
+        options = {"mode": "FAILFAST", "sep": options.pop("delimiter", "|"), **options}
+        ddl = f"{ddl}, `{_END}` STRING" if ended else ddl
+        return spark.readStream.format("csv").schema(ddl).options(**options).load(path).drop(_END)
+    if kind in ("csv", "json"):
+        options = {"mode": "FAILFAST", **options}
+    return spark.readStream.format(kind).schema(ddl).options(**options).load(path)
+
+
+def _chosen(stream: DataFrame, source: Source) -> DataFrame:
+    """The table's columns out of a source that has a schema of its own."""
+    wanted = [f.name for f in source.schema.fields]
+    changes, ordered = source.place.get(CHANGES), sequence_of(source)
+    wanted += [changes] if changes else []
+    wanted += [ordered[0]] if ordered and ordered[0] not in wanted else []
+    there = {c.lower() for c in stream.columns}
+    for name in wanted:
+        if name.lower() not in there:
+            raise PlanError(
+                f"table {source.schema.name}: {source.place.format} has no column {name}; "
+                f"it has {', '.join(stream.columns)}"
+            )
+    return stream.select(*wanted)
+
+
+def source_mistakes(job: JobFile) -> list[str]:
+    """What is wrong with the sources, as far as it shows without Spark."""
+    found = []
+    for source in job.sources.values():
+        name, place = source.schema.name, source.place
+        path = job.path(place)
+        if SOURCES[place.format].files and path is not None and "://" not in path and not any(c in path for c in "*?["):
+            if not job.folder.joinpath(path).exists():
+                found.append(f"table {name}: {path} is not there; make the folder, or correct the path")
+        if sequence_of(source) is not None and not source.schema.primary_key:
+            found.append(f"table {name}: sequence orders changes by primary key, and it has none; declare one")
+        if place.format == "rate":
+            wrong = [f.name for f in source.schema.fields if f.name.lower() not in _RATE]
+            if wrong:
+                found.append(f"table {name}: rate has no column {wrong[0]}; it has {' and '.join(_RATE)}")
+    return found

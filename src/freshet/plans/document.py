@@ -1,0 +1,214 @@
+"""A plan as a document that people read, keep and edit: docs/plan.schema.json describes it.
+
+It holds the query, its tables, and what was chosen: for each select the join tree, and shares where they are asked
+for. Everything else follows from the query and is made anew when the document is read. So a document can be edited, and
+one that is wrong for its query cannot be run: the tree that comes out is compared with the one asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from freshet.errors import FreshetError, PlanError
+from freshet.plans.build import build_plan
+from freshet.plans.explain import as_dict
+from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
+from freshet.plans.wanted import WantedTree, WantedTrees, labels
+from freshet.sql import Catalog, bind_query
+from freshet.sql.bound import AnyQuery, TableSchema
+
+FORMAT = 2  # raised whenever a reader of the old form would misread the new one
+_PARTS = ("format", "sql", "tables", "trees", "explain")
+_TREE_PARTS = ("nodes", "shares")
+_NODE_PARTS = ("node", "parent")
+
+
+def to_document(sql: str, root: AnyPlan) -> dict[str, Any]:
+    tables = {s.name.lower(): s for s in schemas(root)}
+    return {
+        "format": FORMAT,
+        "sql": sql,
+        "tables": [table_ddl(t) for t in tables.values()],
+        "trees": [_tree(q) for q in selects(root)],
+        "explain": as_dict(root),
+    }
+
+
+def selects(plan: AnyPlan) -> Iterator[QueryPlan]:
+    """The selects of a plan that have a tree, outer ones first."""
+    if isinstance(plan, QueryPlan) and plan.nodes:
+        yield plan
+    for _, below in inputs(plan):
+        yield from selects(below)
+
+
+def node_labels(plan: QueryPlan) -> list[str]:
+    """The name of each node."""
+    generalized = {n.relation for n in plan.nodes if n.generalized}
+    stored = labels([r.alias for i, r in enumerate(plan.relations) if i not in generalized])
+    return [plan.relations[n.relation].alias if n.generalized else stored[n.relation] for n in plan.nodes]
+
+
+def _tree(plan: QueryPlan) -> dict[str, Any]:
+    shown = node_labels(plan)
+    nodes = [{"node": shown[i], "parent": None if n.parent < 0 else shown[n.parent]} for i, n in enumerate(plan.nodes)]
+    return {"nodes": nodes, "shares": dict(plan.shares)}
+
+
+def table_ddl(schema: TableSchema) -> str:
+    parts = [f"`{f.name}` {f.type}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields]
+    if schema.primary_key:
+        parts.append(f"PRIMARY KEY ({', '.join(f'`{schema.fields[i].name}`' for i in schema.primary_key)})")
+    for key in schema.foreign_keys:
+        there = f" ({', '.join(f'`{c}`' for c in key.to_columns)})" if key.to_columns else ""
+        here = ", ".join(f"`{schema.fields[i].name}`" for i in key.columns)
+        parts.append(f"FOREIGN KEY ({here}) REFERENCES `{key.table}`{there}")
+    return f"CREATE TABLE `{schema.name}` ({', '.join(parts)})"
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def from_document(text: str, tables: Catalog | None = None) -> tuple[str, AnyPlan]:
+    """The query and the plan a document asks for, over the tables it names or those given."""
+    data = _loaded(text)
+    catalog = Catalog() if tables is None else tables
+    for i, ddl in enumerate(data["tables"] if tables is None else ()):
+        try:
+            catalog.tables.update(Catalog.from_ddl(ddl).tables)
+        except FreshetError as e:
+            raise PlanError(f"tables[{i}]: {e}") from None
+    wanted = tuple(_wanted(tree, f"trees[{i}]") for i, tree in enumerate(data.get("trees", [])))
+    return data["sql"], _built(bind_query(data["sql"], catalog), wanted)
+
+
+def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
+    """Raises PlanError unless this is a plan of the query over the catalog's tables."""
+    bound = bind_query(sql, catalog)
+    for table in schemas(root):
+        if catalog.table(table.name) != table:
+            raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
+    if build_plan(bound) != root and _built(bound, tuple(_wanted(_tree(q), "the plan") for q in selects(root))) != root:
+        raise PlanError("the plan is not one of its query; make it again from the query")
+
+
+def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
+    """The plan with the wanted trees; all are left to be chosen where none is given."""
+    chosen = build_plan(query)
+    if not wanted or _same(chosen, wanted):
+        return chosen
+    ours = list(selects(chosen))
+    if len(ours) != len(wanted):
+        raise PlanError(f"the query has {len(ours)} join trees, and the plan has {len(wanted)}; give each one")
+    for i, (select, tree) in enumerate(zip(ours, wanted, strict=True)):
+        known = {n for n in node_labels(select) if not n.startswith("[")}
+        unknown, missing = sorted(tree.relations() - known), sorted(known - tree.relations())
+        if unknown:
+            raise PlanError(f"trees[{i}]: the query has no {unknown[0]} there; it has {', '.join(sorted(known))}")
+        if missing:
+            raise PlanError(f"trees[{i}]: {missing[0]} is missing; the query reads it")
+    root = build_plan(query, trees=WantedTrees(wanted))
+    for i, (select, tree) in enumerate(zip(selects(root), wanted, strict=True)):
+        _compare(select, tree, f"trees[{i}]")
+    return root
+
+
+def _same(chosen: AnyPlan, wanted: tuple[WantedTree, ...]) -> bool:
+    made = [_wanted(_tree(q), "") for q in selects(chosen)]
+    return [(set(t.nodes), t.shares) for t in made] == [(set(t.nodes), t.shares) for t in wanted]
+
+
+def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
+    shown = node_labels(query)
+    made = {(shown[i], None if n.parent < 0 else shown[n.parent]) for i, n in enumerate(query.nodes)}
+    for name, parent in tree.nodes:
+        if (name, parent) in made:
+            continue
+        instead = [p for n, p in made if n == name]
+        if not instead:
+            raise PlanError(f"{where}: the query has no node {name}; there are {', '.join(sorted(shown))}")
+        raise PlanError(
+            f"{where}: {name} {_hangs(parent)} in the plan, and can only be where it {_hangs(instead[0])}: "
+            "EXISTS, IN and LEFT JOIN hang on the table whose columns they read"
+        )
+    if len(made) > len(tree.nodes):
+        missing = sorted(n for n, _ in made - set(tree.nodes))
+        raise PlanError(f"{where}: node {missing[0]} is missing; the query needs it")
+
+
+def _hangs(parent: str | None) -> str:
+    return "is the root" if parent is None else f"hangs on {parent}"
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError as e:
+        raise PlanError(f"the plan is not JSON: {e}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise PlanError(f"the plan's format is not {FORMAT}; make it again with `freshet plan` of this version")
+    _known(data, _PARTS, "the plan")
+    if not isinstance(data.get("sql"), str):
+        raise PlanError("the plan has no sql; give the query it keeps fresh")
+    for part in ("tables", "trees"):
+        if not isinstance(data.get(part, []), list):
+            raise PlanError(f"{part} is no list; give one")
+    if not all(isinstance(t, str) for t in data.get("tables", [])):
+        raise PlanError("tables holds something else than texts; give CREATE TABLE statements")
+    data.setdefault("tables", [])
+    return data
+
+
+def _known(data: dict[str, Any], parts: tuple[str, ...], what: str) -> None:
+    unknown = sorted(data.keys() - set(parts))
+    if unknown:
+        raise PlanError(f"{what} has a part {unknown[0]!r}, which means nothing; it has {', '.join(parts)}")
+
+
+def _wanted(tree: Any, where: str) -> WantedTree:
+    if not isinstance(tree, dict) or not isinstance(tree.get("nodes"), list):
+        raise PlanError(f"{where} has no nodes; give a list of them")
+    _known(tree, _TREE_PARTS, where)
+    found: list[tuple[str, str | None]] = []
+    for i, node in enumerate(tree["nodes"]):
+        spot = f"{where}.nodes[{i}]"
+        if not isinstance(node, dict) or not isinstance(node.get("node"), str):
+            raise PlanError(f"{spot} has no node; give its name")
+        _known(node, _NODE_PARTS, spot)
+        parent = node.get("parent")
+        if parent is not None and not isinstance(parent, str):
+            raise PlanError(f"{spot}: parent is {parent!r}; give a node's name, or null at the root")
+        found.append((node["node"], parent))
+    _check_tree(found, where)
+    shares = tree.get("shares", {})
+    if not isinstance(shares, dict) or not all(_is_share(v) for v in shares.values()):
+        raise PlanError(f"{where}.shares is {shares!r}; give an object of dimension to whole number, 1 or more")
+    return WantedTree(tuple(found), tuple(shares.items()))
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _check_tree(nodes: list[tuple[str, str | None]], where: str) -> None:
+    names = [n for n, _ in nodes]
+    plain = [n for n in names if not n.startswith("[")]
+    if len(set(plain)) < len(plain):
+        twice = next(n for n in plain if plain.count(n) > 1)
+        raise PlanError(f"{where}: {twice} is there twice; a relation is one node")
+    for name, parent in nodes:
+        if parent is not None and parent not in names:
+            raise PlanError(f"{where}: {name} hangs on {parent}, which is not there; the nodes are {', '.join(names)}")
+    roots = [n for n, p in nodes if p is None]
+    if len(roots) != 1:
+        shown = " and ".join(roots) or "none"
+        raise PlanError(f"{where}: a tree has one root (parent null), and here it is {shown}")
+    above = dict(nodes)
+    for name in names:
+        at: str | None = name
+        for _ in range(len(names) + 1):
+            at = None if at is None else above[at]
+        if at is not None:
+            raise PlanError(f"{where}: {name} hangs, by way of others, on itself; hang the root on nothing")

@@ -1,0 +1,1 @@
+"""The live page: write SQL, see the plan, watch the answer change."""

@@ -1,0 +1,65 @@
+"""The page beside a running job: its views as the job keeps them, fed by its own micro-batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from freshet.changes import WEIGHT
+from freshet.errors import StateError
+from freshet.job.file import JobFile
+from freshet.spark.snapshot import snapshot
+from freshet.web.feed import Settings
+from freshet.web.hub import Hub
+from freshet.web.mirror import Mirror
+from freshet.web.server import Server
+
+
+class _JobStream:
+    """What a page beside a job offers to look at: the job's own queries."""
+
+    def __init__(self, job: JobFile) -> None:
+        self.ddl, self.queries, self.fixed = "", dict(job.views), dict[str, pa.Table]()
+
+    def rounds(self, mode: str, window: float, size: int) -> Any:
+        return iter(())
+
+
+class Beside:
+    def __init__(self, job: JobFile, host: str, port: int, token: str | None) -> None:
+        self.hub = Hub(Settings(source="files"), _JobStream(job))
+        self.hub.fixed_views, self.hub.stream = True, _JobStream(job)
+        self.mirror = Mirror(job.catalog, self.hub.changed)
+        self.hub.engine = self.mirror
+        self.server = Server(self.hub, host, port, token)
+        self.address = self.server.address
+        self.run: Any = None
+
+    def start(self, run: Any) -> None:
+        """Before the job's query starts: its views, with the answers they had when it was stopped."""
+        self.run = run
+        for name, plan in run.plans.items():
+            self.mirror.add(name, plan)
+            self.hub.watch(name, plan)
+        if run.resumed:
+            self._recall(run)
+        self.hub.begin_sampling()
+        self.server.start()
+
+    def _recall(self, run: Any) -> None:
+        try:
+            found = {name: snapshot(run.spark, run.checkpoint, name).toArrow() for name in run.plans}
+        except StateError:  # it was stopped before its first micro-batch
+            return
+        self.mirror.move({n: t.append_column(WEIGHT, pa.array([1] * t.num_rows, pa.int64())) for n, t in found.items()})
+
+    def take(self, changes: DataFrame, number: int) -> None:
+        self.mirror.take(changes)
+        if self.run is not None and getattr(self.run, "query", None) is not None:
+            self.mirror.progress(self.run.query)
+
+    def close(self) -> None:
+        self.server.close()
+        self.hub.close()

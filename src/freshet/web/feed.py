@@ -1,0 +1,121 @@
+"""The thread that feeds an engine: a scenario's changes, so many a second, until paused, restarted or closed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from freshet.demo.scenario import MODES, Transaction
+from freshet.demo.scenarios import SCENARIOS
+from freshet.errors import FreshetError, PlanError
+
+logger = logging.getLogger("freshet.web")
+BEATS = 20  # transactions a second, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the page's Settings hold. `window`: share of the rows present at a time; `speed`: changed rows a second."""
+
+    source: str = "tpch"
+    scale: float = 0.01
+    mode: str = "sliding"
+    window: float = 0.2
+    speed: int = 2_000
+    engine: str = "in-process"
+    shards: int = 2
+    repeat: bool = True
+
+    def changed(self, given: dict[str, Any], sources: tuple[str, ...]) -> Settings:
+        """With what a message says, checked."""
+        known = asdict(self)
+        for name, value in given.items():
+            if name not in known:
+                raise PlanError(f"no setting {name}; there are {', '.join(known)}")
+            wanted = type(known[name])
+            if wanted is float and isinstance(value, int):
+                value = float(value)
+            if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+                raise PlanError(f"{name} is {value!r}; give a {wanted.__name__}")
+            known[name] = value
+        made = replace(self, **known)
+        for name, least, most in (
+            ("scale", 0.0001, 10),
+            ("window", 0.001, 1),
+            ("speed", 1, 1_000_000),
+            ("shards", 1, 64),
+        ):
+            if not least <= known[name] <= most:
+                raise PlanError(f"{name} is {known[name]}; give {least:g} to {most:,}")
+        for name, choices in (("source", sources), ("mode", MODES), ("engine", ("in-process", "spark"))):
+            if known[name] not in choices:
+                raise PlanError(f"{name} is {known[name]!r}; there are {', '.join(choices)}")
+        return made
+
+
+class Feed:
+    """`make`: the transactions of one round; `apply`: takes one, and says how many rows changed."""
+
+    def __init__(
+        self, make: Callable[[], Iterator[Transaction]], apply: Callable[[Transaction], int], speed: int, repeat: bool,
+        failed: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._make, self._apply, self.speed, self.repeat, self._failed = make, apply, speed, repeat, failed
+        self._going, self._closed = threading.Event(), threading.Event()
+        self.finished = False
+        self._thread = threading.Thread(target=self._run, name="freshet feed", daemon=True)
+
+    @property
+    def size(self) -> int:
+        """Changed rows a transaction."""
+        return max(1, self.speed // BEATS)
+
+    @property
+    def state(self) -> str:
+        return "finished" if self.finished else "running" if self._going.is_set() else "paused"
+
+    def start(self) -> None:
+        self._going.set()
+        self._thread.start()
+
+    def pause(self) -> None:
+        self._going.clear()
+
+    def resume(self) -> None:
+        self._going.set()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._going.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                for changes in self._make():
+                    started = time.monotonic()
+                    self._going.wait()
+                    if self._closed.is_set():
+                        return
+                    changed = self._apply(changes)
+                    rest = changed / self.speed - (time.monotonic() - started)
+                    if rest > 0:
+                        self._closed.wait(rest)
+                if not self.repeat:
+                    break
+            self.finished = True
+        except FreshetError as e:
+            self.finished = True
+            self._failed(str(e))
+        except Exception:
+            self.finished = True
+            logger.exception("the stream failed")
+            self._failed("the stream failed; the server's log says why")
+
+
+SOURCES = tuple(SCENARIOS)

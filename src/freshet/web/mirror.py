@@ -1,0 +1,122 @@
+"""Views kept elsewhere, on Spark, as the page sees them: a copy of each answer in this process, moved on by deltas.
+
+A copy is a bag: a table without key in a database of its own, to which every delta is a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+import freshet
+from freshet.changes import WEIGHT
+from freshet.errors import PlanError
+from freshet.plans import Plan
+from freshet.plans.document import table_ddl
+from freshet.plans.explain import as_dict
+from freshet.spark.maintain import split
+from freshet.sql import Catalog
+from freshet.sql.bound import Field, TableSchema
+from freshet.view import View
+from freshet.web.engine import Changed, read_view
+from freshet.web.health import Meter
+
+#: Steps of a micro-batch as Spark names them, in words.
+STAGES = {
+    "latestOffset": "look for changes",
+    "getBatch": "take them",
+    "queryPlanning": "plan the batch",
+    "addBatch": "run it",
+    "walCommit": "note its beginning",
+    "commitOffsets": "note its end",
+    "triggerExecution": "all together",
+}
+
+
+class Mirror:
+    kind = "Spark"
+
+    def __init__(self, catalog: Catalog, changed: Changed) -> None:
+        self.catalog, self.meter, self._changed = catalog, Meter(), changed
+        self.db = freshet.connect()
+        self.plans: dict[str, Plan] = {}
+        self.copies: dict[str, str] = {}  # view in lower case to the table that is its copy
+        self.made = 0
+        self.stages: dict[str, int] = {}
+        self.shown = -1
+
+    @property
+    def version(self) -> int:
+        return self.db.version
+
+    def add(self, name: str, plan: Plan) -> None:
+        self.made += 1
+        copy = f"copy{self.made}"
+        self.plans[name], self.copies[name.lower()] = plan, copy
+        columns = tuple(Field(f.name, f.type, True) for f in plan.root.fields)
+        self.db.execute(table_ddl(TableSchema(copy, columns)))
+        self.db.create_view(f"{copy}_rows", f"SELECT * FROM {copy}")
+
+    def forget(self, name: str) -> None:
+        copy = self.copies.pop(name.lower())
+        self.plans.pop(name)
+        self.db.execute(f"DROP VIEW {copy}_rows")
+        self.db.execute(f"DROP TABLE {copy}")
+
+    def create(self, name: str, query: str | Plan) -> Plan:
+        raise PlanError("the views are those of the running job; add one to its file")
+
+    def drop(self, name: str) -> None:
+        raise PlanError("the views are those of the running job; take one out of its file")
+
+    def apply(self, changes: Mapping[str, pa.Table]) -> int:
+        raise PlanError("the changes are those of the running job's sources")
+
+    def empty(self) -> None:
+        """The answers as they are before any change."""
+        gone = {name: self.answer(name)[1] for name in self.plans}
+        self.move({n: t.append_column(WEIGHT, pa.array([-1] * t.num_rows, pa.int64())) for n, t in gone.items()})
+
+    def take(self, changes: DataFrame) -> None:
+        """A micro-batch's changes, as `maintain` gives them for several views."""
+        self.move({name: split(changes, name).toArrow() for name in self.plans})
+
+    def move(self, deltas: Mapping[str, pa.Table]) -> None:
+        given = {self.copies[name.lower()]: delta for name, delta in deltas.items() if delta.num_rows}
+        tx = self.db.apply(given)
+        told = {name: tx.deltas[f"{self.copies[name.lower()]}_rows"] for name in deltas}
+        self._changed(tx.version, {name: delta for name, delta in told.items() if delta.num_rows})
+
+    def answer(self, name: str) -> tuple[int, pa.Table, bool]:
+        with self.db.lock:
+            return self.db.version, *read_view(self._rows(name))
+
+    def count(self, name: str) -> int:
+        return self._rows(name).count()
+
+    def _rows(self, name: str) -> View:
+        return self.db.view(f"{self.copies[name.lower()]}_rows")
+
+    def explain(self, name: str) -> dict[str, Any]:
+        return as_dict(next(p for n, p in self.plans.items() if n.lower() == name.lower()).root)
+
+    def progress(self, query: Any) -> int:
+        """Takes note of the micro-batches finished since the last call; how many rows they read."""
+        rows = 0
+        for p in query.recentProgress:
+            if p.batchId > self.shown:
+                self.shown = p.batchId
+                self.stages = {STAGES[k]: int(v) for k, v in p.durationMs.items() if k in STAGES}
+                rows += p.numInputRows
+                if p.numInputRows:
+                    self.meter.add(p.numInputRows, p.durationMs.get("triggerExecution", 0) / 1000)
+        return rows
+
+    def health(self) -> dict[str, Any]:
+        return {**self.meter.figures(), "version": self.version, "stages": self.stages}
+
+    def close(self) -> None:
+        self.db.close()

@@ -1,0 +1,40 @@
+// The SQL editor: CodeMirror, with the tables' and columns' names for completion and errors shown at their place.
+export class Editor {
+  constructor(area, { run, explain }) {
+    this.marks = [];
+    this.editor = CodeMirror.fromTextArea(area, {
+      mode: "text/x-sparksql", lineNumbers: true, lineWrapping: true, viewportMargin: 200,
+      extraKeys: {
+        "Ctrl-Enter": run, "Cmd-Enter": run, "Ctrl-E": explain, "Ctrl-Space": "autocomplete",
+        // Tab leaves the editor: it must not trap the keyboard.
+        Tab: false, "Shift-Tab": false,
+      },
+      hintOptions: { completeSingle: false, tables: {} },
+    });
+    this.editor.getInputField().setAttribute("aria-label", "SQL, or a plan as JSON");
+    this.editor.on("inputRead", (editor, change) => {
+      if (/^[\w.]$/.test(change.text[0] ?? "") && !this.isPlan()) editor.showHint();
+    });
+    this.editor.on("change", () => this.editor.setOption("mode", this.isPlan() ? "text/plain" : "text/x-sparksql"));
+  }
+
+  isPlan() { return this.text().trimStart().startsWith("{"); }
+  learn(tables) { this.editor.setOption("hintOptions", { completeSingle: false, tables }); }
+  text() { return this.editor.getValue(); }
+  set(text) { this.unmark(); this.editor.setValue(text.trim()); }
+
+  mark(line, column) {
+    const from = { line: line - 1, ch: column - 1 };
+    const word = this.editor.findWordAt(from);
+    const to = { line: line - 1, ch: Math.max(word.head.ch, column) };
+    this.marks.push(this.editor.markText(from, to, { className: "wrong" }));
+    this.editor.addLineClass(line - 1, "background", "wrong-line");
+    this.editor.scrollIntoView(from, 40);
+  }
+
+  unmark() {
+    this.marks.forEach((mark) => mark.clear());
+    this.marks = [];
+    this.editor.eachLine((line) => this.editor.removeLineClass(line, "background", "wrong-line"));
+  }
+}

@@ -1,0 +1,127 @@
+// The join tree as SVG: nodes from the root down, edges with kind and key, counters that move.
+const NS = "http://www.w3.org/2000/svg";
+const WIDTH = 168, HEIGHT = 62, ACROSS = 20, DOWN = 66;
+const rates = new Map(); // node → what it held when, for changes a second
+
+function make(name, attributes, text) {
+  const made = document.createElementNS(NS, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const number = (n) => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}M` : n >= 1e4 ? `${Math.round(n / 1e3)}k` : String(n));
+
+function place(nodes) {
+  // Leaves side by side, each parent above the middle of its children.
+  const children = nodes.map((_, i) => nodes.filter((n) => n.parent === i).map((n) => n.node));
+  const spots = [];
+  let next = 0;
+  const walk = (i, depth) => {
+    const below = children[i].map((c) => walk(c, depth + 1));
+    const x = below.length ? (below[0] + below[below.length - 1]) / 2 : next++ * (WIDTH + ACROSS);
+    spots[i] = { x, y: depth * (HEIGHT + DOWN) };
+    return x;
+  };
+  nodes.forEach((n, i) => { if (n.parent < 0) walk(i, 0); });
+  return spots;
+}
+
+export function drawTree(host, plan) {
+  const nodes = plan.tree ?? [];
+  const shape = JSON.stringify([plan.class, plan.inputs && Object.keys(plan.inputs),
+    nodes.map((n) => [n.relation, n.parent, n.kind, n.key, n.output, n.filter, n.assertions])]);
+  if (host.dataset.shape !== shape) {
+    host.dataset.shape = shape;
+    const drawn = [draw(plan)];
+    for (const [name, below] of Object.entries(plan.inputs ?? {})) drawn.push(nested(name, below));
+    host.replaceChildren(...drawn);
+    rates.clear();
+  }
+  const svg = host.querySelector("svg.top");
+  nodes.forEach((n, i) => {
+    if (n.tuples === undefined) return;
+    const label = svg.querySelector(`[data-count="${i}"]`);
+    const shown = `${number(n.alive)} / ${number(n.tuples)}${rate(host.dataset.shape, i, n)}`;
+    if (label && label.textContent !== shown) label.textContent = shown;
+  });
+  host.setAttribute("aria-label", `the join tree: ${nodes.map((n) => describe(n)).join("; ") || plan.class}`);
+}
+
+function rate(shape, i, node) {
+  const now = performance.now(), key = `${shape.length}/${i}`;
+  const kept = rates.get(key) ?? { at: now, alive: node.alive, tuples: node.tuples, shown: "" };
+  if (now - kept.at > 1000) {
+    const moved = Math.abs(node.tuples - kept.tuples) + Math.abs(node.alive - kept.alive);
+    kept.shown = ` · ${number(Math.round(moved * 1000 / (now - kept.at)))}/s`;
+    Object.assign(kept, { at: now, alive: node.alive, tuples: node.tuples });
+  }
+  rates.set(key, kept);
+  return kept.shown;
+}
+
+const describe = (n) => `${n.relation}${n.kind ? ` ${n.kind} on ${n.key.join(", ")}` : ""}`;
+
+function nested(name, plan) {
+  const box = document.createElement("details");
+  const title = document.createElement("summary");
+  title.textContent = `input ${name}: ${plan.class}`;
+  box.append(title, draw(plan, false));
+  for (const [inner, below] of Object.entries(plan.inputs ?? {})) box.append(nested(inner, below));
+  return box;
+}
+
+function draw(plan, top = true) {
+  const nodes = plan.tree ?? [];
+  if (!nodes.length) {
+    const svg = make("svg", { viewBox: "0 0 220 40", class: top ? "top tree" : "tree", width: 220 });
+    svg.append(make("text", { x: 8, y: 24 }, plan.class));
+    return svg;
+  }
+  const spots = place(nodes);
+  const width = Math.max(...spots.map((s) => s.x)) + WIDTH + 8;
+  const height = Math.max(...spots.map((s) => s.y)) + HEIGHT + 8;
+  const svg = make("svg", { viewBox: `-4 -4 ${width} ${height}`, width, class: top ? "top tree" : "tree" });
+  nodes.forEach((n, i) => {
+    if (n.parent < 0) return;
+    const from = spots[n.parent], to = spots[i];
+    const x1 = from.x + WIDTH / 2, y1 = from.y + HEIGHT, x2 = to.x + WIDTH / 2, y2 = to.y;
+    svg.append(make("path", { d: `M${x1} ${y1} C${x1} ${y1 + 26} ${x2} ${y2 - 26} ${x2} ${y2}`, class: `edge ${n.kind}` }));
+  });
+  nodes.forEach((n, i) => {
+    const { x, y } = spots[i];
+    const group = make("g", { class: `node${n.output ? " output" : ""}${n.generalized ? " generalized" : ""}` });
+    group.append(make("rect", { x, y, width: WIDTH, height: HEIGHT, rx: n.generalized ? HEIGHT / 2 : 8 }));
+    group.append(make("text", { x: x + WIDTH / 2, y: y + 20, class: "name" }, short(n.relation, 22)));
+    const second = [...n.filter, ...n.assertions.map((a) => `assert ${a}`)].join(" and ");
+    group.append(make("text", { x: x + WIDTH / 2, y: y + 36, class: "filter" }, short(second, 30)));
+    group.append(make("text", { x: x + WIDTH / 2, y: y + 53, class: "count", "data-count": i }, ""));
+    group.append(make("title", {}, [describe(n), ...n.filter.map((f) => `where ${f}`), ...n.assertions.map((a) => `assert ${a}`),
+      n.output ? "an output node: its columns are in the answer" : "only has to exist"].join("\n")));
+    svg.append(group);
+    if (n.parent >= 0) {
+      svg.append(make("text", { x: x + WIDTH / 2, y: y - 24, class: "kind" }, n.kind));
+      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, short(n.key.join(", ") || "anything", 30)));
+    }
+  });
+  return svg;
+}
+
+export function showGuarantees(list, plan) {
+  const said = [["Class", plan.class], ["Update", plan.guarantee.update], ["Reading", plan.guarantee.delay],
+    ...plan.guarantee.lost.map((lost) => ["Lost", lost])];
+  for (const part of ["residual", "group by", "aggregates", "having", "distinct", "order", "taken"]) {
+    const value = Array.isArray(plan[part]) ? plan[part].join(", ") : plan[part];
+    if (value) said.push([part[0].toUpperCase() + part.slice(1), value]);
+  }
+  const shown = JSON.stringify(said);
+  if (list.dataset.shown === shown) return;
+  list.dataset.shown = shown;
+  list.replaceChildren(...said.flatMap(([term, text]) => {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = term;
+    dd.textContent = text;
+    return [dt, dd];
+  }));
+}

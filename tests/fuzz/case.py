@@ -1,0 +1,113 @@
+"""One case: tables, a query, and transactions. After each the view and the sum of its deltas equal DuckDB's answer.
+
+The view is made before the first rows or after some; at the end a second one is made over all of them, and has the same
+answer.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+import freshet
+from tests.fuzz.choices import Choices, shrunk
+from tests.fuzz.dialect import for_duckdb
+from tests.fuzz.grammar import Grammar
+from tests.fuzz.tables import Transaction, random_tables, random_transaction
+from tests.oracle import RunningSum, same_bag
+
+
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.execute("SET disabled_optimizers = 'join_filter_pushdown'")  # it pushes what Arrow scans refuse
+    return connection
+
+
+class NoOracleError(Exception):
+    """DuckDB cannot answer."""
+
+
+def _expected(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
+    connection = _connection()
+    for name, table in tables.items():
+        connection.register(name, table)
+    try:
+        return connection.execute(sql).to_arrow_table()
+    except duckdb.Error as e:
+        _connection.cache_clear()
+        raise NoOracleError(f"{type(e).__name__}: {e}") from e
+
+
+@dataclass
+class Outcome:
+    kind: str  # agreed, refused, no oracle, failed
+    why: str = ""
+    sql: str = ""
+    ddl: list[str] = field(default_factory=list)
+    stream: list[Transaction] = field(default_factory=list)
+    made: list[int] = field(default_factory=list)
+
+    def told(self) -> str:
+        rows = [f"  {number}: {tx.changes}" for number, tx in enumerate(self.stream)]
+        return "\n".join([*(f"  {d};" for d in self.ddl), f"  {self.sql}", *rows, self.why])
+
+
+def run_case(choices: Choices) -> Outcome:
+    outcome = Outcome("agreed")
+    try:
+        _run(choices, outcome)
+    except freshet.UnsupportedError as e:
+        outcome.kind, outcome.why = "refused", e.reason
+    except NoOracleError as e:
+        outcome.kind, outcome.why = "no oracle", str(e)
+    except Exception as e:  # whatever it is, the case failed, and is worth a shorter one
+        outcome.kind, outcome.why = "failed", f"{type(e).__name__}: {e}"
+    outcome.made = choices.made
+    return outcome
+
+
+def _run(choices: Choices, outcome: Outcome) -> None:
+    tables = random_tables(choices)
+    outcome.ddl = [t.ddl for t in tables]
+    sql = outcome.sql = Grammar(choices, tables).statement()
+    oracle = for_duckdb(sql)
+    db = freshet.connect()
+    for ddl in outcome.ddl:
+        db.execute(ddl)
+
+    def change() -> freshet.Transaction:
+        outcome.stream.append(random_transaction(choices, tables))
+        return db.apply(outcome.stream[-1].arrow(tables))
+
+    if choices.chance(50):
+        change()
+    view = db.create_view("v", sql)
+    sums = RunningSum(view.to_arrow())
+    for _ in range(2 + choices.below(4)):
+        tx = change()
+        answer = view.to_arrow()
+        same_bag(answer, _expected(oracle, {t.name: t.arrow() for t in tables}))
+        sums.add(tx.deltas["v"])
+        sums.equals(answer)
+        assert view.count() == answer.num_rows, f"count() is {view.count()}, the answer has {answer.num_rows} rows"
+    late = RunningSum(db.create_view("late", sql).to_arrow())
+    late.equals(view.to_arrow())
+
+
+def shortest(failed: Outcome, tries: int = 300) -> Outcome:
+    """The smallest case found that fails like this one."""
+
+    def fails(made: list[int]) -> bool:
+        found = run_case(Choices(made=made))
+        return found.kind == "failed" and _sort_of(found) == _sort_of(failed)
+
+    return run_case(Choices(made=shrunk(failed.made, fails, tries)))
+
+
+def _sort_of(outcome: Outcome) -> str:
+    return outcome.why.split(":")[0]

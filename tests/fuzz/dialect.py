@@ -1,0 +1,47 @@
+"""What differs between Spark's SQL and DuckDB's by design, made equal in one place.
+
+- NULLs come first in an ascending order and last in a descending one (sqlglot writes that out).
+- Rows that ORDER BY ... LIMIT cannot tell apart are taken in the order of the shown columns: here DuckDB is told so.
+- GROUPING SETS over no rows have no groups, not even that of the empty set.
+- Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+
+
+def for_duckdb(sql: str) -> str:
+    """The same question in DuckDB's words."""
+    tree = sqlglot.parse_one(sql, dialect="spark")
+    for node in list(tree.find_all(exp.Select, exp.SetOperation)):
+        if node.args.get("limit") is not None or node.args.get("offset") is not None:
+            _complete(node)
+        if isinstance(node, exp.Select) and _has_sets(node):
+            _no_empty(node)
+    return tree.sql(dialect="duckdb")
+
+
+def _complete(node: exp.Expr) -> None:
+    first = node
+    while isinstance(first, exp.SetOperation):
+        first = first.left
+    assert isinstance(first, exp.Query)
+    order = node.args.get("order")
+    items = [] if order is None else list(order.expressions)
+    for position in range(len(first.selects)):
+        items.append(exp.Ordered(this=exp.Literal.number(position + 1), desc=False, nulls_first=True))
+    node.set("order", exp.Order(expressions=items))
+
+
+def _has_sets(node: exp.Select) -> bool:
+    group = node.args.get("group")
+    return group is not None and any(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets))
+
+
+def _no_empty(node: exp.Select) -> None:
+    some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+    having = node.args.get("having")
+    condition = some if having is None else exp.And(this=exp.Paren(this=having.this), expression=some)
+    node.set("having", exp.Having(this=condition))

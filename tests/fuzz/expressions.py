@@ -1,0 +1,96 @@
+"""Random expressions and conditions over the columns in scope, each of a type that is known.
+
+Types are letters: i integer, s text, n decimal, f double, d date, b truth. Every one is the same in Spark and DuckDB:
+no division by columns, no rounding casts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.fuzz.choices import Choices
+from tests.fuzz.tables import TYPES
+
+
+@dataclass(frozen=True)
+class Col:
+    text: str
+    type: str
+
+
+Scope = Sequence[Col]
+
+
+class Expressions:
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+
+    def literal(self, kind: str) -> str:
+        value = self.choices.pick(TYPES[kind][2])
+        if kind == "s":
+            return f"'{value}'"
+        if kind == "d":
+            return f"DATE '{value}'"
+        return f"CAST({value} AS DOUBLE)" if kind == "f" else str(value)
+
+    def column(self, scope: Scope, kind: str) -> str:
+        """A column of the type; a literal where there is none."""
+        found = [c.text for c in scope if c.type == kind]
+        return self.choices.pick(found) if found else self.literal(kind)
+
+    def value(self, kind: str, scope: Scope, depth: int = 2) -> str:
+        if depth == 0 or not self.choices.chance(35):
+            return self.literal(kind) if self.choices.chance(10) else self.column(scope, kind)
+
+        def part(of: str = kind) -> str:
+            return self.value(of, scope, depth - 1)
+
+        shape = self.choices.below(8)
+        if shape == 0:
+            return f"COALESCE({part()}, {self.literal(kind)})"
+        if shape == 1:
+            return f"CASE WHEN {self.condition(scope, depth - 1)} THEN {part()} ELSE {part()} END"
+        if shape == 2:
+            return f"NULLIF({part()}, {part()})"
+        if shape == 3:
+            return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
+        if kind == "i":
+            return self.choices.pick(
+                (f"({part()} + {part()})", f"({part()} - {part()})", f"({part()} * 2)", f"ABS({part()})",
+                 f"({part()} % 3)", f"LENGTH({part('s')})", f"YEAR({part('d')})", f"(-{part()})", f"({part()} DIV 2)")
+            )  # fmt: skip
+        if kind == "s":
+            texts = (f"UPPER({part()})", f"({part()} || {part()})", f"SUBSTRING({part()}, 1, 1)", f"TRIM({part()})")
+            return self.choices.pick(texts)
+        if kind == "n":
+            return self.choices.pick((f"({part()} + {part()})", f"({part()} - 1)", f"({part()} * 2)", f"ABS({part()})"))
+        if kind == "f":
+            return self.choices.pick(
+                (f"({part()} + {part()})", f"({part()} * 2)", f"({part('i')} / 2)", f"(-{part()})")
+            )
+        return part()
+
+    def condition(self, scope: Scope, depth: int = 2) -> str:
+        kind = self.choices.pick([c.type for c in scope if c.type in TYPES] or ["i"])
+
+        def part() -> str:
+            return self.value(kind, scope, min(depth, 1))
+
+        shape = self.choices.below(10 if depth > 0 else 6)
+        if shape <= 2:
+            return f"{part()} {self.choices.pick(('=', '<', '>=', '<>'))} {part()}"
+        if shape == 3:
+            return f"{part()} IS {self.choices.pick(('NULL', 'NOT NULL'))}"
+        if shape == 4:
+            return f"{part()} {self.choices.pick(('IN', 'NOT IN'))} ({self.literal(kind)}, {self.literal(kind)})"
+        if shape == 5:
+            return f"{part()} {self.choices.pick(('BETWEEN', 'NOT BETWEEN'))} {self.literal(kind)} AND {part()}"
+        if shape == 6:
+            return f"{part()} IS {self.choices.pick(('', 'NOT '))}DISTINCT FROM {part()}"
+        if shape == 7:
+            left, right = self.condition(scope, depth - 1), self.condition(scope, depth - 1)
+            return f"({left} {self.choices.pick(('OR', 'AND'))} {right})"
+        if shape == 8:
+            return f"NOT ({self.condition(scope, depth - 1)})"
+        return f"{self.value('s', scope, 1)} LIKE '{self.choices.pick(('a%', '%b', '_', '%'))}'"

@@ -1,0 +1,288 @@
+"""Random queries over everything that is kept fresh: joins of all kinds, subqueries, set operations, groups, grouping
+sets, windows, top-k, common tables.
+
+What has several right answers is left out: orders that single rows matter in go by every column, only one window of a
+select looks at single copies of a row, and a rough value (STDDEV, an average of decimals) is shown at the top alone,
+where the oracle compares with a tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.fuzz.choices import Choices
+from tests.fuzz.expressions import Col, Expressions, Scope
+from tests.fuzz.tables import TableModel
+
+NULLS = ("", " NULLS FIRST", " NULLS LAST", " DESC", " DESC NULLS FIRST", " DESC NULLS LAST")
+FRAMES = ("", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING",
+          " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+          " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING")  # fmt: skip
+Source = tuple[str, Sequence[tuple[str, str]]]  # what stands in FROM, its columns and their types
+Made = tuple[str, list[str]]  # a query and the types of its columns, which are called o0, o1, ...
+
+
+class Grammar:
+    def __init__(self, choices: Choices, tables: Sequence[TableModel]) -> None:
+        self.choices, self.expressions = choices, Expressions(choices)
+        self.sources: list[Source] = [(t.name, t.columns) for t in tables]
+        self.aliases = 0
+        self.rough = False  # whether rough values may be shown: at the top, where nothing is done with them
+
+    def statement(self) -> str:
+        common = []
+        for i in range(self.choices.below(3) if self.choices.chance(20) else 0):
+            sql, types = self.query(1)
+            common.append(f"w{i} AS ({sql})")
+            self.sources.append((f"w{i}", _columns(types)))
+        sql, _ = self.query(2, top=True)
+        return f"WITH {', '.join(common)} {sql}" if common else sql
+
+    def query(self, depth: int, types: Sequence[str] | None = None, top: bool = False) -> Made:
+        """A query; with `types`, one of exactly these columns."""
+        self.rough = False
+        if depth > 0 and self.choices.chance(12):
+            return self._set_operation(depth - 1, types)
+        kinds: list[Callable[[int], Made]] = [self._plain, self._plain, self._grouped, self._grouped]
+        if types is None:
+            kinds += [self._sets, self._windowed, self._qualified, self._limited]
+            made = self.choices.pick(kinds)
+            self.rough = top
+            return made(depth)
+        return self._plain(depth, types)
+
+    # FROM and WHERE -----------------------------------------------------------------------------------------------
+
+    def _alias(self) -> str:
+        self.aliases += 1
+        return f"r{self.aliases}"
+
+    def _relation(self, depth: int) -> tuple[str, list[Col]]:
+        alias, kind = self._alias(), self.choices.below(20)
+        if kind == 19 and depth > 0:
+            rows = ", ".join(
+                f"({self.expressions.literal('i')}, {self.choices.pick((self.expressions.literal('s'), 'NULL'))})"
+                for _ in range(1 + self.choices.below(3))
+            )
+            return f"(VALUES {rows}) AS {alias}(o0, o1)", [Col(f"{alias}.o0", "i"), Col(f"{alias}.o1", "s")]
+        if kind >= 15 and depth > 0:
+            sql, types = self.query(depth - 1)
+            return f"({sql}) AS {alias}", [Col(f"{alias}.{n}", t) for n, t in _columns(types)]
+        name, columns = self.choices.pick(self.sources)
+        return f"{name} AS {alias}", [Col(f"{alias}.{n}", t) for n, t in columns]
+
+    def _from(self, depth: int, most: int = 3) -> tuple[str, list[Col]]:
+        text, scope = self._relation(depth)
+        for _ in range(self.choices.below(most)):
+            more, new = self._relation(depth)
+            kind = self.choices.pick(
+                ("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN")
+            )
+            on = "" if kind == "CROSS JOIN" else f" ON {self._on(scope, new)}"
+            text, scope = f"{text} {kind} {more}{on}", scope + new
+        return text, scope
+
+    def _on(self, left: Scope, right: Scope) -> str:
+        pairs = [(a, b) for a in left for b in right if a.type == b.type]
+        if not pairs:
+            return "1 = 1"
+
+        def compared(operator: str = "=") -> str:
+            a, b = self.choices.pick(pairs)
+            return f"{a.text} {operator} {b.text}"
+
+        shape = self.choices.below(10)
+        if shape <= 4:
+            return compared()
+        if shape == 5:
+            return f"{compared()} AND {compared()}"
+        if shape == 6:
+            return f"{compared()} AND {compared(self.choices.pick(('<', '>=', '<>')))}"
+        if shape == 7:
+            return f"{compared()} AND {self.expressions.condition([*left, *right], 1)}"
+        if shape == 8:
+            return compared(self.choices.pick(("<", "<=", "<>")))
+        return f"({compared()} OR {compared()})"
+
+    def _where(self, scope: Scope, depth: int) -> str:
+        parts = []
+        for _ in range(self.choices.pick((0, 0, 0, 0, 1, 1, 2))):
+            if depth > 0 and self.choices.chance(40):
+                parts.append(self._subquery_test(scope, depth - 1))
+            else:
+                parts.append(self.expressions.condition(scope))
+        return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+    def _subquery_test(self, outer: Scope, depth: int) -> str:
+        shape = self.choices.below(8)
+        if shape <= 4:
+            text, scope = self._from(depth, 2)
+            tests = [self._on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
+            return f"{self.choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {text} WHERE {' AND '.join(tests)})"
+        kind = self.choices.pick([c.type for c in outer if c.type in "isnd"] or ["i"])
+        if shape <= 6:
+            inside, _ = self.query(depth, [kind])
+            return f"{self.expressions.value(kind, outer, 1)} {self.choices.pick(('IN', 'NOT IN'))} ({inside})"
+        text, scope = self._from(depth, 2)
+        found = self.choices.pick(("MAX", "MIN")) + f"({self.expressions.value(kind, scope, 1)})"
+        where = f" WHERE {self._on(outer, scope)}" if self.choices.chance(50) else ""
+        left = self.expressions.value(kind, outer, 1)
+        return f"{left} {self.choices.pick(('=', '<', '>='))} (SELECT {found} FROM {text}{where})"
+
+    # Selects ------------------------------------------------------------------------------------------------------
+
+    def _types(self, scope: Scope, most: int = 3) -> list[str]:
+        known = [c.type for c in scope]
+        return [self.choices.pick(known) for _ in range(1 + self.choices.below(most))]
+
+    def _plain(self, depth: int, types: Sequence[str] | None = None) -> Made:
+        self.rough = False
+        text, scope = self._from(depth)
+        types = self._types(scope) if types is None else list(types)
+        outputs = _named([self.expressions.value(t, scope) for t in types])
+        distinct = "DISTINCT " if self.choices.chance(20) else ""
+        return f"SELECT {distinct}{outputs} FROM {text}{self._where(scope, depth)}", types
+
+    def _aggregate(self, scope: Scope) -> tuple[str, str]:
+        kind = self.choices.pick([c.type for c in scope] or ["i"])
+        value, condition = self.expressions.value(kind, scope, 1), self.expressions.condition(scope, 1)
+        options = [("COUNT(*)", "i"), (f"COUNT({value})", "i"), (f"MIN({value})", kind), (f"MAX({value})", kind),
+                   (f"COUNT(DISTINCT {value})", "i")]  # fmt: skip
+        if kind in "inf":
+            options += [(f"SUM({value})", kind), (f"SUM(DISTINCT {value})", kind)]
+        if kind in "if":
+            options += [(f"AVG({value})", "f")]
+        if self.rough and kind in "inf":
+            options += [(f"{f}({value})", "z") for f in ("STDDEV", "VAR_POP", "AVG", "STDDEV_POP", "VARIANCE")]
+            options += [(f"{f}({condition})", "b") for f in ("BOOL_AND", "BOOL_OR")]
+        call, type_ = self.choices.pick(options)
+        only = f" FILTER (WHERE {condition})" if self.choices.chance(15) else ""
+        return call + only, type_
+
+    def _grouped(self, depth: int) -> Made:
+        rough = self.rough
+        text, scope = self._from(depth)
+        where = self._where(scope, depth)
+        self.rough = rough
+        kinds = [self.choices.pick([c.type for c in scope]) for _ in range(self.choices.below(3))]
+        keys = [self.expressions.value(k, scope, 1) for k in kinds]
+        keys = [k for k in keys if "r" in k]  # a literal alone would be a position
+        outputs = [(k, t) for k, t in zip(keys, kinds, strict=False)] if len(keys) == len(kinds) else []
+        outputs += [self._aggregate(scope) for _ in range(1 + self.choices.below(3))]
+        self.rough = False
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        having = ""
+        if self.choices.chance(20):
+            call, kind = self._aggregate(scope)
+            having = f" HAVING {call} {self.choices.pick(('>', '<=', '<>'))} {self.expressions.literal(kind)}"
+        shown, types = _named([o for o, _ in outputs]), [t for _, t in outputs]
+        return f"SELECT {shown} FROM {text}{where}{group}{having}", types
+
+    def _sets(self, depth: int) -> Made:
+        rough = self.rough
+        text, scope = self._from(depth, 2)
+        where = self._where(scope, depth)
+        self.rough = rough
+        keys = self.choices.some(list(scope), 1, 3)
+        names = [k.text for k in keys]
+        shape = self.choices.below(4)
+        if shape == 0:
+            group = f"ROLLUP ({', '.join(names)})"
+        elif shape == 1:
+            group = f"CUBE ({', '.join(names)})"
+        elif shape == 2:
+            sets = [f"({', '.join(self.choices.some(names, 0, len(names)))})" for _ in range(1 + self.choices.below(3))]
+            group = f"GROUPING SETS (({', '.join(names)}), {', '.join(sets)})"
+        else:
+            group = f"{names[0]}, ROLLUP ({', '.join(names)})"
+        outputs = [(k.text, k.type) for k in keys] + [self._aggregate(scope) for _ in range(1 + self.choices.below(2))]
+        if self.choices.chance(30):
+            outputs.append((f"GROUPING({self.choices.pick(names)})", "i"))
+        self.rough = False
+        return f"SELECT {_named([o for o, _ in outputs])} FROM {text}{where} GROUP BY {group}", [t for _, t in outputs]
+
+    # Windows ------------------------------------------------------------------------------------------------------
+
+    def _parts(self, scope: Scope) -> tuple[str, str, str]:
+        """PARTITION BY, an order, and one by every column after it."""
+        keys = ", ".join(c.text for c in self.choices.some(list(scope), 0, 2))
+        some = [f"{c.text}{self.choices.pick(NULLS)}" for c in self.choices.some(list(scope), 1, 2)]
+        total = [*some, *(f"{c.text} NULLS FIRST" for c in scope)]
+        return f"PARTITION BY {keys} " if keys else "", ", ".join(some), ", ".join(total)
+
+    def _window(self, scope: Scope, single: bool) -> tuple[str, str]:
+        """A window function; with `single`, maybe one that looks at single copies of a row."""
+        partition, some, total = self._parts(scope)
+        kind = self.choices.pick([c.type for c in scope])
+        value = self.expressions.value(kind, scope, 1)
+        numbers = [f"COUNT({value})", "COUNT(*)", f"SUM({self.expressions.value('i', scope, 1)})"]
+        call = self.choices.pick([*((n, "i") for n in numbers), (f"MIN({value})", kind), (f"MAX({value})", kind)])
+        shape = self.choices.below(9 if single else 4)
+        if shape == 0:
+            return f"{call[0]} OVER ({partition.strip()})", call[1]
+        if shape == 1:
+            return f"{self.choices.pick(('RANK', 'DENSE_RANK'))}() OVER ({partition}ORDER BY {some})", "i"
+        if shape <= 3:
+            frame = self.choices.pick([f for f in FRAMES if "ROWS" not in f])
+            return f"{call[0]} OVER ({partition}ORDER BY {some}{frame})", call[1]
+        if shape == 4:
+            return f"{self.choices.pick(('ROW_NUMBER()', 'NTILE(2)'))} OVER ({partition}ORDER BY {total})", "i"
+        if shape <= 6:
+            more = self.choices.pick(("", ", 2", f", 1, {self.expressions.literal(kind)}"))
+            return f"{self.choices.pick(('LAG', 'LEAD'))}({value}{more}) OVER ({partition}ORDER BY {total})", kind
+        if shape == 7:
+            values = f"{self.choices.pick(('FIRST_VALUE', 'LAST_VALUE'))}({value})"
+            return f"{values} OVER ({partition}ORDER BY {total}{self.choices.pick(FRAMES)})", kind
+        return f"{call[0]} OVER ({partition}ORDER BY {total}{self.choices.pick(FRAMES)})", call[1]
+
+    def _one(self, depth: int) -> tuple[str, list[Col]]:
+        """A relation alone, of not too many columns, so that an order can go by all of them."""
+        text, scope = self._relation(depth)
+        return text, scope
+
+    def _windowed(self, depth: int) -> Made:
+        self.rough = False
+        text, scope = self._one(depth)
+        where = self._where(scope, depth)
+        outputs = [(c.text, c.type) for c in scope] + [self._window(scope, True)]
+        outputs += [self._window(scope, False) for _ in range(self.choices.below(2))]
+        return f"SELECT {_named([o for o, _ in outputs])} FROM {text}{where}", [t for _, t in outputs]
+
+    def _qualified(self, depth: int) -> Made:
+        self.rough = False
+        text, scope = self._one(depth)
+        where = self._where(scope, depth)
+        partition, some, total = self._parts(scope)
+        call = self.choices.pick((f"ROW_NUMBER() OVER ({partition}ORDER BY {total})",
+                                  f"RANK() OVER ({partition}ORDER BY {some})",
+                                  f"DENSE_RANK() OVER ({partition}ORDER BY {some})"))  # fmt: skip
+        test = self.choices.pick(("<= 2", "= 1", "< 4", "BETWEEN 2 AND 3", "> 1", "= 2"))
+        shown = [(c.text, c.type) for c in scope]
+        if self.choices.chance(30):
+            shown.append((call, "i"))
+        return f"SELECT {_named([o for o, _ in shown])} FROM {text}{where} QUALIFY {call} {test}", [t for _, t in shown]
+
+    # Orders and sets ----------------------------------------------------------------------------------------------
+
+    def _limited(self, depth: int) -> Made:
+        sql, types = self.choices.pick((self._plain, self._grouped))(depth)
+        self.rough = False
+        order = [f"o{i}{self.choices.pick(NULLS)}" for i in self.choices.some(range(len(types)), 1, 2)]
+        limit = self.choices.pick(("LIMIT 2", "LIMIT 1", "LIMIT 3 OFFSET 1", "LIMIT 4", "OFFSET 1"))
+        return f"{sql} ORDER BY {', '.join(order)} {limit}", types
+
+    def _set_operation(self, depth: int, types: Sequence[str] | None) -> Made:
+        sql, types = self.query(depth, types)
+        for _ in range(1 + self.choices.below(2)):
+            operator = self.choices.pick(("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"))
+            right, _ = self.query(depth, types)
+            sql = f"({sql}) {operator} ({right})"
+        return sql, list(types)
+
+
+def _columns(types: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"o{i}", t) for i, t in enumerate(types)]
+
+
+def _named(outputs: Sequence[str]) -> str:
+    return ", ".join(f"{o} AS o{i}" for i, o in enumerate(outputs))

@@ -1,0 +1,47 @@
+"""Runs random cases and tells how they went; one that fails is shrunk and shown, with the seed that makes it again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from tests.fuzz.case import run_case, shortest
+from tests.fuzz.choices import Choices
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="Random queries and transactions, compared with DuckDB.")
+    options.add_argument("--cases", type=int, default=5_000)
+    options.add_argument("--seed", type=int, default=None, help="of the first case; each next one is one more")
+    options.add_argument("--failures", type=int, default=10, help="stop after so many")
+    options.add_argument("--shrink", type=int, default=300, help="tries to make a failing case smaller")
+    given = options.parse_args()
+    first = int(time.time()) * 100_000 % (1 << 31) if given.seed is None else given.seed
+    print(f"seeds {first} to {first + given.cases - 1}", flush=True)
+    kinds: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for number in range(given.cases):
+        outcome = run_case(Choices(seed=first + number))
+        kinds[outcome.kind] += 1
+        if outcome.kind in ("refused", "no oracle"):
+            reasons[f"{outcome.kind}: {outcome.why[:90]}"] += 1
+        if outcome.kind == "failed":
+            print(f"FAILED with seed {first + number}\n{shortest(outcome, given.shrink).told()}\n", flush=True)
+        if (number + 1) % 100 == 0:
+            print(f"{number + 1:>6} cases: {_line(kinds)}", flush=True)
+        if kinds["failed"] >= given.failures:
+            break
+    for reason, times in reasons.most_common(20):
+        print(f"  {times:>6}  {reason}")
+    print(_line(kinds))
+    return 1 if kinds["failed"] else 0
+
+
+def _line(kinds: Counter[str]) -> str:
+    return ", ".join(f"{kinds[k]} {k}" for k in ("agreed", "refused", "no oracle", "failed"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
