@@ -96,15 +96,20 @@ def columns_of(query: str) -> set[str]:
     return set(re.findall(r"\b(?:r|n|s|c|p|ps|o|l)_\w+", query))
 
 
+def extension() -> Path:
+    """DuckDB's TPC-H extension, which has the texts of the queries and their answers."""
+    import duckdb_extension_tpch
+
+    return next(Path(duckdb_extension_tpch.__path__[0]).rglob("tpch.duckdb_extension"))
+
+
 @functools.cache
 def official(number: int) -> str:
     """The official text of a TPC-H query, with its validation parameters."""
     import duckdb
-    import duckdb_extension_tpch
 
-    extension = next(Path(duckdb_extension_tpch.__path__[0]).rglob("tpch.duckdb_extension"))
     connection = duckdb.connect()
-    connection.execute(f"LOAD '{extension}'")
+    connection.execute(f"LOAD '{extension()}'")
     found = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
     assert found is not None, f"TPC-H has queries 1 to 22, not {number}"
     return str(found[0]).strip().rstrip(";")

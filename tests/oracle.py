@@ -126,7 +126,7 @@ def _value(value: Any) -> Any:
         return datetime.datetime(value.year, value.month, value.day)
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=None)
-    return value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _by_exact_part(table: pa.Table, exact: list[int]) -> dict[Row, list[Row]]:

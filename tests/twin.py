@@ -26,6 +26,8 @@ class TwinTable:
     def __init__(self, name: str, known: pa.Table, key: tuple[str, ...] = ()) -> None:
         self.name, self.known, self.key = name, known, key
         self.held = np.zeros(known.num_rows, np.int64)
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._keys: Places = np.empty(0, np.int64)
 
     def learn(self, rows: pa.Table) -> Places:
         """Places of rows not known so far."""
@@ -43,11 +45,15 @@ class TwinTable:
         if not self.key:
             return places
         keys = self.keys()
-        taken = {keys[i] for i in self.inside()}
-        return np.array([i for i in places if keys[i] not in taken], np.int64)
+        return places[~np.isin(keys[places], keys[self.inside()])]
 
-    def keys(self) -> list[tuple[Any, ...]]:
-        return list(zip(*(self.known.column(k).to_pylist() for k in self.key), strict=True))
+    def keys(self) -> Places:
+        """A number for the key of each known row, the same for the same key."""
+        fresh = self.known.slice(len(self._keys))
+        rows = zip(*(fresh.column(k).to_pylist() for k in self.key), strict=True)
+        added = [self._numbers.setdefault(row, len(self._numbers)) for row in rows]
+        self._keys = np.concatenate([self._keys, np.array(added, np.int64)])
+        return self._keys
 
     def arrow(self) -> pa.Table:
         return self.known.take(np.repeat(np.arange(len(self.held)), self.held))
@@ -62,9 +68,8 @@ class TwinTable:
         deletes give NULL beside the key."""
         places, weights = moves
         if key_only:
-            keys = self.keys()
-            come = {keys[p] for p, w in zip(places, weights, strict=True) if w > 0}
-            said = np.array([w > 0 or keys[p] not in come for p, w in zip(places, weights, strict=True)], np.bool_)
+            keys = self.keys()[places]
+            said = (weights > 0) | ~np.isin(keys, keys[weights > 0])
             places, weights = places[said], weights[said]
         kinds = np.where(weights > 0, "upsert" if key_only else "insert", "delete")
         rows = self.known.take(places)

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 
 from freshet.column import Bools, Column, Int64s
 from freshet.errors import EvaluationError
+from freshet.lists import read_lists
 from freshet.sql.functions.casting import as_double, from_doubles, rescaled, unfit
 from freshet.sql.functions.rows import first_bad, text_of
 from freshet.sql.functions.text_casts import decimal_text, reader
@@ -40,7 +41,8 @@ def to_arrow(column: Column) -> pa.Array:
     if t.name == "VOID":
         return pa.nulls(rows)
     if t.name == "STRING":
-        return _masked(text_of(column), valid)
+        text = _masked(text_of(column), valid)
+        return text if t.items is None else read_lists(text, t.items.to_arrow())
     if t.name == "BOOLEAN":
         return pa.array(column.data != 0, mask=None if valid is None else ~valid)
     if t.name == "DECIMAL":

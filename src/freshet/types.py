@@ -12,13 +12,15 @@ FRACTIONS = ("FLOAT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it."""
+    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it. With
+    `items` it is an ARRAY of those, which is held as a text (see `lists`)."""
 
     name: str
     precision: int = 0
     scale: int = 0
     length: int | None = None
     char: bool = False
+    items: Type | None = None
 
     @property
     def lanes(self) -> int:
@@ -40,11 +42,15 @@ class Type:
     def to_arrow(self) -> pa.DataType:
         if self.name == "DECIMAL":
             return pa.decimal128(self.precision, self.scale)
+        if self.items is not None:
+            return pa.list_(self.items.to_arrow())
         return _ARROW[self.name]
 
     def __str__(self) -> str:
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
+        if self.items is not None:
+            return f"ARRAY<{self.items}>"
         if self.length is not None:
             return f"{'CHAR' if self.char else 'VARCHAR'}({self.length})"
         return self.name

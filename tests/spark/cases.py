@@ -69,6 +69,8 @@ VIEWS = {
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "several_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(DISTINCT t.w) AS total, COUNT(DISTINCT r.s) AS m "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "gathered": "SELECT t.c, STRING_AGG(r.s, ', ' ORDER BY r.s) AS texts, ARRAY_AGG(r.v ORDER BY r.v) AS list "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
     "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",
     "no_others": "SELECT x.id FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.w > x.w)",

@@ -18,8 +18,10 @@ from freshet.state.arena import Arena
 
 
 class LocalJob:
-    def __init__(self, job: Job) -> None:
-        self.job, self.text = job, job.to_json()
+    """`chunk`: rows encoded at a time, few so that blocks are many."""
+
+    def __init__(self, job: Job, chunk: int = 3) -> None:
+        self.job, self.text, self.chunk = job, job.to_json(), chunk
         self.shards: dict[tuple[int, int], Shard] = {}
         self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
         self.quarantined: list[tuple[str, str, str]] = []
@@ -30,7 +32,7 @@ class LocalJob:
         for table in self.job.tables:
             rows = changes.get(table.name.lower())
             if rows is not None and rows.num_rows:
-                for made in Encoder(self.text, table.name.lower())(rows.to_batches(max_chunksize=3)):
+                for made in Encoder(self.text, table.name.lower())(rows.to_batches(max_chunksize=self.chunk)):
                     sent += zip(*(made.column(i).to_pylist() for i in range(4)), strict=True)
         for level in range(self.job.levels):
             sent = [b for b in sent if b[1] != level] + self._level(level, [b for b in sent if b[1] == level])

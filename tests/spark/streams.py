@@ -76,7 +76,7 @@ class Sum:
     def add(self, delta: pa.Table) -> None:
         columns = [c.to_pylist() for c in delta.columns]
         for *row, weight in zip(*columns, strict=True):
-            key = tuple(row)
+            key = tuple(tuple(value) if isinstance(value, list) else value for value in row)
             self.weights[key] += weight
             if self.weights[key] == 0:
                 del self.weights[key]

@@ -15,6 +15,7 @@ import numpy as np
 
 from freshet.column import Bools, Column, Int64s
 from freshet.engine import lanes
+from freshet.engine.gathered import Gathered
 from freshet.engine.variance import squared
 from freshet.engine.whole_sum import add_whole, add_wide
 from freshet.sql.expression import AggregateCall
@@ -116,6 +117,7 @@ class Feed:
         self.exact: ExactSum | None = None
         self.squares: ExactSum | None = None
         self.ordered: Ordered | None = None
+        self.values: Gathered | None = None
 
     @property
     def wide(self) -> bool:
@@ -150,15 +152,21 @@ class Feed:
         pool = self._pool if kind == ordered.TEXT else None
         self.ordered = self.ordered or Ordered(self._scope.scope("ordered"), kind, pool)
 
+    def gathered(self, call: AggregateCall) -> None:
+        """Also keeps the values themselves, in order."""
+        self.values = self.values or Gathered(self._scope.scope("values"), self._pool, self._types, call)
+
     def reserve(self, groups: int) -> None:
         for sums in (self.exact, self.squares):
             if sums is not None:
                 sums.reserve(groups)
         if self.ordered is not None:
             self.ordered.reserve(groups)
+        if self.values is not None:
+            self.values.reserve(groups)
 
     def apply(self, groups: Slots, args: Sequence[Column], keep: Bools | None, weights: Int64s, state: Int64s) -> None:
-        for column in args:
+        for column in args if self.values is None else args[:1]:  # what only orders the values may be NULL
             if column.valid is not None:
                 keep = column.valid if keep is None else keep & column.valid
         if keep is not None:
@@ -182,6 +190,8 @@ class Feed:
                 self.squares.add(groups, part, weights)
         if self.ordered is not None:
             self.ordered.add(groups, lanes.values(args[0], self._pool), weights)
+        if self.values is not None:
+            self.values.add(groups, args, weights)
 
     def clear(self, groups: Slots) -> None:
         for sums in (self.exact, self.squares):
@@ -193,9 +203,11 @@ class Feed:
             self.distinct.mark(marked)
         if self.ordered is not None:
             self.ordered.mark(marked)
+        if self.values is not None:
+            self.values.mark(marked)
 
     def reset(self) -> None:
-        kept: tuple[Any, ...] = (self.distinct, self.exact, self.squares, self.ordered)
+        kept: tuple[Any, ...] = (self.distinct, self.exact, self.squares, self.ordered, self.values)
         for structure in kept:
             if structure is not None:
                 structure.reset()

@@ -18,6 +18,7 @@ from freshet.column import Bools, Column, Int64s
 from freshet.engine import lanes, variance
 from freshet.engine import whole_sum as whole
 from freshet.engine.accumulators import Feed, mark_texts
+from freshet.engine.gathered import GATHERED
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
 from freshet.state.arena import Scope
@@ -165,7 +166,7 @@ class Aggregate:
         for i, call in enumerate(self._calls):
             if call.args or call.filter is not None:
                 distinct = call.distinct and call.function not in ("min", "max")
-                shared.setdefault((call.args, call.filter, distinct), []).append(i)
+                shared.setdefault((call.args, call.filter, distinct, call.order), []).append(i)
         feeds: list[Feed] = []
         feed_of: list[Feed | None] = [None] * len(self._calls)
         lane = _ROWS + 1
@@ -179,6 +180,8 @@ class Aggregate:
                     feed.counted()
                 elif self._calls[i].function in variance.FORMS:
                     feed.squared()
+                elif self._calls[i].function in GATHERED:
+                    feed.gathered(self._calls[i])
                 else:
                     feed.summed()
             lane += feed.lanes
@@ -186,11 +189,14 @@ class Aggregate:
         return feeds, feed_of
 
     def _finishing(self) -> Int64s:
-        """The program that makes COUNT, SUM and AVG of state lanes; sums of doubles and MIN, MAX stand elsewhere."""
+        """The program that makes COUNT, SUM and AVG of state lanes; sums of doubles, MIN, MAX and lists stand
+        elsewhere."""
         steps = []
         self._step_calls: list[int] = []
         for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
-            if call.function in ("min", "max") or (call.function != "count" and feed is not None and feed.exact):
+            if call.function in ("min", "max", *GATHERED) or (
+                call.function != "count" and feed is not None and feed.exact
+            ):
                 continue
             lane = _ROWS if feed is None else feed.count
             if call.function == "count":
@@ -253,6 +259,9 @@ class Aggregate:
         """The change of the answer since the last flush: old rows with weight -1, then new ones with +1."""
         touched = self._touched[: self._touched_count]
         keys, state, flags, answers = self._groups.lanes.data, self._state.data, self._flags.data, self._answers.data
+        for feed in self._feeds:
+            if feed.values is not None:
+                feed.values.settle()
         fresh = self._read(touched)
         found = np.zeros(2, np.int64)
         if _compare(touched, state, flags, answers, fresh, self._grand_total, found) >= 0:
@@ -296,6 +305,8 @@ class Aggregate:
                 sums, squares = feed.exact.sums_and_rests(groups), feed.squares.sums_and_rests(groups)
                 form = variance.FORMS[call.function]
                 variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
+            elif feed.values is not None and call.function in GATHERED:
+                lanes.put_nullable(out, lane, *feed.values.answers(groups, call), null_lane, bit)
             elif feed.exact is not None:
                 sums = feed.exact.sums(groups)
                 _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)

@@ -52,6 +52,11 @@ def guarantee(
         if ordered:
             update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
             lost.append(f"O(1): {ordered[0].upper()} keeps its values in order, O(log n) a joined row")
+        lists = [c.function for c in query.grouping.aggregates if c.function in ("array_agg", "string_agg")]
+        if lists:
+            lost.append(
+                f"linear state and O(1): {lists[0].upper()} keeps its values, and writes a touched group's anew"
+            )
         lost.append("an update also costs one step for each joined row it adds or takes away")
     elif query.distinct and not distinct_tree:
         delay = "constant for answers, read from the distinct rows; not bounded for deltas"

@@ -220,6 +220,8 @@ class Decoder:
 
 
 def out_type(type_: Type) -> pa.DataType:
+    if type_.items is not None:
+        return pa.list_(out_type(type_.items))
     if type_.name == "TIMESTAMP":
         return pa.timestamp("us", tz="UTC")
     return pa.string() if type_.name == "VOID" else type_.to_arrow()
@@ -234,6 +236,8 @@ def fields_ddl(fields: Iterable[Field]) -> str:
 
 
 def spark_type(type_: Type) -> str:
+    if type_.items is not None:
+        return f"ARRAY<{spark_type(type_.items)}>"
     return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
 
 

@@ -4,7 +4,7 @@ A shard keeps its own groups and says how their rows change: COUNT as a count, S
 MAX as they are, AVG as a sum and a count. The merge adds counts and sums and takes the least of the least. A partial
 average (s, n) becomes one row of value s and n - 1 rows of value 0, so that the merge averages rows like any other.
 
-Sums of doubles, and DISTINCT aggregates, have no partial that is exact: there shards send keys and arguments.
+Sums of doubles, lists and DISTINCT aggregates have no partial that is exact: there shards send keys and arguments.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def over_rows(
 def _has_partial(call: AggregateCall) -> bool:
     if call.function in ("min", "max"):
         return True
-    if call.distinct:
+    if call.distinct or call.function not in ("count", "sum", "avg"):
         return False
     return call.function == "count" or (call.function in ("sum", "avg") and not call.args[0].type.is_fraction)
 

@@ -29,15 +29,11 @@ BOOLEAN = (exp.LogicalAnd, exp.LogicalOr, exp.CountIf)
 #: Those computed from doubles, whatever number they are given.
 FROM_DOUBLES = ("stddev_samp", "stddev_pop", "var_samp", "var_pop")
 
-_NO_LISTS = "keep the rows as a view of their own and gather them when reading it"
 _NO_ORDER = "use MIN or MAX: which row comes first is not decided"
 _BY_RANK = "number the rows with ROW_NUMBER() and keep the one wanted with QUALIFY"
 _MOMENTS = "compute it from COUNT, SUM and SUM of products"
 
 INSTEAD: dict[type[exp.Expr], str] = {
-    exp.ArrayAgg: _NO_LISTS,
-    exp.ArrayUniqueAgg: _NO_LISTS,
-    exp.GroupConcat: _NO_LISTS,
     exp.ApproxDistinct: "use COUNT(DISTINCT ...), which is exact",
     exp.ApproxQuantile: _BY_RANK,
     exp.Quantile: _BY_RANK,
@@ -56,4 +52,4 @@ INSTEAD: dict[type[exp.Expr], str] = {
     exp.CovarPop: _MOMENTS,
     exp.CovarSamp: _MOMENTS,
 }
-KNOWN = "these work: COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, STDDEV, VARIANCE"
+KNOWN = "these work: COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, STDDEV, VARIANCE, ARRAY_AGG, STRING_AGG"

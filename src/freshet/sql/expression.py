@@ -43,13 +43,16 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...)."""
+    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...). What gathers its first
+    argument does so by `order`: each the place of an argument, whether downwards, and whether NULLs come first."""
 
     function: str  # count, sum, avg, min, max
     args: tuple[Expression, ...]
     type: Type
     distinct: bool = False
     filter: Expression | None = None
+    order: tuple[tuple[int, bool, bool], ...] = ()
+    separator: str = ""
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:

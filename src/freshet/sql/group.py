@@ -17,6 +17,7 @@ from freshet.sql import functions
 from freshet.sql.aggregates import AGGREGATES, BOOLEAN, FROM_DOUBLES, INSTEAD, KNOWN
 from freshet.sql.bound import GROUP, Grouping
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe
+from freshet.sql.gathering import GATHERING, bind_gathered
 from freshet.sql.grouping_sets import GROUPING
 from freshet.sql.scope import Scope
 
@@ -47,14 +48,16 @@ class Groups:
 
     def _bind(self, call: exp.Expr, condition: exp.Expr | None, node: exp.Expr) -> AggregateCall:
         statement, function = self.binder.statement, AGGREGATES.get(type(call))
+        only = None
+        if condition is not None:
+            only = self.binder.scalar(self.scope, "FILTER", None, self.draft).condition(condition)
+        if isinstance(call, GATHERING):
+            return bind_gathered(self, call, only, node)
         if function is None:
             written = call.sql(dialect="spark")
             statement.refuse(f"aggregate {written}", INSTEAD.get(type(call), KNOWN), node)
         statement.only(call, ("this", "expressions") if isinstance(call, exp.Count) else ("this",))
         inside = self.binder.scalar(self.scope, "an aggregate's argument", None, self.draft)
-        only = None
-        if condition is not None:
-            only = self.binder.scalar(self.scope, "FILTER", None, self.draft).condition(condition)
         if isinstance(call, exp.CountIf):
             counted = inside.condition(call.this)
             only = counted if only is None else inside.build("and", [only, counted], node)
@@ -119,8 +122,8 @@ def _arguments(call: exp.Expr) -> tuple[list[exp.Expr], bool]:
 
 
 def aggregate_nullable(call: AggregateCall, keyed: bool) -> bool:
-    """COUNT never is NULL; the others are when no row counts: an empty table, a FILTER, only NULLs."""
-    if call.function == "count":
+    """COUNT and a list never are NULL; the others are when no row counts: an empty table, a FILTER, only NULLs."""
+    if call.function in ("count", "array_agg"):
         return False
     if call.function in ("stddev_samp", "var_samp"):  # one row has no spread
         return True

@@ -87,6 +87,8 @@ def bind_order(
             found.append(Ordering(outputs[int(target.name) - 1], item))
         else:
             found.append(Ordering(bind(target), item))
+        if found[-1].expression.type.items is not None:
+            statement.refuse("ORDER BY an array", "order by what it is made from", item)
     return found
 
 

@@ -248,3 +248,7 @@ class Ranked:
     def mark(self, lane: int, marked: Bools) -> None:
         """Marks the pool ids held in a lane of the rows."""
         mark_lane(self.roots.data, self.nodes.data, VALUE + lane, marked)
+
+    def reset(self) -> None:
+        for array in (self.roots, self.nodes, self._free, self._meta):
+            array.reset()

@@ -260,7 +260,6 @@ def unliven(t: Any, e: Any, tuples: Any, own: Any) -> None:
                         status = as_int8(t[c * TREE_COLUMNS + STATUS])
                         for i in range(m):
                             if status[lost[i]] == LIVE:
-                                status[lost[i]] = ALIVE
                                 stack = append(append(stack, n, c), n + 1, lost[i])
                                 n += 2
                 elif k >= 0:
@@ -275,7 +274,6 @@ def unliven(t: Any, e: Any, tuples: Any, own: Any) -> None:
                         below = keys[4 * k + CHILD_HEAD]
                         while below:
                             if status[below - 1] == LIVE:
-                                status[below - 1] = ALIVE
                                 stack = append(append(stack, n, c), n + 1, below - 1)
                                 n += 2
                             below = as_int32(t[c * TREE_COLUMNS + CHILD_LINKS])[2 * (below - 1)]
@@ -284,6 +282,7 @@ def unliven(t: Any, e: Any, tuples: Any, own: Any) -> None:
                 break
             n -= 2
             node, s, leaving = np.int64(stack[n]), np.int64(stack[n + 1]), False
+            as_int8(t[node * TREE_COLUMNS + STATUS])[s] = ALIVE  # not before it leaves the front of its chains
 
 
 @inlined

@@ -50,6 +50,8 @@ def cast(expression: Expression, type: Type) -> Expression:
 def can_cast(source: Type, target: Type) -> bool:
     if source.name in ("MONTHS", "MICROS") or target.name in ("MONTHS", "MICROS", "VOID"):
         return source == target
+    if source.items is not None or (target.items is not None and source.name != "VOID"):
+        return source == target
     if source.name in ("VOID", "STRING") or target.name == "STRING" or source.name == target.name:
         return True
     if source.name in _TEMPORAL and target.name in _TEMPORAL:

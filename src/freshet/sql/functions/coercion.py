@@ -78,6 +78,8 @@ def _wider(a: Type, b: Type) -> Type | None:
         return a
     if a.name == "VOID":
         return b
+    if a.items is not None or b.items is not None:
+        return None
     if a.name == "STRING" and b.name == "STRING":
         return STRING
     if a.is_numeric and b.is_numeric:
@@ -115,6 +117,8 @@ def aggregate_type(function: str, arg_types: Sequence[Type]) -> Type:
     if len(arg_types) != 1:
         raise SqlError(f"{function.upper()} takes one argument, not {len(arg_types)}")
     t = arg_types[0]
+    if t.items is not None:
+        raise SqlError(f"no aggregate {function.upper()}({t}); aggregate what the array is made from")
     if function in ("min", "max"):
         if t.name in ("MONTHS", "MICROS"):
             raise SqlError(f"no aggregate {function.upper()} of an interval; use the dates it is made from")

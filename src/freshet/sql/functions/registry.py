@@ -77,6 +77,9 @@ def resolve(name: str, args: Sequence[Expression]) -> Expression:
         near = difflib.get_close_matches(name, _resolvers, 1)
         remedy = f"the nearest that exists is {near[0].upper()}" if near else "see the list of functions"
         raise UnsupportedError(f"no function {name.upper()}; {remedy}")
+    lists = [a for a in args if a.type.items is not None]
+    if lists:
+        raise UnsupportedError(f"{name.upper()} of {lists[0].type}; a view shows arrays: compute with the rows instead")
     return found[0](name, tuple(args))
 
 

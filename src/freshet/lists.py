@@ -1,0 +1,45 @@
+"""Arrays as text: one list of values is one text, so that arrays are kept, hashed and compared like texts.
+
+Each element is its value's text after a mark; marks inside texts are escaped. The empty list is the empty text. There
+are no NULLs among the elements: what gathers values leaves them out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.column import Int64s
+
+_MARK, _ESCAPE = "\x1f", "\x1b"
+_ESCAPED = ((_ESCAPE, _ESCAPE + "e"), (_MARK, _ESCAPE + "m"))
+
+
+def write_lists(values: pa.Array, sizes: Int64s) -> pa.Array:
+    """The text of each list; `sizes` says how many of the values, one after the other, each has."""
+    elements = values.cast(pa.string())
+    if pa.types.is_string(values.type):
+        for plain, escaped in _ESCAPED:
+            elements = pc.replace_substring(elements, plain, escaped)
+    return join_texts(pc.binary_join_element_wise(pa.scalar(_MARK), elements, ""), sizes, "")
+
+
+def join_texts(texts: pa.Array, sizes: Int64s, separator: str) -> pa.Array:
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), separator)
+
+
+def read_lists(texts: pa.Array, items: pa.DataType) -> pa.Array:
+    """The lists of items that texts stand for; NULL where a text is."""
+    valid = texts.is_valid().to_numpy(zero_copy_only=False)
+    parts = pc.split_pattern(texts.fill_null(""), _MARK)
+    offsets = parts.offsets.to_numpy()
+    before = np.zeros(len(parts.values), np.bool_)
+    before[offsets[:-1]] = True  # what stands before the first mark: nothing
+    values = parts.values.filter(pa.array(~before))
+    if pa.types.is_string(items):
+        for plain, escaped in reversed(_ESCAPED):
+            values = pc.replace_substring(values, escaped, plain)
+    starts = pa.array(offsets - np.arange(len(offsets)), pa.int32())
+    return pa.ListArray.from_arrays(starts, values.cast(items), mask=None if valid.all() else pa.array(~valid))
