@@ -11,6 +11,7 @@ import re
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class JobRun:
         while True:
             active = self.query.isActive
             for progress in self.query.recentProgress:
-                if progress.batchId > shown and (progress.numInputRows or progress.batchId > shown + 1):
+                if progress.batchId > shown and progress.numInputRows:
                     shown = progress.batchId
                     told(progress, self.sinks)
             if not active:
@@ -95,13 +96,17 @@ class JobRun:
             raise failure_of(failure)
 
     def stop(self, patience: float = PATIENCE) -> None:
-        waited, rest = 0.0, threading.Event()
-        while self.query.isActive and self.query.status["isTriggerActive"] and waited < patience:
-            rest.wait(POLL)
-            waited += POLL
-            if not self.query.status["isDataAvailable"]:
+        """Lets the micro-batch in hand finish, for so many seconds."""
+        begun, end = self._finished(), time.monotonic() + patience
+        while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
+            if self._finished() != begun:
                 break
+            time.sleep(POLL)
         self.query.stop()
+
+    def _finished(self) -> int:
+        last = self.query.lastProgress
+        return -1 if last is None else int(last.batchId)
 
 
 def run_job(

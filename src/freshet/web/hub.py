@@ -163,11 +163,14 @@ class Hub:
             self._notify()
             return
         kept = {v.name: v.plan for v in self.views.values()} if settings.source == self.settings.source else None
-        paused = self.feed is not None and self.feed.state == "paused"
+        paused, old = self.feed is not None and self.feed.state == "paused", self.engine
         self._end_feed()
-        self.engine.close()
         self.settings = settings
+        if not isinstance(old, InProcess):
+            old.close()  # a process has one Spark session at a time
         self.start(None if kept is None else {name: plan.sql for name, plan in kept.items()}, paused)
+        if isinstance(old, InProcess):
+            old.close()  # pages looked at it until now
         self._notify()
 
     def _end_feed(self) -> None:

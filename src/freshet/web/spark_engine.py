@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from freshet.changes import WEIGHT
 from freshet.errors import PlanError
@@ -33,10 +33,15 @@ AHEAD = 50_000  # changed rows that may wait for Spark
 
 
 class SparkEngine(Mirror):
-    def __init__(self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int) -> None:
+    """`spark`: a session to use; without one it has its own, which it stops when it is closed."""
+
+    def __init__(
+        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int, spark: SparkSession | None = None
+    ) -> None:
         super().__init__(Catalog.from_ddl(ddl), changed)
         self.folder, self.shards = Path(tempfile.mkdtemp(prefix="freshet-page-")), shards
-        self.spark = start_spark("local[2]", shards, self.folder / "spark.log", {})
+        self.owns = spark is None
+        self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
         self.query: Any = None
         self.stale = threading.Event()  # the views are not those of the running query
         self.guard = threading.RLock()
@@ -119,6 +124,7 @@ class SparkEngine(Mirror):
         with self.guard:
             if self.query is not None:
                 self.query.stop()
-            self.spark.stop()
+            if self.owns:
+                self.spark.stop()
             super().close()
             shutil.rmtree(self.folder, ignore_errors=True)
