@@ -8,6 +8,7 @@ from itertools import islice
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.above import plan_above
+from freshet.plans.annotate import annotated
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
@@ -39,6 +40,7 @@ def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: 
     """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
     not left to be chosen."""
     if isinstance(query, Query):
+        query = annotated(query) or query
         while True:
             try:
                 return _Planner(query, updates or {}, trees or WantedTrees(())).plan()
