@@ -21,8 +21,8 @@ def for_duckdb(sql: str) -> str:
             _complete(node)
         if isinstance(node, exp.Select) and _has_sets(node):
             _no_empty(node)
-    for node in list(tree.find_all(exp.ArrayAgg)):
-        node.replace(exp.Coalesce(this=node.copy(), expressions=[exp.Array()]))
+    for call in list(tree.find_all(exp.ArrayAgg)):
+        call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
     return tree.sql(dialect="duckdb")
 
 
