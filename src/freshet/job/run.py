@@ -46,8 +46,7 @@ class JobRun:
     ) -> None:  # fmt: skip
         self.spark, self.job, self.checkpoint = spark, job, checkpoint
         given = dict(plans or {})
-        chosen = {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
-        self.plans, self.resumed = self._claim(chosen, set(given), shards)
+        self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena)
         self.sinks = Sinks(spark, job, self.changes, told or [])
         if ready is not None:
@@ -116,6 +115,7 @@ def run_job(
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
     stop = stop or threading.Event()
+    _check_before(job, dict(plans or {}), shards, checkpoint)
     with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
         log = Path(folder) / "spark.log"
         own = {k: v for k, v in job.settings.items() if k.startswith("spark.")}
@@ -131,6 +131,17 @@ def run_job(
             return run.resumed
         finally:
             spark.stop()
+
+
+def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:
+    return {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
+
+
+def _check_before(job: JobFile, given: Mapping[str, Plan], shards: int, checkpoint: str) -> None:
+    """Another job's checkpoint on this machine is refused before Spark is started; elsewhere, after."""
+    kept = Path(checkpoint) / RECORD
+    if "://" not in checkpoint and kept.is_file():
+        continued(kept.read_text(), record(job, _chosen(job, given), shards), checkpoint, set(given))
 
 
 def on_signals(stop: threading.Event) -> None:
