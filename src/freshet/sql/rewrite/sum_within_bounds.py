@@ -4,17 +4,22 @@ SELECT SUM(l.x) FROM l, v, rest WHERE l.k = v.k AND l.a < v.bound AND l.k = rest
 each k, is SELECT SUM(s) FROM (for each k: SUM(x) AS s over the rows of l with a < bound) r, rest WHERE r.k = rest.k.
 Sums distribute over the join, so it holds whatever the rest is, as long as l is connected to it by k alone and only l
 is summed. A bound that moves then changes one row of r, however many rows of l it moves over.
+
+Rows and bounds of keys that the rest filters away are not wanted, so both have to exist there: a semi arm for each
+relation of the rest that is filtered and connected by the keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from freshet import types
 from freshet.sql import functions
-from freshet.sql.bound import GROUP, Block, BoundedSums, Field, Grouping, Query, Relation, key
+from freshet.sql.bound import GROUP, Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe, references, transform
 from freshet.sql.rewrite.blocks import Origins, reads, reads_all
+from freshet.sql.rewrite.number_relations import numbered
 from freshet.sql.rewrite.unwrap import unwrap
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -75,7 +80,7 @@ class _Rewrite:
                 raise _UnfitError
             rest.append(moved)
         grouping, outputs = self._grouping()
-        relation = self._relation(own)
+        relation = self._relation(own, rest)
         origins.nodes.append(origins.nodes[self.rows])
         others = tuple(r for r in block.relations if r not in pair)
         return replace(
@@ -164,11 +169,39 @@ class _Rewrite:
         nullable = bool(call.args)
         return AggregateCall("sum", (ColumnRef(kind, self.number, place, call.function, nullable),), call.type)
 
-    def _relation(self, own: list[Expression]) -> Relation:
+    def _wanted(self, query: Query, keys: Sequence[Expression], rest: list[Expression]) -> Query:
+        """A query whose rows have keys, restricted to those that the filtered relations of the rest have."""
+        for r in self.old.block.relations:
+            filters = [p for p in rest if references(p) == {r}]
+            equal = (p for p in rest if references(p) == {self.number, r})
+            joins = {frozenset(p.args): p for p in equal if isinstance(p, Call) and p.name == "eq"}.values()
+            if not (filters and joins) or not reads_all(keys) <= {*query.block.relations}:
+                continue
+            place = len(query.relations)
+
+            def moved(e: Expression, r: int = r, place: int = place) -> Expression:
+                if isinstance(e, ColumnRef) and e.relation == self.number:
+                    return keys[e.column]
+                return replace(e, relation=place) if isinstance(e, ColumnRef) and e.relation == r else e
+
+            arm = Arm("semi", Block((place,), tuple(transform(p, moved) for p in (*filters, *joins))))
+            query = replace(
+                query,
+                relations=(*query.relations, self.old.relations[r]),
+                block=replace(query.block, arms=(*query.block.arms, arm)),
+            )
+        return query
+
+    def _relation(self, own: list[Expression], rest: list[Expression]) -> Relation:
         rows, bounds = self.old.relations[self.rows], self.old.relations[self.bounds]
+        source = bounds.source
+        assert isinstance(source, Query) and source.grouping is not None
+        bounds = replace(bounds, source=numbered(self._wanted(source, source.grouping.keys, rest)))
         filters = [*own, *(_known(e) for e in (*self.row_keys, self.value) if functions.nullable(e))]
         read = (*self.row_keys, self.value, *self.measures)
-        below = unwrap(_select(rows, self.rows, read, filters), lambda again: again)
+        chosen = _select(rows, self.rows, read, filters)
+        keys = chosen.outputs[: len(self.row_keys)]
+        below = unwrap(numbered(self._wanted(chosen, keys, rest)), lambda again: again)
         checks = [_known(self.bound)] if functions.nullable(self.bound) else []
         least = unwrap(_select(bounds, self.bounds, (*self.bound_keys, self.bound), checks), lambda again: again)
         sums = [self._sum_type(m) for m in self.measures]
