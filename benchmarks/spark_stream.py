@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -53,9 +54,10 @@ def _run(options: argparse.Namespace, folder: Path) -> None:
         notes = str(folder / "notes")
         _stream(spark, folder, names, options, notes)
         print(
-            "\n batch    rows  changes/s  trigger  encode  read+open  engine  tell   log  commit   (s, cores added up)"
+            "\n batch      rows changes/s  trigger  encode  shuffle  read+open  engine  tell   log  commit"
+            "   (s, cores added up)     shuffled"
         )
-        _stream_report(folder, profile.notes(notes))
+        _stream_report(profile.notes(notes), _shuffles(spark))
         rows, seconds = _one_change(spark, folder, tables, names, options, batches)
         print(f"\nA batch of one change with {rows:,} rows stored: {seconds:.2f} s")
         shutil.rmtree(folder / "arena", ignore_errors=True)
@@ -88,7 +90,23 @@ def _stream(spark: Any, folder: Path, names: Sequence[str], options: argparse.Na
     _progress[:] = [p for p in query.recentProgress if p.numInputRows]
 
 
-def _stream_report(folder: Path, notes: list[dict[str, Any]]) -> None:
+def _shuffles(spark: Any) -> dict[int, tuple[float, int]]:
+    """Seconds spent writing shuffled blocks and waiting for them, and their bytes, by batch, as Spark's stages say."""
+    context = spark.sparkContext
+    doubles = context._gateway.new_array(context._jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, doubles, context._jvm.java.util.ArrayList())
+    found: dict[int, tuple[float, int]] = {}
+    for i in range(stages.size()):
+        stage = stages.apply(i)
+        batch = re.search(r"batch = (\d+)", stage.description().toString())
+        if batch:
+            seconds, size = found.get(int(batch[1]), (0.0, 0))
+            seconds += stage.shuffleWriteTime() / 1e9 + stage.shuffleFetchWaitTime() / 1e3
+            found[int(batch[1])] = seconds, size + stage.shuffleWriteBytes()
+    return found
+
+
+def _stream_report(notes: list[dict[str, Any]], shuffles: dict[int, tuple[float, int]]) -> None:
     encodes = [n for n in notes if n["step"] == "encode"]
     levels = [n for n in notes if n["step"] == "level"]
     for number, p in enumerate(_progress):
@@ -101,10 +119,12 @@ def _stream_report(folder: Path, notes: list[dict[str, Any]]) -> None:
         seconds = p.durationMs["triggerExecution"] / 1000
         commit = sum(s.commitTimeMs for s in p.stateOperators) / 1000
         opening = sum(n["reading"] + n["opening"] for n in own)
+        shuffle, size = shuffles.get(p.batchId, (0.0, 0))
         print(
             f"{number:>6} {p.numInputRows:>9,} {p.numInputRows / seconds:>9,.0f} {seconds:>8.2f} {sum(before):>7.2f} "
-            f"{opening:>10.2f} {sum(n['engine'] for n in own):>7.2f} {sum(n['telling'] for n in own):>5.2f} "
-            f"{sum(n['logging'] for n in own):>5.2f} {commit:>7.2f}"
+            f"{shuffle:>8.2f} {opening:>10.2f} {sum(n['engine'] for n in own):>7.2f} "
+            f"{sum(n['telling'] for n in own):>5.2f} {sum(n['logging'] for n in own):>5.2f} {commit:>7.2f} "
+            f"{size / 1e6:>26.1f} MB"
         )
     after = _progress[1:] or _progress
     rows = sum(p.numInputRows for p in after)

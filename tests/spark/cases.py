@@ -89,7 +89,9 @@ VIEWS = {
     "no_table": "SELECT 7 AS x UNION SELECT c FROM u",
     "total_of_none": "SELECT COUNT(*) AS n, MAX(x) AS most "
     "FROM (SELECT DISTINCT r.a AS x FROM r JOIN t ON r.b = t.b) AS z",
-    "above_average": "SELECT t.id FROM t JOIN (SELECT AVG(a) AS mean FROM r) AS x ON t.w > x.mean",
+    "above_average": "SELECT t.id FROM t WHERE t.w > (SELECT AVG(a) FROM r)",
+    "few_of_many": "SELECT r.id FROM r WHERE r.a < (SELECT COUNT(*) FROM t WHERE t.b = r.b)",
+    "not_in": "SELECT id FROM r WHERE b NOT IN (SELECT c FROM u)",
 }
 
 

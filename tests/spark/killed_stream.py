@@ -27,6 +27,5 @@ if __name__ == "__main__":
         .trigger(availableNow=True)
         .start()
     )
-    (folder / "started").touch()
     query.awaitTermination()
     spark.stop()

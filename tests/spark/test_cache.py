@@ -118,6 +118,14 @@ def test_of_another_boot(left: Path, job: Job, monkeypatch: pytest.MonkeyPatch) 
     held.close()
 
 
+def test_of_another_version(left: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "__version__", "9.9")
+    held = opened(left, job)
+    assert not held.whole
+    assert "this is 9.9" in held.why
+    held.close()
+
+
 def test_held_by_another_process(left: Path, job: Job) -> None:
     lock = os.open(left / "lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)

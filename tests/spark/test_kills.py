@@ -1,4 +1,5 @@
-"""kill -9 of the whole driver at random moments: after the last restart the sink holds every change exactly once."""
+"""kill -9 of the whole driver at ten random moments of one run, each in the middle of a batch: after the last restart
+the sink holds every change exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.spark.test_snapshot import SCHEMAS, VIEWS, both, orders
 
 pytestmark = pytest.mark.long
 
-KILLS = int(os.environ.get("FRESHET_KILLS", "2"))
+KILLS = int(os.environ.get("FRESHET_KILLS", "10"))
 
 
 def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
@@ -50,19 +51,25 @@ def check(spark: SparkSession, folder: Path, count: int) -> None:
         same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, present))
 
 
-@pytest.mark.timeout(900)
+def begun(folder: Path) -> int:
+    """How many batches have begun."""
+    return len(list((folder / "checkpoint" / "offsets").glob("[0-9]*")))
+
+
+@pytest.mark.timeout(1800)
 def test_kill_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(3)
-    count = 4 + 4 * KILLS
+    count, killed = KILLS + 4, 0
     feed(tmp_path, count)
-    for _ in range(KILLS):
-        (tmp_path / "started").unlink(missing_ok=True)
-        running = start(tmp_path)
-        while not (tmp_path / "started").exists() and running.poll() is None:
-            time.sleep(0.05)
-        time.sleep(rng.uniform(1, 12))
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)  # the session we started: Python, the JVM and its workers
+    while killed < KILLS:
+        running, before = start(tmp_path), begun(tmp_path)
+        # The batch that was killed is done first; the next one is killed some time after it begins.
+        while begun(tmp_path) == before and running.poll() is None:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 2))
+        assert running.poll() is None, (tmp_path / "log").read_text()[-3000:]
+        os.killpg(running.pid, signal.SIGKILL)  # the session we started: Python, the JVM and its workers
         running.wait()
+        killed += 1
     assert start(tmp_path).wait() == 0, (tmp_path / "log").read_text()[-3000:]
     check(spark, tmp_path, count)

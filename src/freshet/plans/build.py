@@ -8,10 +8,12 @@ from itertools import islice
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.above import plan_above
+from freshet.plans.annotate import annotated
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
+from freshet.plans.implied import without_implied
 from freshet.plans.model import (
     AnyPlan,
     Assertion,
@@ -39,6 +41,7 @@ def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: 
     """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
     not left to be chosen."""
     if isinstance(query, Query):
+        query = annotated(query) or query
         while True:
             try:
                 return _Planner(query, updates or {}, trees or WantedTrees(())).plan()
@@ -163,7 +166,7 @@ class _Planner:
         for r, found in filters.items():
             self.filters.setdefault(r, []).extend(found)
         self.described.extend(attributes.described())
-        return _Inner(filters, attributes, residual, equalities)
+        return _Inner(filters, attributes, without_implied(residual), equalities)
 
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""

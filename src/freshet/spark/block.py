@@ -76,7 +76,7 @@ def from_block(payload: bytes, types: Sequence[Type]) -> Signed:
     for i, type_ in enumerate(types):
         array = batch.column(names[str(i)])
         if type_.name == "STRING":
-            columns.append(from_arrow(array, STRING) if type_.length is None else _text(array, type_))
+            columns.append(_text(array, type_))
             continue
         valid = None if array.null_count == 0 else np.array(array.is_valid().to_numpy(zero_copy_only=False))
         data = _numbers(array, valid)
@@ -114,7 +114,7 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
 
 
 def _text(array: pa.Array, type_: Type) -> Column:
-    """Text of bounded length, checked when it came in."""
+    """Text, or what is held as text; whatever it must be was checked when it came in."""
     column = from_arrow(array, STRING)
     return Column(type_, column.data, column.valid)
 

@@ -1,7 +1,8 @@
 """The arena of a shard as a verified cache of its log.
 
-A folder is trusted only if its marker says that it was left whole, on this boot of this machine, for this job, at
-exactly the version and token the state store holds, and if every file still has the size and time it was left with. The
+A folder is trusted only if its marker says that it was left whole, on this boot of this machine, by this version of
+Freshet, for this job, at exactly the version and token the state store holds, and if every file still has the size and
+time it was left with. The
 marker is taken away before the first change and put back after the last; a process that dies in between leaves none.
 A lock keeps two processes apart, should Spark try one shard twice at once: the second works in memory.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from freshet.spark.job import Job
 from freshet.spark.shard import Shard
 from freshet.state.arena import Arena
+from freshet.version import __version__
 
 logger = logging.getLogger("freshet.spark")
 
@@ -139,6 +141,8 @@ def _left(
         return None, "the arena's marker is not readable"
     if left.get("fingerprint") != fingerprint:
         return None, "the arena is of another query"
+    if left.get("freshet") != __version__:
+        return None, f"the arena is of Freshet {left.get('freshet')}, this is {__version__}"
     if left.get("boot") != _boot():
         return None, "the arena was left before the machine started anew"
     if left.get("version") != version or left.get("token") != token.hex():
@@ -160,6 +164,7 @@ def _marker(folder: Path, fingerprint: str, version: int, token: bytes) -> dict[
         "version": version,
         "token": token.hex(),
         "boot": _boot(),
+        "freshet": __version__,
         "files": _stats(folder / _FILES),
     }
 

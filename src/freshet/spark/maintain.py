@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.arrow import to_arrow
@@ -73,6 +74,7 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
+    _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
@@ -126,6 +128,20 @@ def compile_job(
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog).root
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
+
+
+def _look_at(tables: Mapping[str, DataFrame]) -> None:
+    """Columns must be known here, and Spark's own mapInArrow asks for them as well."""
+    try:
+        for df in tables.values():
+            _ = df.columns
+    except AnalysisException as e:
+        if e.getCondition() != "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION":
+            raise
+        raise PlanError(
+            "maintain() looks at the columns of its streams, which Spark forbids inside a pipeline's query function; "
+            "call it at the top of the file, over sources outside of the pipeline, and return what it gave"
+        ) from None
 
 
 # In -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+"""Aggregates carried up the tree: DuckDB's answers, and work that does not grow with the number of joined rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import freshet
+from freshet.engine.aggregate import Aggregate
+from freshet.plans.annotate import annotated
+from freshet.sql.bound import Query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
+from tests.small_tables import COLUMNS, TableModel, follow
+from tests.twin import Twin, TwinTable
+
+
+@st.composite
+def totals(draw: st.DrawFn, tables: list[TableModel]) -> str:
+    """Aggregates over a random tree of up to four roles."""
+    n = draw(st.integers(2, 4))
+    column = st.sampled_from(COLUMNS)
+    roles = [draw(st.sampled_from(tables)).name for _ in range(n)]
+    joins = [f"{roles[0]} r0"]
+    for i in range(1, n):
+        parent = draw(st.integers(0, i - 1))
+        more = draw(st.sampled_from(("", "", f" AND r{i}.b >= 1", f" AND r{parent}.c = r{i}.c")))
+        joins.append(f"JOIN {roles[i]} r{i} ON r{parent}.{draw(column)} = r{i}.{draw(column)}{more}")
+    x, y = (f"r{draw(st.integers(0, n - 1))}.{draw(column)}" for _ in range(2))
+    wide = "CAST({} AS DECIMAL(9, 2))"
+    calls = draw(
+        st.lists(
+            st.sampled_from(
+                ("COUNT(*)", f"COUNT({x})", f"SUM({x})", f"MIN({x})", f"MAX({y})", f"COUNT(DISTINCT {x})",
+                 f"SUM({x}) FILTER (WHERE {x} > 0)", f"COUNT(*) FILTER (WHERE {y} = 1)",
+                 f"SUM({wide.format(x)} * {wide.format(y)})", f"SUM({x} + {y})", f"SUM({wide.format(x)})",
+                 f"COUNT({x}) FILTER (WHERE {y} > 0)", f"SUM({x}) FILTER (WHERE {y} <> 1)")
+            ),
+            min_size=1, max_size=4, unique=True,
+        )
+    )  # fmt: skip
+    shown = [f"{c} AS m{i}" for i, c in enumerate(calls)]
+    keys = draw(st.lists(st.tuples(st.integers(0, n - 1), column), max_size=2, unique=True))
+    having = draw(st.sampled_from(("", "", " HAVING COUNT(*) > 2")))
+    source = " ".join(joins)
+    if not keys:
+        return f"SELECT {', '.join(shown)} FROM {source}{having}"
+    names = [f"r{i}.{c}" for i, c in keys]
+    shown = [f"{k} AS k{i}" for i, k in enumerate(names)] + shown
+    return f"SELECT {', '.join(shown)} FROM {source} GROUP BY {', '.join(names)}{having}"
+
+
+@given(st.data())
+def test_random_totals(data: st.DataObject) -> None:
+    tables = [TableModel(f"t{i}", data.draw(st.integers(0, 3)) == 0) for i in range(data.draw(st.integers(1, 2)))]
+    follow(data, tables, data.draw(totals(tables)))
+
+
+PATHS = "g g1, g g2, g g3, g g4 WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g4.src"
+QUERIES = {
+    "star": "SELECT g1.src, COUNT(*) AS n FROM g g1, g g2, g g3, g g4"
+    " WHERE g1.src = g2.src AND g1.src = g3.src AND g1.src = g4.src GROUP BY g1.src",
+    "paths": f"SELECT g1.src, COUNT(*) AS n FROM {PATHS} GROUP BY g1.src",
+    "all paths": f"SELECT COUNT(*) AS n, SUM(g4.dst) AS s, MAX(g3.dst) AS m FROM {PATHS}",
+    "some paths": "SELECT g2.src, COUNT(*) FILTER (WHERE g4.dst > 2) AS n, SUM(g1.src) AS s"
+    f" FROM {PATHS} GROUP BY g2.src",
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_graph(seed: int) -> None:
+    rng, size = np.random.default_rng(seed), 6
+    ends = np.stack(np.meshgrid(np.arange(size), np.arange(size)), axis=-1).reshape(-1, 2)
+    db = freshet.connect()
+    db.execute("CREATE TABLE g (src BIGINT, dst BIGINT)")
+    edges = TwinTable("g", pa.table({"src": ends[:, 0], "dst": ends[:, 1]}))
+    twin = Twin(db, [edges], QUERIES)
+    for step in range(20):
+        rise = step < 6 or (step // 4) % 2 == 0
+        inside, outside = rng.permutation(edges.inside()), rng.permutation(edges.outside())
+        come, gone = outside[: rng.integers(0, 5 if rise else 2)], inside[: rng.integers(0, 2 if rise else 5)]
+        weights = np.concatenate([rng.choice([1, 1, 2], len(come)), -rng.integers(1, edges.held[gone] + 1)])
+        twin.move({"g": (np.concatenate([come, gone]), weights)})
+    inside = edges.inside()
+    twin.move({"g": (inside, -edges.held[inside])})
+
+
+class _Counted:
+    """Rows that reach groups anywhere."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rows = 0
+        plain = Aggregate.apply
+
+        def counting(this: Aggregate, keys: object, args: object, filters: object, weights: np.ndarray) -> None:
+            self.rows += len(weights)
+            plain(this, keys, args, filters, weights)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Aggregate, "apply", counting)
+
+
+@pytest.mark.parametrize("query", ["star", "paths", "all paths"])
+def test_work_does_not_grow_with_the_number_of_paths(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Complete bipartite layers of width w have w^3 stars a vertex and w^4 paths; one more edge costs what it did."""
+    counted = _Counted(monkeypatch)
+    costs = []
+    for width in (4, 16):
+        db = freshet.connect()
+        db.execute("CREATE TABLE g (src BIGINT NOT NULL, dst BIGINT NOT NULL)")
+        view = db.create_view("v", QUERIES[query])
+        layer = [(100 * i + a, 100 * i + 100 + b) for i in range(4) for a in range(width) for b in range(width)]
+        db.apply({"g": [{"src": s, "dst": d} for s, d in layer]})
+        counted.rows = 0
+        db.apply({"g": [{"src": 99, "dst": 100}]})
+        costs.append(counted.rows)
+        n = view.to_pandas()["n"].sum()
+        assert n > width**3
+    assert costs[1] <= 2 * costs[0] and costs[1] < 40
+
+
+def rewritten(sql: str, ddl: str) -> Query | None:
+    query = bind_query(sql, Catalog.from_ddl(ddl))
+    assert isinstance(query, Query)
+    return annotated(query)
+
+
+def test_keys_that_lead_to_one_tuple_are_followed() -> None:
+    ddl = "CREATE TABLE o (k BIGINT PRIMARY KEY, c BIGINT); CREATE TABLE l (k BIGINT, n INT, q INT, PRIMARY KEY (k, n))"
+    assert rewritten("SELECT o.c, SUM(l.q) AS s FROM o JOIN l ON l.k = o.k GROUP BY o.c", ddl) is None
+    more = f"{ddl}; CREATE TABLE v (k BIGINT, m INT, PRIMARY KEY (k, m))"
+    sql = "SELECT o.c, SUM(l.q) AS s FROM o JOIN l ON l.k = o.k JOIN v ON v.k = o.k GROUP BY o.c"
+    assert rewritten(sql, more) is not None  # visits and lines of an order multiply
+
+
+def test_what_is_not_exact_or_may_fail_is_enumerated() -> None:
+    ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
+    join = "FROM g a JOIN g b ON a.dst = b.src GROUP BY a.src"
+    assert rewritten(f"SELECT a.src, SUM(b.w) AS s {join}", ddl) is None
+    assert rewritten(f"SELECT a.src, AVG(b.dst) AS s {join}", ddl) is None
+    assert rewritten(f"SELECT a.src, SUM(b.dst) AS s {join}", ddl) is not None
+    failing = rewritten(f"SELECT a.src, SUM(10 / b.dst) AS s {join}", ddl)
+    assert failing is None
