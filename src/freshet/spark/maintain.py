@@ -138,7 +138,7 @@ def _advise(spark: SparkSession) -> None:
     if kept > _VERSIONS:
         logger.warning(
             "freshet: spark.sql.streaming.minBatchesToRetain is %s, and the checkpoint keeps the state of that many "
-            "batches; 2 keeps it within a few times the rows that are there", kept,
+            "batches; a smaller number, such as 2, keeps it smaller", kept,
         )  # fmt: skip
 
 
