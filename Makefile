@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-long fuzz slt lint types format bench bench-tpch bench-spark lock clean
+.PHONY: help setup java browser demo test test-long fuzz slt lint types format bench bench-tpch bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,11 @@ java:
 demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked against Spark SQL
 	@$(BIN)/python -m examples.spark_demo $(ARGS)
 
-test: setup ## the whole test suite (ARGS="-k name" for a part of it)
+# The page's tests skip themselves where there is no browser.
+browser:
+	@tools/ensure-browser >/dev/null || true
+
+test: setup browser ## the whole test suite (ARGS="-k name" for a part of it)
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards

@@ -1,26 +1,20 @@
-"""TPC-H: the schema, generated tables, and the queries the demo and the benchmark keep fresh.
-
-Tables are generated once per scale factor into a cache folder and read back as Arrow. The folder appears only when it
-is complete: it is written under another name and renamed, so two processes may generate at once.
-"""
+"""TPC-H: tables, and the queries the demo and the benchmark keep fresh."""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from freshet.demo.tpch import TABLES as TABLES
+from freshet.demo.tpch import generate as generated
+from freshet.demo.tpch import schema
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 
 #: The tables that do not move in a stream; they are loaded first.
 DIMENSIONS = ("region", "nation", "supplier", "customer")
@@ -61,7 +55,7 @@ def ddl(tables: Iterable[str] = TABLES, columns: Iterable[str] | None = None) ->
 
     Foreign keys stay where both of their ends do.
     """
-    text = (ROOT / "benchmarks" / "tpch.sql").read_text()
+    text = schema()
     wanted = set(tables)
     kept = None if columns is None else set(columns)
     statements = []
@@ -116,40 +110,5 @@ def official(number: int) -> str:
 
 
 def generate(scale: float, tables: Iterable[str] = TABLES) -> dict[str, pa.Table]:
-    """The tables at a scale factor, generated on first use."""
-    folder = _cache() / f"sf{scale:g}"
-    if not folder.is_dir():
-        _write(folder, scale)
-    return {name: _read(folder / f"{name}.parquet") for name in tables}
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("FRESHET_TPCH") or ROOT / ".cache" / "tpch")
-
-
-def _write(folder: Path, scale: float) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
-        subprocess.run(
-            [_generator(), "parquet", "-s", f"{scale:g}", "-o", f"{fresh}/tables"], check=True, capture_output=True
-        )
-        try:
-            os.rename(f"{fresh}/tables", folder)
-        except OSError:
-            if not folder.is_dir():  # otherwise another process was first, with the same tables
-                raise
-
-
-def _generator() -> str:
-    beside = Path(sys.executable).parent / "tpchgen-cli"
-    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if found is None:
-        raise FileNotFoundError("tpchgen-cli is not installed; `make setup` installs it")
-    return found
-
-
-def _read(path: Path) -> pa.Table:
-    """Columns as the schema declares them: plain strings instead of views, and no field metadata."""
-    table = pq.read_table(path)
-    schema = pa.schema([(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema])
-    return table.cast(schema).combine_chunks()
+    """The tables at a scale factor, generated on first use into the repository's own cache."""
+    return generated(scale, tables, Path(os.environ.get("FRESHET_TPCH") or ROOT / ".cache" / "tpch"))

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks import tpch as tpch_data
 
+os.environ.setdefault("FRESHET_TPCH", str(tpch_data.ROOT / ".cache" / "tpch"))
+
 # FRESHET_PROFILE chooses how hard the property tests look. No deadline: the first example may compile kernels.
 # The ci profile draws the same examples every time; nightly looks further.
 hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,31 @@ def test_a_view_without_an_answer_does_not_stop_the_others() -> None:
         "division",
     )
     assert (report.passed, report.unsupported.total(), report.failed) == (3, 1, [])
+
+
+def test_the_files_beside_it_pass() -> None:
+    for path in sorted(FILE.parent.glob("*.test")):
+        report = run_text(path.read_text(), path.name)
+        assert report.failed == [] and report.passed > 15
+
+
+def hashed(sql: str, values: list[object]) -> str:
+    digest = hashlib.md5("".join(f"{v}\n" for v in values).encode()).hexdigest()
+    return (
+        "statement ok\nCREATE TABLE t (a INTEGER, b INTEGER)\n\n"
+        "statement ok\nINSERT INTO t VALUES (2, 1), (10, 2), (NULL, 3)\n\n"
+        f"query II nosort\n{sql}\n----\n{len(values)} values hashing to {digest}\n"
+    )
+
+
+def test_values_hashed_in_the_order_of_the_query() -> None:
+    up: list[object] = ["NULL", 3, 2, 1, 10, 2]
+    assert run_text(hashed("SELECT a, b FROM t ORDER BY a", up), "up").passed == 3
+    assert run_text(hashed("SELECT a, b FROM t ORDER BY 1 DESC", [10, 2, 2, 1, "NULL", 3]), "down").passed == 3
+    assert len(run_text(hashed("SELECT a, b FROM t ORDER BY a DESC", up), "wrong").failed) == 1
+    assert run_text(hashed("SELECT a, b FROM t", up), "open").unsupported.total() == 1
+
+
+def test_division_is_left_to_each_engine() -> None:
+    report = run_text("statement ok\nCREATE TABLE t (a INTEGER)\n\nquery I nosort\nSELECT a / 2 FROM t\n----\n", "div")
+    assert (report.passed, dict(report.unsupported)) == (1, {"division, of which engines differ": 1})

@@ -17,7 +17,7 @@ from freshet.engine.rows import Rows
 from freshet.errors import StateError
 from freshet.plans import Plan
 from freshet.plans import explain as explained
-from freshet.plans.explain import as_dict
+from freshet.plans.explain import Standing, as_dict
 
 if TYPE_CHECKING:
     from freshet.db import Database
@@ -165,9 +165,9 @@ class View:
         with self._db.lock:
             self._check_open()
             kept = self.maintained
-            statistics = kept.statistics()
+            statistics = _standing(kept)
             counted, flipped = kept.work()
-            state = {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics)}
+            state = {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)}
             work = {"counters changed": counted, "keys flipped": flipped, "changes": self._db.changes}
         if form == "json":
             whole = {"view": self.name, **as_dict(self.plan.root, statistics), "state": state, "work": work}
@@ -186,3 +186,7 @@ class View:
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"
+
+
+def _standing(kept: Maintained) -> Standing:
+    return Standing(kept.statistics(), [_standing(below) for below in kept.below])

@@ -98,6 +98,19 @@ def test_a_wrong_plan_is_refused_with_the_reason(text: str, reason: str) -> None
     assert reason in str(refused.value)
 
 
+def test_bags_of_a_cyclic_join() -> None:
+    """A bag is a node by its own name; what is inside it is no choice."""
+    ddl = "CREATE TABLE e (x BIGINT, y BIGINT)"
+    sql = "SELECT a.x, b.x AS y, c.x AS z FROM e a, e b, e c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
+    plan = freshet.plan(sql, ddl)
+    jsonschema.validate(json.loads(plan.to_json()), SCHEMA)
+    assert freshet.Plan.from_json(plan.to_json()) == plan
+    made = json.loads(plan.to_json())
+    made["trees"][0]["nodes"] = [{"node": "a", "parent": None}]
+    with pytest.raises(freshet.PlanError):
+        freshet.Plan.from_json(json.dumps(made))
+
+
 def test_a_plan_without_trees_leaves_the_choice() -> None:
     made = document()
     made["trees"] = []

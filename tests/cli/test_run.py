@@ -37,11 +37,12 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         "--shards",
         "1",
     ]
-    return subprocess.Popen(
-        [*command, "--checkpoint", str(folder / "checkpoint"), "--json", *arguments],
-        stdout=subprocess.PIPE, stderr=(folder / "said").open("w"), text=True, cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )  # fmt: skip
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(
+            [*command, "--checkpoint", str(folder / "checkpoint"), "--json", *arguments],
+            stdout=subprocess.PIPE, stderr=said, text=True, cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        )  # fmt: skip
 
 
 def batch(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 - NULLs come first in an ascending order and last in a descending one (sqlglot writes that out).
 - Rows that ORDER BY ... LIMIT cannot tell apart are taken in the order of the shown columns: here DuckDB is told so.
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
+- ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
 
@@ -20,6 +21,8 @@ def for_duckdb(sql: str) -> str:
             _complete(node)
         if isinstance(node, exp.Select) and _has_sets(node):
             _no_empty(node)
+    for call in list(tree.find_all(exp.ArrayAgg)):
+        call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
     return tree.sql(dialect="duckdb")
 
 

@@ -80,6 +80,9 @@ class Grammar:
             )
             on = "" if kind == "CROSS JOIN" else f" ON {self._on(scope, new)}"
             text, scope = f"{text} {kind} {more}{on}", scope + new
+        if self.choices.chance(5):
+            more, new = self._relation(0)
+            text, scope = f"{text}, {more}", scope + new
         return text, scope
 
     def _on(self, left: Scope, right: Scope) -> str:
@@ -108,13 +111,15 @@ class Grammar:
         parts = []
         for _ in range(self.choices.pick((0, 0, 0, 0, 1, 1, 2))):
             if depth > 0 and self.choices.chance(40):
-                parts.append(self._subquery_test(scope, depth - 1))
+                test = self._subquery_test(scope, depth - 1)
+                either = depth > 1 and self.choices.chance(15)
+                parts.append(f"({test} OR {self.expressions.condition(scope, 1)})" if either else test)
             else:
                 parts.append(self.expressions.condition(scope))
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
     def _subquery_test(self, outer: Scope, depth: int) -> str:
-        shape = self.choices.below(8)
+        shape = self.choices.below(10)
         if shape <= 4:
             text, scope = self._from(depth, 2)
             tests = [self._on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
@@ -123,11 +128,19 @@ class Grammar:
         if shape <= 6:
             inside, _ = self.query(depth, [kind])
             return f"{self.expressions.value(kind, outer, 1)} {self.choices.pick(('IN', 'NOT IN'))} ({inside})"
+        left, operator = self.expressions.value(kind, outer, 1), self.choices.pick(("=", "<", ">=", "<>"))
+        if shape == 7:
+            inside, _ = self.query(depth, [kind])
+            return f"{left} {operator} {self.choices.pick(('ANY', 'ALL'))} ({inside})"
+        return f"{left} {operator} {self._scalar(kind, outer, depth)}"
+
+    def _scalar(self, kind: str, outer: Scope, depth: int) -> str:
+        """A subquery as a value: an aggregate over what may read the rows around it."""
         text, scope = self._from(depth, 2)
-        found = self.choices.pick(("MAX", "MIN")) + f"({self.expressions.value(kind, scope, 1)})"
-        where = f" WHERE {self._on(outer, scope)}" if self.choices.chance(50) else ""
-        left = self.expressions.value(kind, outer, 1)
-        return f"{left} {self.choices.pick(('=', '<', '>='))} (SELECT {found} FROM {text}{where})"
+        where = f" WHERE {self._on(outer, scope)}" if outer and self.choices.chance(60) else ""
+        calls = [f"MAX({self.expressions.value(kind, scope, 1)})", f"MIN({self.expressions.value(kind, scope, 1)})"]
+        calls += ["COUNT(*)", f"SUM({self.expressions.value('i', scope, 1)})"] if kind == "i" else []
+        return f"(SELECT {self.choices.pick(calls)} FROM {text}{where})"
 
     # Selects ------------------------------------------------------------------------------------------------------
 
@@ -139,7 +152,10 @@ class Grammar:
         self.rough = False
         text, scope = self._from(depth)
         types = self._types(scope) if types is None else list(types)
-        outputs = _named([self.expressions.value(t, scope) for t in types])
+        values = [self.expressions.value(t, scope) for t in types]
+        if depth > 1 and types[-1] in "isnd" and self.choices.chance(8):
+            values[-1] = self._scalar(types[-1], scope, depth - 2)
+        outputs = _named(values)
         distinct = "DISTINCT " if self.choices.chance(20) else ""
         return f"SELECT {distinct}{outputs} FROM {text}{self._where(scope, depth)}", types
 
@@ -152,11 +168,15 @@ class Grammar:
             options += [(f"SUM({value})", kind), (f"SUM(DISTINCT {value})", kind)]
         if kind in "if":
             options += [(f"AVG({value})", "f")]
+        if self.rough and kind != "z":
+            options += [(f"ARRAY_AGG({value} ORDER BY {value})", "l")]
+        if self.rough and kind == "s":
+            options += [(f"STRING_AGG({value}, '-' ORDER BY {value})", "s")]
         if self.rough and kind in "inf":
             options += [(f"{f}({value})", "z") for f in ("STDDEV", "VAR_POP", "AVG", "STDDEV_POP", "VARIANCE")]
             options += [(f"{f}({condition})", "b") for f in ("BOOL_AND", "BOOL_OR")]
         call, type_ = self.choices.pick(options)
-        only = f" FILTER (WHERE {condition})" if self.choices.chance(15) else ""
+        only = f" FILTER (WHERE {condition})" if type_ != "l" and self.choices.chance(15) else ""
         return call + only, type_
 
     def _grouped(self, depth: int) -> Made:
@@ -265,8 +285,8 @@ class Grammar:
     # Orders and sets ----------------------------------------------------------------------------------------------
 
     def _limited(self, depth: int) -> Made:
-        sql, types = self.choices.pick((self._plain, self._grouped))(depth)
         self.rough = False
+        sql, types = self.choices.pick((self._plain, self._grouped))(depth)
         order = [f"o{i}{self.choices.pick(NULLS)}" for i in self.choices.some(range(len(types)), 1, 2)]
         limit = self.choices.pick(("LIMIT 2", "LIMIT 1", "LIMIT 3 OFFSET 1", "LIMIT 4", "OFFSET 1"))
         return f"{sql} ORDER BY {', '.join(order)} {limit}", types

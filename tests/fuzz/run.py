@@ -16,7 +16,7 @@ def main() -> int:
     options.add_argument("--cases", type=int, default=5_000)
     options.add_argument("--seed", type=int, default=None, help="of the first case; each next one is one more")
     options.add_argument("--failures", type=int, default=10, help="stop after so many")
-    options.add_argument("--shrink", type=int, default=300, help="tries to make a failing case smaller")
+    options.add_argument("--shrink", type=int, default=1_000, help="tries to make a failing case smaller")
     given = options.parse_args()
     first = int(time.time()) * 100_000 % (1 << 31) if given.seed is None else given.seed
     print(f"seeds {first} to {first + given.cases - 1}", flush=True)

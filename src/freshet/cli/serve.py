@@ -77,9 +77,7 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
     token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
     server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
     print("preparing the tables", file=sys.stderr, flush=True)
-    hub.start()
-    if options.paused:
-        hub.pause(True)
+    hub.start(paused=options.paused)
     server.start()
     print(f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)", flush=True)
     stop = threading.Event()

@@ -13,6 +13,7 @@ from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
 from freshet.plans.guarantee import guarantee
+from freshet.plans.implied import without_implied
 from freshet.plans.model import (
     AnyPlan,
     Assertion,
@@ -165,7 +166,7 @@ class _Planner:
         for r, found in filters.items():
             self.filters.setdefault(r, []).extend(found)
         self.described.extend(attributes.described())
-        return _Inner(filters, attributes, residual, equalities)
+        return _Inner(filters, attributes, without_implied(residual), equalities)
 
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""

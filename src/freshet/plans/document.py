@@ -47,8 +47,9 @@ def selects(plan: AnyPlan) -> Iterator[QueryPlan]:
 def node_labels(plan: QueryPlan) -> list[str]:
     """The name of each node."""
     generalized = {n.relation for n in plan.nodes if n.generalized}
-    stored = labels([r.alias for i, r in enumerate(plan.relations) if i not in generalized])
-    return [plan.relations[n.relation].alias if n.generalized else stored[n.relation] for n in plan.nodes]
+    told_apart = iter(labels([r.alias for i, r in enumerate(plan.relations) if i not in generalized]))
+    names = [r.alias if i in generalized else next(told_apart) for i, r in enumerate(plan.relations)]
+    return [names[n.relation] for n in plan.nodes]
 
 
 def _tree(plan: QueryPlan) -> dict[str, Any]:

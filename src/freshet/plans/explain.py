@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, NamedTuple
 
-from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
+from freshet.plans.model import AnyPlan, BoundedSumsPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
 from freshet.sql.bound import GROUP, SortKey
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
 
-def explain(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) -> str:
-    """As text. `statistics`: tuples and alive tuples of each node of a running view."""
+class Standing(NamedTuple):
+    """What a running view holds: tuples and alive tuples of each node of its tree, and the same of what it reads."""
+
+    nodes: Sequence[tuple[int, int]]
+    below: Sequence[Standing]
+
+
+def explain(plan: AnyPlan, statistics: Standing | None = None) -> str:
+    """As text."""
     return "\n".join(_lines(as_dict(plan, statistics)))
 
 
@@ -36,15 +44,16 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
         yield from ("  " + line for line in _lines(nested))
 
 
-def as_dict(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) -> dict[str, Any]:
+def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]:
     """The same as data."""
     g = plan.guarantee
+    held = chain(() if statistics is None else statistics.below, repeat(None))
     described: dict[str, Any] = {
         "class": g.query_class,
         "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost)},
         **(_select(plan, statistics) if isinstance(plan, QueryPlan) else {}),
         "output": [f.name for f in plan.fields],
-        "inputs": {name: as_dict(below) for name, below in inputs(plan)},
+        "inputs": {name: as_dict(below, at) for (name, below), at in zip(inputs(plan), held, strict=False)},
     }
     if isinstance(plan, (TopPlan, WindowPlan)):
         names = [f.name for f in plan.source.fields]
@@ -53,6 +62,10 @@ def as_dict(plan: AnyPlan, statistics: Sequence[tuple[int, int]] | None = None) 
     if isinstance(plan, TopPlan):
         described["taken"] = f"{'all' if plan.limit is None else f'{plan.limit:,}'} rows from place {plan.offset:,} on"
         described["taken"] += ", and those that tie with the last" if plan.ties else ""
+    if isinstance(plan, BoundedSumsPlan):
+        value, bound = plan.rows.fields[plan.keys].name, plan.bounds.fields[plan.keys].name
+        described["partition"] = [f.name for f in plan.fields[: plan.keys]]
+        described["taken"] = f"rows with {value} {plan.operator} {bound}, by partial sums in order"
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described
@@ -62,7 +75,7 @@ def _sort_key(key: SortKey, names: Sequence[str]) -> str:
     return f"{names[key.column]} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
-def _select(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None) -> dict[str, Any]:
+def _select(plan: QueryPlan, statistics: Standing | None) -> dict[str, Any]:
     grouping = plan.grouping
     shown = _names(plan)
     return {
@@ -77,7 +90,7 @@ def _select(plan: QueryPlan, statistics: Sequence[tuple[int, int]] | None) -> di
     }
 
 
-def _node(plan: QueryPlan, i: int, statistics: Sequence[tuple[int, int]] | None) -> dict[str, Any]:
+def _node(plan: QueryPlan, i: int, statistics: Standing | None) -> dict[str, Any]:
     node, shown = plan.nodes[i], _names(plan)
     out: dict[str, Any] = {
         "node": i,
@@ -91,8 +104,8 @@ def _node(plan: QueryPlan, i: int, statistics: Sequence[tuple[int, int]] | None)
         "filter": [describe(f, shown) for f in node.filter],
         "assertions": [f"{describe(a.left_value, shown)} = {describe(a.right_value, shown)}" for a in node.assertions],
     }
-    if statistics:
-        out["tuples"], out["alive"] = statistics[i]
+    if statistics is not None and statistics.nodes:
+        out["tuples"], out["alive"] = statistics.nodes[i]
     return out
 
 

@@ -35,6 +35,7 @@ _MOMENTS = "compute it from COUNT, SUM and SUM of products"
 
 INSTEAD: dict[type[exp.Expr], str] = {
     exp.ApproxDistinct: "use COUNT(DISTINCT ...), which is exact",
+    exp.ApproxTopK: "group by the value, and keep the greatest counts with ORDER BY COUNT(*) DESC LIMIT",
     exp.ApproxQuantile: _BY_RANK,
     exp.Quantile: _BY_RANK,
     exp.PercentileCont: _BY_RANK,

@@ -9,7 +9,7 @@ else in the block); the rewrites move them to where they can be checked.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sqlglot import exp
 
@@ -61,6 +61,8 @@ def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Dra
 def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> None:
     statement, start = binder.statement, len(scope.entries)
     if isinstance(node, exp.Table):
+        for pivot in node.args.get("pivots") or ():
+            _refuse_pivot(binder, pivot)
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
         if not isinstance(node.this, exp.Identifier):
             statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
@@ -94,6 +96,12 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
         _bind_join(binder, join, scope, draft, start)
+
+
+def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:
+    if pivot.args.get("unpivot"):
+        binder.statement.refuse("UNPIVOT", "write UNION ALL of one select for each column", "UNPIVOT")
+    binder.statement.refuse("PIVOT", "write an aggregate for each column, as in SUM(x) FILTER (WHERE y = 1)", "PIVOT")
 
 
 def _add(

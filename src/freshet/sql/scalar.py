@@ -231,6 +231,9 @@ class ScalarBinder:
         self.statement.refuse(f"{what} in a maintained query", remedy, node)
 
     def _unknown(self, node: exp.Expr) -> Expression:
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+            written = f"{node.this.sql(dialect='spark')}.{node.expression.name}"
+            self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
         self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
 
 
@@ -276,8 +279,9 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
     (exp.Extract, ("this", "expression"), ScalarBinder._extract),
     ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
-    ((exp.Rand, exp.Randn, exp.Uuid), None, ScalarBinder._nondeterministic),
-    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentUser), None, ScalarBinder._nondeterministic),
+    ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
+    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
+    ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
     ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
     (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),

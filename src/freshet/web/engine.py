@@ -84,6 +84,7 @@ class InProcess:
         start = time.perf_counter()
         tx = self.db.apply(changes)
         self.meter.add(rows, time.perf_counter() - start)
+        self.meter.tables.update({name.lower(): int(t.num_rows) for name, t in changes.items()})
         self._changed(tx.version, _told(tx))
         return rows
 

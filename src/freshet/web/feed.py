@@ -78,8 +78,9 @@ class Feed:
     def state(self) -> str:
         return "finished" if self.finished else "running" if self._going.is_set() else "paused"
 
-    def start(self) -> None:
-        self._going.set()
+    def start(self, paused: bool = False) -> None:
+        if not paused:
+            self._going.set()
         self._thread.start()
 
     def pause(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ class Meter:
     done: deque[tuple[float, int, float]] = field(default_factory=lambda: deque(maxlen=4_000))
     changes: int = 0
     transactions: int = 0
+    tables: Counter[str] = field(default_factory=Counter)  # changed rows by table, in lower case
 
     def add(self, rows: int, seconds: float) -> None:
         self.done.append((time.monotonic(), rows, seconds))

@@ -24,7 +24,9 @@ from freshet.errors import FreshetError, PlanError, SqlError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.explain import as_dict
+from freshet.plans.model import AnyPlan, QueryPlan, inputs
 from freshet.sql import Catalog
+from freshet.sql.bound import TableSchema
 from freshet.web.answer import Window, delta_rows, groups_of, keys_of, measures_of, show
 from freshet.web.engine import Engine, InProcess
 from freshet.web.feed import SOURCES, Feed, Settings
@@ -101,7 +103,7 @@ class Hub:
     def sources(self) -> tuple[str, ...]:
         return (*SOURCES, "files") if self.files is not None else SOURCES
 
-    def start(self, views: Mapping[str, str | Plan] | None = None) -> None:
+    def start(self, views: Mapping[str, str | Plan] | None = None, paused: bool = False) -> None:
         """Makes the engine and sets the stream going, with the given views or the source's first examples."""
         chosen = self.settings
         stream: Stream = make_scenario(chosen.source, chosen.scale) if chosen.source != "files" else self._files()
@@ -118,7 +120,7 @@ class Hub:
                 self.message = f"view {name} was left out: {e}"
         feed = Feed(self._round, self._apply, chosen.speed, chosen.repeat and chosen.source != "files", self._failed)
         self.feed = feed
-        feed.start()
+        feed.start(paused)
         self.begin_sampling()
 
     def begin_sampling(self) -> None:
@@ -161,10 +163,11 @@ class Hub:
             self._notify()
             return
         kept = {v.name: v.plan for v in self.views.values()} if settings.source == self.settings.source else None
+        paused = self.feed is not None and self.feed.state == "paused"
         self._end_feed()
         self.engine.close()
         self.settings = settings
-        self.start(None if kept is None else {name: plan.sql for name, plan in kept.items()})
+        self.start(None if kept is None else {name: plan.sql for name, plan in kept.items()}, paused)
         self._notify()
 
     def _end_feed(self) -> None:
@@ -307,6 +310,17 @@ class Hub:
             "sizes": {v.name: v.rows for v in list(self.views.values())},
         }
 
+    def _counted(self, plan: AnyPlan, described: dict[str, Any]) -> dict[str, Any]:
+        """The plan in words, with the changes that each node's table has seen."""
+        if isinstance(plan, QueryPlan):
+            for node, shown in zip(plan.nodes, described["tree"], strict=True):
+                source = plan.relations[node.relation].source
+                if isinstance(source, TableSchema) and not node.generalized:
+                    shown["changes"] = self.engine.meter.tables[source.name.lower()]
+        for (_, below), shown in zip(inputs(plan), described["inputs"].values(), strict=False):
+            self._counted(below, shown)
+        return described
+
     def looked_at(self, name: str, window: Window, chart: dict[str, Any]) -> dict[str, Any]:
         """A view as somebody looks at it."""
         view = self.view(name)
@@ -336,7 +350,7 @@ class Hub:
             "appeared": view.appeared,
             "vanished": view.vanished,
             "recent": list(view.recent)[-FEED:],
-            "plan": self.engine.explain(view.name),
+            "plan": self._counted(view.plan.root, self.engine.explain(view.name)),
         }
 
 

@@ -86,6 +86,7 @@ class SparkEngine(Mirror):
             pq.write_table(table, draft)
             os.rename(draft, place / f"{self.files:08}.parquet")
             rows += table.num_rows
+            self.meter.tables[name.lower()] += table.num_rows
         self.waiting += rows
         return rows
 

@@ -277,11 +277,15 @@ $("settings-form").onsubmit = async (event) => {
       : field.type === "number" ? Number(field.value) : field.value;
   }
   $("status").textContent = "preparing the tables";
+  $("settings-error").hidden = true;
   try {
     await ask("POST", "/api/stream", { action: "restart", settings });
     editor.set("");
     await load();
-  } catch (refused) { say(refused.error); }
+  } catch (refused) {
+    $("settings-error").textContent = refused.error ?? "the server does not answer";
+    $("settings-error").hidden = false;
+  }
 };
 
 // Light and dark -----------------------------------------------------------------------------------------------

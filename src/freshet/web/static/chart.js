@@ -51,7 +51,7 @@ export class Chart {
     return {
       ...this.size(),
       scales: { x: { time: true } },
-      axes: [axis, { ...axis, size: 64 }],
+      axes: [axis, { ...axis, size: 84 }],
       cursor: { drag: { x: true, y: false } },
       hooks: { setSelect: [(plot) => { if (plot.select.width > 4) this.zoomed = true; }],
         ready: [(plot) => plot.over.addEventListener("dblclick", () => { this.zoomed = false; if (this.last) this.show(...this.last); })] },

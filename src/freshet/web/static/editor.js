@@ -1,7 +1,11 @@
 // The SQL editor: CodeMirror, with the tables' and columns' names for completion and errors shown at their place.
+const WORDS = ("SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN LEFT ON AND OR NOT EXISTS IN BETWEEN LIKE AS DISTINCT UNION " +
+  "ALL EXCEPT INTERSECT CASE WHEN THEN ELSE END COUNT SUM AVG MIN MAX DATE INTERVAL NULL").split(" ");
+
 export class Editor {
   constructor(area, { run, explain }) {
     this.marks = [];
+    this.names = WORDS;
     this.editor = CodeMirror.fromTextArea(area, {
       mode: "text/x-sparksql", lineNumbers: true, lineWrapping: true, viewportMargin: 200,
       extraKeys: {
@@ -9,7 +13,7 @@ export class Editor {
         // Tab leaves the editor: it must not trap the keyboard.
         Tab: false, "Shift-Tab": false,
       },
-      hintOptions: { completeSingle: false, tables: {} },
+      hintOptions: { completeSingle: false, hint: (editor) => this.complete(editor) },
     });
     this.editor.getInputField().setAttribute("aria-label", "SQL, or a plan as JSON");
     this.editor.on("inputRead", (editor, change) => {
@@ -19,7 +23,14 @@ export class Editor {
   }
 
   isPlan() { return this.text().trimStart().startsWith("{"); }
-  learn(tables) { this.editor.setOption("hintOptions", { completeSingle: false, tables }); }
+  learn(tables) { this.names = [...new Set([...Object.keys(tables), ...Object.values(tables).flat(), ...WORDS])]; }
+
+  complete(editor) {
+    const cursor = editor.getCursor();
+    const begun = /[A-Za-z_]\w*$/.exec(editor.getLine(cursor.line).slice(0, cursor.ch))?.[0] ?? "";
+    const list = begun ? this.names.filter((n) => n.toLowerCase().startsWith(begun.toLowerCase()) && n !== begun) : [];
+    return { list, from: { line: cursor.line, ch: cursor.ch - begun.length }, to: cursor };
+  }
   text() { return this.editor.getValue(); }
   set(text) { this.unmark(); this.editor.setValue(text.trim()); }
 

@@ -29,60 +29,70 @@ function place(nodes) {
 }
 
 export function drawTree(host, plan) {
-  const nodes = plan.tree ?? [];
-  const shape = JSON.stringify([plan.class, plan.inputs && Object.keys(plan.inputs),
-    nodes.map((n) => [n.relation, n.parent, n.kind, n.key, n.output, n.filter, n.assertions])]);
+  const shape = JSON.stringify(outline(plan));
   if (host.dataset.shape !== shape) {
     host.dataset.shape = shape;
-    const drawn = [draw(plan)];
-    for (const [name, below] of Object.entries(plan.inputs ?? {})) drawn.push(nested(name, below));
-    host.replaceChildren(...drawn);
+    host.replaceChildren(draw(plan, ""), ...nested(plan, ""));
     rates.clear();
   }
-  const svg = host.querySelector("svg.top");
-  nodes.forEach((n, i) => {
-    if (n.tuples === undefined) return;
-    const label = svg.querySelector(`[data-count="${i}"]`);
-    const shown = `${number(n.alive)} / ${number(n.tuples)}${rate(host.dataset.shape, i, n)}`;
-    if (label && label.textContent !== shown) label.textContent = shown;
-  });
-  host.setAttribute("aria-label", `the join tree: ${nodes.map((n) => describe(n)).join("; ") || plan.class}`);
+  count(host, plan, "");
+  host.setAttribute("aria-label", `the join tree: ${(plan.tree ?? []).map(describe).join("; ") || plan.class}`);
 }
 
-function rate(shape, i, node) {
-  const now = performance.now(), key = `${shape.length}/${i}`;
-  const kept = rates.get(key) ?? { at: now, alive: node.alive, tuples: node.tuples, shown: "" };
+const outline = (plan) => [plan.class, (plan.tree ?? []).map((n) => [n.relation, n.parent, n.kind, n.key, n.output, n.filter,
+  n.assertions]), Object.entries(plan.inputs ?? {}).map(([name, below]) => [name, outline(below)])];
+
+function count(host, plan, path) {
+  (plan.tree ?? []).forEach((n, i) => {
+    if (n.tuples === undefined && n.changes === undefined) return;
+    const label = host.querySelector(`[data-count="${path}${i}"]`);
+    const held = n.tuples === undefined ? "" : `${number(n.alive)} / ${number(n.tuples)} · `;
+    const shown = `${held}${rate(`${path}${i}`, n.changes ?? 0)}/s`;
+    if (label && label.textContent !== shown) label.textContent = shown;
+  });
+  Object.values(plan.inputs ?? {}).forEach((below, i) => count(host, below, `${path}${i}.`));
+}
+
+function rate(key, changes) {
+  const now = performance.now();
+  const kept = rates.get(key) ?? { at: now, changes, shown: "0" };
   if (now - kept.at > 1000) {
-    const moved = Math.abs(node.tuples - kept.tuples) + Math.abs(node.alive - kept.alive);
-    kept.shown = ` · ${number(Math.round(moved * 1000 / (now - kept.at)))}/s`;
-    Object.assign(kept, { at: now, alive: node.alive, tuples: node.tuples });
+    kept.shown = number(Math.round(Math.max(0, changes - kept.changes) * 1000 / (now - kept.at)));
+    Object.assign(kept, { at: now, changes });
   }
   rates.set(key, kept);
   return kept.shown;
 }
 
+// Which table a column is of shows from the picture, unless both sides have the same name.
+const bare = (key) => {
+  const without = key.replace(/\b\w+\.(\w)/g, "$1");
+  const [left, right] = without.split(" = ");
+  return left === right ? left : without;
+};
 const describe = (n) => `${n.relation}${n.kind ? ` ${n.kind} on ${n.key.join(", ")}` : ""}`;
 
-function nested(name, plan) {
-  const box = document.createElement("details");
-  const title = document.createElement("summary");
-  title.textContent = `input ${name}: ${plan.class}`;
-  box.append(title, draw(plan, false));
-  for (const [inner, below] of Object.entries(plan.inputs ?? {})) box.append(nested(inner, below));
-  return box;
+function nested(plan, path) {
+  return Object.entries(plan.inputs ?? {}).map(([name, below], i) => {
+    const box = document.createElement("details"), title = document.createElement("summary");
+    box.open = true;
+    title.textContent = `input ${name}: ${below.class}`;
+    box.append(title, draw(below, `${path}${i}.`), ...nested(below, `${path}${i}.`));
+    return box;
+  });
 }
 
-function draw(plan, top = true) {
+function draw(plan, path) {
   const nodes = plan.tree ?? [];
   if (!nodes.length) {
-    const svg = make("svg", { viewBox: "0 0 220 40", class: top ? "top tree" : "tree", width: 220 });
+    const svg = make("svg", { viewBox: "0 0 220 40", class: "tree", width: 220 });
     svg.append(make("text", { x: 8, y: 24 }, plan.class));
     return svg;
   }
   const spots = place(nodes);
   const width = Math.max(...spots.map((s) => s.x)) + WIDTH + 8;
   const height = Math.max(...spots.map((s) => s.y)) + HEIGHT + 8;
-  const svg = make("svg", { viewBox: `-4 -4 ${width} ${height}`, width, class: top ? "top tree" : "tree" });
+  const svg = make("svg", { viewBox: `-4 -4 ${width} ${height}`, width, class: "tree" });
   nodes.forEach((n, i) => {
     if (n.parent < 0) return;
     const from = spots[n.parent], to = spots[i];
@@ -94,15 +104,16 @@ function draw(plan, top = true) {
     const group = make("g", { class: `node${n.output ? " output" : ""}${n.generalized ? " generalized" : ""}` });
     group.append(make("rect", { x, y, width: WIDTH, height: HEIGHT, rx: n.generalized ? HEIGHT / 2 : 8 }));
     group.append(make("text", { x: x + WIDTH / 2, y: y + 20, class: "name" }, short(n.relation, 22)));
-    const second = [...n.filter, ...n.assertions.map((a) => `assert ${a}`)].join(" and ");
-    group.append(make("text", { x: x + WIDTH / 2, y: y + 36, class: "filter" }, short(second, 30)));
-    group.append(make("text", { x: x + WIDTH / 2, y: y + 53, class: "count", "data-count": i }, ""));
+    const own = (text) => text.replaceAll(`${n.relation}.`, "");
+    const second = [...n.filter.map(own), ...n.assertions.map((a) => `assert ${a}`)].join(" and ");
+    group.append(make("text", { x: x + WIDTH / 2, y: y + 36, class: "filter" }, short(second, 27)));
+    group.append(make("text", { x: x + WIDTH / 2, y: y + 53, class: "count", "data-count": `${path}${i}` }, ""));
     group.append(make("title", {}, [describe(n), ...n.filter.map((f) => `where ${f}`), ...n.assertions.map((a) => `assert ${a}`),
       n.output ? "an output node: its columns are in the answer" : "only has to exist"].join("\n")));
     svg.append(group);
     if (n.parent >= 0) {
       svg.append(make("text", { x: x + WIDTH / 2, y: y - 24, class: "kind" }, n.kind));
-      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, short(n.key.join(", ") || "anything", 30)));
+      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, short(n.key.map(bare).join(", ") || "anything", 30)));
     }
   });
   return svg;

@@ -1,0 +1,47 @@
+"""Comparisons that follow from others: `x < u` says nothing beside `x < z AND z < u`. Without them a query may be
+acyclic that was not (IEDyn's semantic acyclicity), and there is less to check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from freshet.sql.expression import Call, Expression
+
+_SIDES = {"lt": (0, 1, True), "le": (0, 1, False), "gt": (1, 0, True), "ge": (1, 0, False)}
+
+
+def without_implied(predicates: Sequence[Expression]) -> list[Expression]:
+    """The conjuncts without comparisons that the remaining ones imply. All hold on the same rows: where two comparisons
+    in a chain are true none of their values is NULL, and every type has one order."""
+    steps = {i: step for i, p in enumerate(predicates) if (step := _step(p)) is not None}
+    for i, (low, high, strict) in list(steps.items()):
+        others = [step for j, step in steps.items() if j != i]
+        if _leads(others, low, high, strict):
+            del steps[i]
+    return [p for i, p in enumerate(predicates) if i in steps or _step(p) is None]
+
+
+def _step(predicate: Expression) -> tuple[Expression, Expression, bool] | None:
+    """The lower side, the higher side, and whether they must differ."""
+    if not isinstance(predicate, Call) or predicate.name not in _SIDES:
+        return None
+    low, high, strict = _SIDES[predicate.name]
+    return predicate.args[low], predicate.args[high], strict
+
+
+def _leads(
+    steps: Sequence[tuple[Expression, Expression, bool]], start: Expression, end: Expression, strict: bool
+) -> bool:
+    """Whether steps lead from one value up to the other, one of them strictly if asked for."""
+    seen: set[tuple[Expression, bool]] = set()
+    ahead = [(start, False)]
+    while ahead:
+        here, higher = ahead.pop()
+        for low, high, step in steps:
+            reached = (high, higher or step)
+            if low == here and reached not in seen:
+                if high == end and (reached[1] or not strict):
+                    return True
+                seen.add(reached)
+                ahead.append(reached)
+    return False

@@ -1,0 +1,54 @@
+"""A page to test against: a hub over a small scenario, and its server on a free port."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from freshet.web.feed import Settings
+from freshet.web.hub import Hub
+from freshet.web.server import Server
+
+
+@contextmanager
+def served(settings: Settings, token: str | None = None, paused: bool = False) -> Iterator[Server]:
+    hub = Hub(settings)
+    server = Server(hub, token=token)
+    hub.start(paused=paused)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        hub.close()
+
+
+def ask(server: Server, path: str, body: Any = None, method: str | None = None, **headers: str) -> tuple[int, Any]:
+    """Status and answer; with our own Origin unless another is given."""
+    address = f"http://127.0.0.1:{server.port}"
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    sent = {"Origin": address, **({"Content-Type": "application/json"} if data else {})}
+    sent |= {k.replace("_", "-"): v for k, v in headers.items()}
+    request = urllib.request.Request(address + path, data, {k: v for k, v in sent.items() if v}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            content = answer.read()
+            status = answer.status
+    except urllib.error.HTTPError as refused:
+        content, status = refused.read(), refused.code
+    try:
+        return status, json.loads(content)
+    except ValueError:
+        return status, content
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to hold"
+        time.sleep(0.02)
