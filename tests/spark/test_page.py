@@ -15,7 +15,7 @@ from freshet.web.spark_engine import SparkEngine
 from tests.web.pages import wait_until
 
 SUMS = "SELECT stock, COUNT(*) AS n, SUM(quantity) AS total FROM bid GROUP BY stock"
-MEETING = "SELECT b.id, a.price FROM bid AS b JOIN ask AS a ON b.stock = a.stock AND b.price >= a.price WHERE b.id < 40"
+MEETING = "SELECT b.id, a.price FROM bid AS b JOIN ask AS a ON b.stock = a.stock AND b.price >= a.price"
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
