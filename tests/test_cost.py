@@ -148,7 +148,7 @@ def test_values_of_subqueries_first_in_first_out(
         run(db, table_window(moving, held[moving], 0.2).transactions(150))
         moved = described(db)["work"]["counters changed"] - start[1]
         costs.append(moved / (db.changes - start[0]))
-    assert 0 < max(costs) < 0.5 and costs[1] < 1.5 * costs[0], costs
+    assert max(costs) < 0.5 and costs[1] < 1.5 * costs[0] + 0.01, costs
 
 
 def comb_stream(size: int) -> list[dict[str, pa.Table]]:
@@ -303,3 +303,26 @@ def test_state_does_not_grow_when_rows_come_and_go(sql: str) -> None:
         sizes.append(db.nbytes())
     assert view.count() > 0
     assert sizes[-1] < 1.25 * sizes[40], f"{sizes[40]:,} bytes after 40 batches, {sizes[-1]:,} after {len(sizes)}"
+
+
+@pytest.mark.parametrize("rows", SIZES)
+def test_a_bound_moves_over_any_number_of_rows(rows: int) -> None:
+    """Sums of what lies below a bound are read from partial sums: no counter changes, and one group does, although each
+    transaction moves the bound over most of the rows."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE line (id BIGINT PRIMARY KEY, part BIGINT, quantity BIGINT, price BIGINT)")
+    db.execute("CREATE TABLE part (part BIGINT PRIMARY KEY, brand STRING)")
+    below = "SELECT AVG(quantity) FROM line AS other WHERE other.part = part.part"
+    sql = f"SELECT SUM(price) AS total FROM line, part WHERE line.part = part.part AND quantity < ({below})"
+    view = db.create_view("v0", sql)
+    assert "sums within bounds" in view.explain()
+    db.apply({"part": [{"part": 1, "brand": "x"}]})
+    ids = np.arange(rows)
+    db.apply({"line": pa.table({"id": ids, "part": np.ones(rows, np.int64), "quantity": ids, "price": ids})})
+    before = described(db)["work"]["counters changed"]
+    for weight in (1, -1, 1, -1):
+        far = [{"id": -1, "part": 1, "quantity": 10 * rows * rows, "price": 0, "_weight": weight}]
+        assert db.apply({"line": far}).deltas["v0"].num_rows == 2
+        expected = ids.sum() if weight > 0 else ids[ids < ids.mean()].sum()
+        assert view.to_arrow().to_pylist() == [{"total": int(expected)}]
+    assert described(db)["work"]["counters changed"] - before <= 8

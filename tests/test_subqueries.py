@@ -55,6 +55,18 @@ WRITTEN = (
     "SELECT SUM(b) AS s, (SELECT MAX(b) FROM t1) AS m FROM t0",
     "SELECT b FROM t0 GROUP BY b HAVING EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b)",
     "SELECT b, COUNT(*) AS n FROM t0 GROUP BY b HAVING b IN (SELECT b FROM t1)",
+    # Sums of what compares with a value
+    "SELECT SUM(c) AS s, COUNT(*) AS n FROM t0 WHERE a < (SELECT AVG(a) FROM t0 z WHERE z.b = t0.b)",
+    "SELECT b, SUM(c) AS s, COUNT(c) AS n FROM t0 WHERE a >= (SELECT AVG(c) FROM t1 WHERE t1.b = t0.b) GROUP BY b",
+    (
+        "SELECT y.c, SUM(x.c) AS s, COUNT(*) AS n FROM t0 x, t1 y WHERE x.b = y.b AND x.a > 0 "
+        "AND x.a <= (SELECT MAX(a) FROM t1 z WHERE z.b = x.b) GROUP BY y.c HAVING COUNT(*) > 1"
+    ),
+    "SELECT SUM(x.a) AS s FROM t0 x, t1 y WHERE x.b = y.b AND x.c > (SELECT SUM(c) FROM t1 z WHERE z.b = y.b)",
+    (
+        "SELECT y.c, COUNT(*) AS n, SUM(x.a + x.c) AS s FROM t0 x, t1 y "
+        "WHERE x.b = y.b AND x.c > 0.5 * (SELECT AVG(c) FROM t0 z WHERE z.b = y.b) GROUP BY y.c"
+    ),
     # IN, NOT IN, ANY, ALL with NULLs
     "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1)",
     "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1 WHERE t1.c = t0.c)",

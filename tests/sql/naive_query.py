@@ -6,11 +6,24 @@ The twin that rewrites are checked with: whatever the binder made of a text, thi
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from freshet.sql.bound import GROUP, AnyQuery, Block, Query, SetOperation, SortKey, TableSchema, TopK, UnionAll, Values
+from freshet.sql.bound import (
+    GROUP,
+    AnyQuery,
+    Block,
+    BoundedSums,
+    Query,
+    SetOperation,
+    SortKey,
+    TableSchema,
+    TopK,
+    UnionAll,
+    Values,
+)
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal
 from freshet.sql.rewrite.blocks import subtree
 
@@ -28,8 +41,21 @@ def answer(query: AnyQuery, tables: Tables) -> list[Row]:
         return [tuple(value(e, {}) for e in row) for row in query.rows]
     if isinstance(query, TopK):
         return _first(query, answer(query.source, tables))
+    if isinstance(query, BoundedSums):
+        return _bounded(query, answer(query.rows, tables), answer(query.bounds, tables))
     assert isinstance(query, Query)
     return _select(query, tables)
+
+
+def _bounded(query: BoundedSums, rows: list[Row], bounds: list[Row]) -> list[Row]:
+    holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[query.operator]
+    found = []
+    for *key, bound in bounds:
+        mine = [r[query.keys + 1 :] for r in rows if list(r[: query.keys]) == key and holds(r[query.keys], bound)]
+        known = [[v for v in column if v is not None] for column in zip(*mine, strict=True)]
+        if mine:
+            found.append((*key, len(mine), *(sum(v) if v else None for v in known)))
+    return found
 
 
 def _first(query: TopK, rows: list[Row]) -> list[Row]:

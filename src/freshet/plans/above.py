@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from freshet.plans.model import AnyPlan, Guarantee, SetPlan, TopPlan, UnionAllPlan, ValuesPlan, WindowPlan
-from freshet.sql.bound import AnyQuery, SetOperation, TopK, UnionAll, Values, Windowed
+from freshet.plans.model import (
+    AnyPlan,
+    BoundedSumsPlan,
+    Guarantee,
+    SetPlan,
+    TopPlan,
+    UnionAllPlan,
+    ValuesPlan,
+    WindowPlan,
+)
+from freshet.sql.bound import AnyQuery, BoundedSums, SetOperation, TopK, UnionAll, Values, Windowed
 
 
 def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:
@@ -24,11 +33,23 @@ def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan
             below(query.source), query.partition, query.order, query.calls, query.fields, query.first, query.ties,
             _windowed(query),
         )  # fmt: skip
+    if isinstance(query, BoundedSums):
+        rows, bounds = below(query.rows), below(query.bounds)
+        return BoundedSumsPlan(rows, bounds, query.keys, query.operator, query.fields, _BOUNDED_SUMS)
     assert isinstance(query, Values)
     return ValuesPlan(query.rows, query.fields, Guarantee("constant", 0, "the view never changes", "constant"))
 
 
 _UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
+
+
+_BOUNDED_SUMS = Guarantee(
+    "sums within bounds",
+    0,
+    "that of its inputs, and O(log n) for each row or bound they change",
+    "constant for answers, read from the sums",
+    ("linear state: the values of all rows are kept in order, with partial sums",),
+)
 
 
 _TOP_K = Guarantee(

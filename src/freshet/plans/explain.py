@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from freshet.plans.model import AnyPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
+from freshet.plans.model import AnyPlan, BoundedSumsPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
 from freshet.sql.bound import GROUP, SortKey
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
@@ -62,6 +62,10 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
     if isinstance(plan, TopPlan):
         described["taken"] = f"{'all' if plan.limit is None else f'{plan.limit:,}'} rows from place {plan.offset:,} on"
         described["taken"] += ", and those that tie with the last" if plan.ties else ""
+    if isinstance(plan, BoundedSumsPlan):
+        value, bound = plan.rows.fields[plan.keys].name, plan.bounds.fields[plan.keys].name
+        described["partition"] = [f.name for f in plan.fields[: plan.keys]]
+        described["taken"] = f"rows with {value} {plan.operator} {bound}, by partial sums in order"
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described

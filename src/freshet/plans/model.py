@@ -168,7 +168,19 @@ class BagPlan:
     guarantee: Guarantee
 
 
-AnyPlan = QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
+@dataclass(frozen=True, slots=True)
+class BoundedSumsPlan:
+    """See `bound.BoundedSums`."""
+
+    rows: AnyPlan
+    bounds: AnyPlan
+    keys: int
+    operator: str
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+AnyPlan = BoundedSumsPlan | QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -182,6 +194,8 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
             yield str(i + 1), each
     elif isinstance(plan, (TopPlan, WindowPlan)):
         yield "rows", plan.source
+    elif isinstance(plan, BoundedSumsPlan):
+        yield from (("rows", plan.rows), ("bounds", plan.bounds))
     elif isinstance(plan, SetPlan):
         yield from (("left", plan.left), ("right", plan.right))
 
@@ -192,6 +206,8 @@ def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
         return replace(plan, source=below[0])
     if isinstance(plan, SetPlan):
         return replace(plan, left=below[0], right=below[1])
+    if isinstance(plan, BoundedSumsPlan):
+        return replace(plan, rows=below[0], bounds=below[1])
     if isinstance(plan, (UnionAllPlan, BagPlan)):
         return replace(plan, inputs=tuple(below))
     assert isinstance(plan, ValuesPlan)

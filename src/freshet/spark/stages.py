@@ -14,6 +14,7 @@ from freshet.errors import PlanError, UnsupportedError
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
+    BoundedSumsPlan,
     QueryPlan,
     RelationPlan,
     SetPlan,
@@ -139,6 +140,10 @@ class _Stages:
             sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
             whole = [(self.shards, range(len(plan.fields)))]
             return [self._above(sides, [whole] * 2, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+        if isinstance(plan, BoundedSumsPlan):
+            sides = [(self._add(p), p.fields) for p in (plan.rows, plan.bounds)]
+            by_key = [(self.shards, range(plan.keys))]
+            return [self._above(sides, [by_key] * 2, lambda rows: replace(plan, rows=rows[0], bounds=rows[1]))]
         if isinstance(plan, BagPlan):
             return [self._bag(plan)]
         if isinstance(plan, (TopPlan, WindowPlan)):

@@ -181,7 +181,21 @@ class Windowed:
     ties: bool = False
 
 
-AnyQuery = Query | TopK | Windowed | UnionAll | SetOperation | Values
+@dataclass(frozen=True, slots=True)
+class BoundedSums:
+    """For each key that has a bound, sums over the rows whose value compares with it: the keys, how many rows do, and
+    the sum of each measure, NULL where none is known. `rows` has the keys, the value and the measures, `bounds` the
+    keys and the bound, one at most for each; neither keys nor values are NULL. The value stands left of the operator.
+    A key without such rows is not in the answer."""
+
+    rows: AnyQuery
+    bounds: AnyQuery
+    keys: int
+    operator: str  # <, <=, > or >=
+    fields: tuple[Field, ...]
+
+
+AnyQuery = Query | TopK | Windowed | BoundedSums | UnionAll | SetOperation | Values
 
 
 # Statements -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from freshet.sql.rewrite.push_not import push_not
 from freshet.sql.rewrite.reject_nulls import reject_nulls
 from freshet.sql.rewrite.settle_nullability import settle_nullability
 from freshet.sql.rewrite.split_and import split_and
+from freshet.sql.rewrite.sum_within_bounds import sum_within_bounds
 from freshet.sql.source import Statement
 
 PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
@@ -40,6 +41,7 @@ PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
     nest_arms,
     place_predicates,
     drop_unseen,
+    sum_within_bounds,
     settle_nullability,
     number_relations,
 )
