@@ -56,7 +56,7 @@ def begun(folder: Path) -> int:
     return len(list((folder / "checkpoint" / "offsets").glob("[0-9]*")))
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_kill_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
     rng = random.Random(3)
     count, killed = KILLS + 4, 0

@@ -32,6 +32,7 @@ from freshet.state.kernel import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"
+_VERSIONS = 10  # of the state, beyond which a checkpoint is mostly history
 logger = logging.getLogger("freshet.spark")
 
 Views = str | Plan | Mapping[str, str | Plan]
@@ -74,6 +75,7 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
+    _advise(spark)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -128,6 +130,16 @@ def compile_job(
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog).root
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
+
+
+def _advise(spark: SparkSession) -> None:
+    """Says what makes a checkpoint larger than it need be."""
+    kept = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
+    if kept > _VERSIONS:
+        logger.warning(
+            "freshet: spark.sql.streaming.minBatchesToRetain is %s, and the checkpoint keeps the state of that many "
+            "batches; a smaller number, such as 2, keeps it smaller", kept,
+        )  # fmt: skip
 
 
 def _look_at(tables: Mapping[str, DataFrame]) -> None:
