@@ -135,9 +135,16 @@ def test_a_bad_value_stops_the_job_with_its_reason(spark: SparkSession, tmp_path
         run(spark, read(SOURCES % ("csv", ""), tmp_path), tmp_path)
 
 
+TWO_HOPS = """
+CREATE TABLE edge (src BIGINT, dst BIGINT) USING parquet OPTIONS (path 'in/edge');
+CREATE MATERIALIZED VIEW paths AS SELECT a.src, a.dst, b.dst AS last FROM edge AS a JOIN edge AS b ON a.dst = b.src;
+"""
+
+
 def test_an_edited_plan_with_shares(spark: SparkSession, tmp_path: Path) -> None:
-    MAKERS["graph"](tmp_path / "in")
-    job = read((EXAMPLES / "graph" / "job.sql").read_text(), tmp_path)
+    (tmp_path / "in" / "edge").mkdir(parents=True)
+    pq.write_table(pa.table({"src": [1, 2, 2, 3, 5], "dst": [2, 3, 4, 1, 2]}), tmp_path / "in" / "edge" / "0.parquet")
+    job = read(TWO_HOPS, tmp_path)
     document = json.loads(freshet.plan(job.views["paths"], job.catalog).to_json())
     document["trees"][0]["nodes"] = [{"node": "a", "parent": None}, {"node": "b", "parent": "a"}]
     document["trees"][0]["shares"] = {"nothing": 2}
