@@ -122,3 +122,29 @@ def test_rows_not_in_rows(data: st.DataObject) -> None:
     maybe = " AND ".join(f"(t0.{c} = t1.{c} OR t0.{c} IS NULL OR t1.{c} IS NULL)" for c in ("b", "c"))
     oracle = f"SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE {maybe})"
     follow(data, two(data), "SELECT a FROM t0 WHERE (b, c) NOT IN (SELECT b, c FROM t1)", oracle)
+
+
+def test_more_than_one_row_is_an_error() -> None:
+    """As in SQL, and the transaction that brings the second row changes nothing."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t0 (a INT, b INT)")
+    db.execute("CREATE TABLE t1 (b INT, c INT)")
+    view = db.create_view("v", "SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b) AS m FROM t0")
+    db.execute("INSERT INTO t1 VALUES (1, 10), (2, 20), (2, 21)")
+    db.execute("INSERT INTO t0 VALUES (5, 1), (6, 3)")
+    assert sorted(view.to_arrow().to_pylist(), key=str) == [{"a": 5, "m": 10}, {"a": 6, "m": None}]
+    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+        db.execute("INSERT INTO t0 VALUES (7, 2)")
+    assert view.count() == 2
+    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+        db.execute("INSERT INTO t1 VALUES (1, 11)")
+    db.execute("DELETE FROM t1 WHERE c = 21")
+    db.execute("INSERT INTO t0 VALUES (7, 2)")
+    assert {"a": 7, "m": 20} in view.to_arrow().to_pylist()
+
+
+def test_a_row_found_by_its_key_is_one() -> None:
+    """Nothing is stored or counted for a value looked up by a primary key."""
+    ddl = "CREATE TABLE t0 (a INT, b INT); CREATE TABLE t1 (b INT PRIMARY KEY, c INT)"
+    told = freshet.plan("SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b) AS m FROM t0", ddl).explain()
+    assert "left on" in told and "stored as well" not in told

@@ -49,7 +49,7 @@ def compare(sums: dict[str, Sum], schemas: dict[str, pa.Schema], tables: list[Tw
             same_bag(sums[name].answer(schemas[name]), expected)
         except AssertionError as e:
             raise AssertionError(f"{name}: {e}") from e
-    assert answered >= 18, "empty answers show nothing"
+    assert answered >= 15, "empty answers show nothing"
 
 
 @pytest.mark.parametrize("shards", [1, 4])
