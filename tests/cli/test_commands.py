@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -274,3 +275,28 @@ def test_serve_refuses_sources_that_only_spark_reads(job: Path, capsys: pytest.C
     job.write_text("CREATE TABLE r (value BIGINT) USING rate; CREATE MATERIALIZED VIEW v AS SELECT value FROM r;")
     assert main(["serve", str(job), "--port", "0"]) == 2
     assert "table r comes from rate, which only Spark reads; use freshet run --web" in capsys.readouterr().err
+
+
+def test_a_job_is_served_from_its_files(job: Path) -> None:
+    pytest.importorskip("starlette")
+    (job.parent / "in" / "0.csv").write_text("a,b\n1,x\n2,x\n3,y\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "freshet.cli", "serve", str(job), "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[4]
+        found: dict[str, object] = {}
+        for _ in range(100):
+            with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
+                found = json.load(answer)
+            if found["stream"] == "finished":
+                break
+            time.sleep(0.1)
+        assert found["sizes"] == {"v": 2} and found["sources"] == ["tpch", "graph", "market", "files"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -11,6 +11,7 @@ import re
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,7 @@ class JobRun:
     ) -> None:  # fmt: skip
         self.spark, self.job, self.checkpoint = spark, job, checkpoint
         given = dict(plans or {})
-        chosen = {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
-        self.plans, self.resumed = self._claim(chosen, set(given), shards)
+        self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena)
         self.sinks = Sinks(spark, job, self.changes, told or [])
         if ready is not None:
@@ -82,7 +82,7 @@ class JobRun:
         while True:
             active = self.query.isActive
             for progress in self.query.recentProgress:
-                if progress.batchId > shown and (progress.numInputRows or progress.batchId > shown + 1):
+                if progress.batchId > shown and progress.numInputRows:
                     shown = progress.batchId
                     told(progress, self.sinks)
             if not active:
@@ -95,13 +95,17 @@ class JobRun:
             raise failure_of(failure)
 
     def stop(self, patience: float = PATIENCE) -> None:
-        waited, rest = 0.0, threading.Event()
-        while self.query.isActive and self.query.status["isTriggerActive"] and waited < patience:
-            rest.wait(POLL)
-            waited += POLL
-            if not self.query.status["isDataAvailable"]:
+        """Lets the micro-batch in hand finish, for so many seconds."""
+        begun, end = self._finished(), time.monotonic() + patience
+        while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
+            if self._finished() != begun:
                 break
+            time.sleep(POLL)
         self.query.stop()
+
+    def _finished(self) -> int:
+        last = self.query.lastProgress
+        return -1 if last is None else int(last.batchId)
 
 
 def run_job(
@@ -111,6 +115,7 @@ def run_job(
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
     stop = stop or threading.Event()
+    _check_before(job, dict(plans or {}), shards, checkpoint)
     with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
         log = Path(folder) / "spark.log"
         own = {k: v for k, v in job.settings.items() if k.startswith("spark.")}
@@ -126,6 +131,17 @@ def run_job(
             return run.resumed
         finally:
             spark.stop()
+
+
+def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:
+    return {name: given.get(name) or make_plan(sql, job.catalog) for name, sql in job.views.items()}
+
+
+def _check_before(job: JobFile, given: Mapping[str, Plan], shards: int, checkpoint: str) -> None:
+    """Another job's checkpoint on this machine is refused before Spark is started; elsewhere, after."""
+    kept = Path(checkpoint) / RECORD
+    if "://" not in checkpoint and kept.is_file():
+        continued(kept.read_text(), record(job, _chosen(job, given), shards), checkpoint, set(given))
 
 
 def on_signals(stop: threading.Event) -> None:

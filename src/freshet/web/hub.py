@@ -163,11 +163,14 @@ class Hub:
             self._notify()
             return
         kept = {v.name: v.plan for v in self.views.values()} if settings.source == self.settings.source else None
-        paused = self.feed is not None and self.feed.state == "paused"
+        paused, old = self.feed is not None and self.feed.state == "paused", self.engine
         self._end_feed()
-        self.engine.close()
         self.settings = settings
+        if not isinstance(old, InProcess):
+            old.close()  # a process has one Spark session at a time
         self.start(None if kept is None else {name: plan.sql for name, plan in kept.items()}, paused)
+        if isinstance(old, InProcess):
+            old.close()  # pages looked at it until now
         self._notify()
 
     def _end_feed(self) -> None:
@@ -204,9 +207,9 @@ class Hub:
             raise PlanError("this page shows a running job; add the view to its file and start it again")
         if len(self.views) >= MOST_VIEWS:
             raise PlanError(f"there are {MOST_VIEWS} views, which is the most; close one first")
-        with self.lock:
-            plan = self.engine.create(name, query if isinstance(query, Plan) else _bare(query))
-            watched = self.watch(name, plan)
+        # Not under the lock: an engine that tells of changes while it makes the view would wait for it.
+        plan = self.engine.create(name, query if isinstance(query, Plan) else _bare(query))
+        watched = self.watch(name, plan)
         self._notify()
         return watched
 
@@ -224,8 +227,8 @@ class Hub:
         if self.fixed_views:
             raise PlanError("this page shows a running job; take the view out of its file and start it again")
         with self.lock:
-            self.engine.drop(view.name)
             del self.views[name.lower()]
+        self.engine.drop(view.name)
         self._notify()
 
     def view(self, name: str) -> Watched:

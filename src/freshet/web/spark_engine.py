@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from freshet.changes import WEIGHT
 from freshet.errors import PlanError
@@ -33,13 +33,19 @@ AHEAD = 50_000  # changed rows that may wait for Spark
 
 
 class SparkEngine(Mirror):
-    def __init__(self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int) -> None:
+    """`spark`: a session to use; without one it has its own, which it stops when it is closed."""
+
+    def __init__(
+        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int, spark: SparkSession | None = None
+    ) -> None:
         super().__init__(Catalog.from_ddl(ddl), changed)
         self.folder, self.shards = Path(tempfile.mkdtemp(prefix="freshet-page-")), shards
-        self.spark = start_spark("local[2]", shards, self.folder / "spark.log", {})
+        self.owns = spark is None
+        self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
         self.query: Any = None
         self.stale = threading.Event()  # the views are not those of the running query
-        self.guard = threading.RLock()
+        self.guard = threading.RLock()  # around what the files and the query are
+        self.moving = threading.Lock()  # around the copies
         self.files = self.waiting = self.queries = 0
         for table in self.catalog.tables.values():
             (self.folder / "in" / table.name.lower()).mkdir(parents=True)
@@ -51,14 +57,16 @@ class SparkEngine(Mirror):
         with self.guard:
             if name.lower() in self.copies:
                 raise PlanError(f"there is a view {name} already; close it first, or choose another name")
-            self.add(name, plan)
             self.stale.set()
+            with self.moving:
+                self.add(name, plan)
         return plan
 
     def drop(self, name: str) -> None:
         with self.guard:
-            self.forget(name)
             self.stale.set()
+            with self.moving:
+                self.forget(name)
 
     def apply(self, changes: Mapping[str, pa.Table]) -> int:
         with self.guard:
@@ -94,13 +102,14 @@ class SparkEngine(Mirror):
         """A query over the views there are now, from the first file on."""
         if self.query is not None:
             self.query.stop()
-        self.stale.clear()
-        self.empty()
+        with self.moving:  # what the old query still has to say comes too late
+            self.queries += 1
+            self.stale.clear()
+            self.empty()
         self.shown, self.waiting = -1, 0
         if not self.plans:
             self.query = None
             return
-        self.queries += 1
         streams = {}
         for table in self.catalog.tables.values():
             reader = self.spark.readStream.schema(f"{fields_ddl(table.fields)}, {WEIGHT} BIGINT")
@@ -110,8 +119,9 @@ class SparkEngine(Mirror):
         number = self.queries
 
         def take(batch: DataFrame, _: int) -> None:
-            if number == self.queries and not self.stale.is_set():
-                self.take(batch)
+            with self.moving:
+                if number == self.queries and not self.stale.is_set():
+                    self.take(batch)
 
         self.query = changes.writeStream.foreachBatch(take).option("checkpointLocation", place).start()
 
@@ -119,6 +129,7 @@ class SparkEngine(Mirror):
         with self.guard:
             if self.query is not None:
                 self.query.stop()
-            self.spark.stop()
+            if self.owns:
+                self.spark.stop()
             super().close()
             shutil.rmtree(self.folder, ignore_errors=True)
