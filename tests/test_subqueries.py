@@ -75,6 +75,7 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b > ALL (SELECT b FROM t1)",
     "SELECT a FROM t0 WHERE b <= ALL (SELECT b FROM t1 WHERE t1.c = t0.c)",
     "SELECT a FROM t0 WHERE b = ALL (SELECT b FROM t1 WHERE b > 0)",
+    "SELECT a FROM t0 WHERE b >= ALL ((SELECT c FROM t1))",
     "SELECT a FROM t0 WHERE NOT (b < ANY (SELECT b FROM t1))",
     "SELECT a FROM t0 WHERE NOT (b < ALL (SELECT b FROM t1))",
     "SELECT a FROM t0 WHERE b <> ANY (SELECT b FROM t1 WHERE t1.c = t0.c)",

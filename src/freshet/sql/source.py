@@ -84,6 +84,10 @@ class Statement:
         for node in list(parsed[0].find_all(exp.Any)):  # ANY (x) beside no comparison is the aggregate
             if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
                 node.replace(exp.LogicalOr(this=node.this.this))
+        for call in list(parsed[0].find_all(exp.Anonymous)):  # ALL ((SELECT ...)) reads like a call
+            inside = call.expressions
+            if call.name.upper() == "ALL" and len(inside) == 1 and isinstance(inside[0], exp.Subquery):
+                call.replace(exp.All(this=inside[0]))
         return parsed[0]
 
     def follows_comma(self, node: exp.Expr) -> bool:
