@@ -288,7 +288,7 @@ def test_pictures_for_the_readme(open_page: Callable[..., Page]) -> None:
         server.hub.create("Q3", tpch.queries()["Q3"])
         page = open_page(server, width=1280, height=1180)
         page.click(".tab[data-view=Q5]")
-        write(page, tpch.queries()["Q5"])
+        write(page, server.hub.view("Q5").sql)
         wait_until(lambda: server.hub.view("Q5").rows > 4, 60)
         page.wait_for_timeout(4_000)
         picture(page, "page")
