@@ -258,7 +258,12 @@ $("pause").onclick = () => {
   ask("POST", "/api/stream", { action }).then(showStatus).catch(fail);
 };
 
+// What somebody has begun to type stays until it is sent.
+let settingsTouched = false;
+$("settings-form").oninput = () => { settingsTouched = true; };
+
 function fillSettings({ settings, sources }) {
+  if (settingsTouched) return;
   const form = $("settings-form");
   form.elements.source.replaceChildren(...sources.map((s) => new Option(s, s)));
   for (const [name, value] of Object.entries(settings)) {
@@ -270,6 +275,7 @@ function fillSettings({ settings, sources }) {
 
 $("settings-form").onsubmit = async (event) => {
   event.preventDefault();
+  settingsTouched = false;
   const settings = {};
   for (const field of event.target.elements) {
     if (!field.name) continue;
