@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -64,16 +65,43 @@ def inlined(function: F) -> F:
 
 
 def compile_kernels(show: Callable[[str], None] | None = None) -> float:
-    """Compiles or loads every registered kernel; returns the seconds it took. Says so when it takes a while."""
+    """Compiles or loads every registered kernel; returns the seconds it took. Says so when it takes a while. With an
+    empty cache a second process compiles from the other end: what it has done is found there when its turn comes."""
     start, told = time.perf_counter(), 0.0
     pending = [(k, s) for k, s in _registered if not k.signatures]
-    for done, (compiled, signature) in enumerate(pending):
-        compiled.compile(signature)
-        spent = time.perf_counter() - start
-        if spent > 1 and spent - told > 1:
-            told = spent
-            (show or _say)(f"freshet: compiling kernels, once per installation: {done + 1} of {len(pending)}")
+    second = _second_process() if pending and not any(Path(_folder).rglob("*.nbi")) else None
+    try:
+        for done, (compiled, signature) in enumerate(pending):
+            compiled.compile(signature)
+            spent = time.perf_counter() - start
+            if spent > 1 and spent - told > 1:
+                told = spent
+                (show or _say)(f"freshet: compiling kernels, once per installation: {done + 1} of {len(pending)}")
+    finally:
+        if second is not None:
+            second.kill()
+            second.wait()
     return time.perf_counter() - start
+
+
+def _second_process() -> subprocess.Popen[bytes] | None:
+    if not sys.executable or (os.cpu_count() or 1) < 2:
+        return None
+    path = os.pathsep.join(filter(None, (str(_here.parent), os.environ.get("PYTHONPATH"))))
+    code = "import freshet.db; from freshet.state.kernel import compile_backwards; compile_backwards()"
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:
+        return None  # then this process does it all
+
+
+def compile_backwards() -> None:
+    """Fills the cache from the last kernel on."""
+    for compiled, signature in reversed(_registered):
+        compiled.compile(signature)
 
 
 def _say(line: str) -> None:
