@@ -51,6 +51,7 @@ class Views:
         db.catalog.views[key] = bound
         view = self._add(key, plan, maintained, Chosen(db.version, why))
         view.paid.begin(maintained)
+        view.paid.note(db.clock.now(), maintained)
         self._define(key)
         self._save()
         return view
@@ -62,7 +63,8 @@ class Views:
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
         db.catalog.views[key] = codec.decode(definition["query"])
         self.definitions[key] = definition
-        self._add(key, plan, maintained, Chosen(**definition["chosen"]))
+        view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
+        view.paid.note(db.clock.now(), maintained)
 
     def drop(self, key: str) -> None:
         view = self.named.pop(key)
