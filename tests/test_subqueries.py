@@ -82,6 +82,8 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b IN (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c GROUP BY a)",
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.c = t0.c GROUP BY b HAVING COUNT(*) > 1)",
     "SELECT a FROM t0 WHERE b IN (SELECT b FROM t1 WHERE t1.c < t0.c)",
+    "SELECT a FROM t0 WHERE b > ALL (VALUES (0), (1)) OR b IN (VALUES (0), (NULL))",
+    "SELECT a FROM t0 WHERE b >= ANY (((SELECT c FROM t1) UNION (SELECT 2)) EXCEPT (SELECT 1))",
     # Aggregates without GROUP BY have a row, also where nothing is found
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0)",
     "SELECT a, EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0) AS e FROM t0",
