@@ -105,7 +105,7 @@ class Selection:
         if self.groups is not None:
             inside = [
                 *self.groups.keys,
-                *(e for c in self.groups.aggregates for e in (*c.args, *filter(None, [c.filter]))),
+                *(e for c in self.groups.aggregates for e in c.reads),
             ]
             if outer_columns(inside) or (having is not None and outer_columns([having])):
                 what = "a subquery that reads the query around it in an aggregate, GROUP BY or HAVING"
