@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
+from benchmarks.papers.queries import graph_queries
 from freshet.engine.aggregate import Aggregate
 from freshet.plans.annotate import annotated
 from freshet.sql.bound import Query
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
 from tests.small_tables import COLUMNS, TableModel, follow
-from tests.twin import Twin, TwinTable
+from tests.twin import Twin, TwinTable, complete_graph, drain, waves
 
 
 @st.composite
@@ -66,8 +67,7 @@ def test_random_totals(data: st.DataObject) -> None:
 
 PATHS = "g g1, g g2, g g3, g g4 WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g4.src"
 QUERIES = {
-    "star": "SELECT g1.src, COUNT(*) AS n FROM g g1, g g2, g g3, g g4"
-    " WHERE g1.src = g2.src AND g1.src = g3.src AND g1.src = g4.src GROUP BY g1.src",
+    "star": graph_queries()["star"],
     "paths": f"SELECT g1.src, COUNT(*) AS n FROM {PATHS} GROUP BY g1.src",
     "all paths": f"SELECT COUNT(*) AS n, SUM(g4.dst) AS s, MAX(g3.dst) AS m FROM {PATHS}",
     "some paths": "SELECT g2.src, COUNT(*) FILTER (WHERE g4.dst > 2) AS n, SUM(g1.src) AS s"
@@ -83,21 +83,14 @@ QUERIES = {
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_graph(seed: int) -> None:
-    rng, size = np.random.default_rng(seed), 6
-    ends = np.stack(np.meshgrid(np.arange(size), np.arange(size)), axis=-1).reshape(-1, 2)
     db = freshet.connect()
+    edges = complete_graph(6)
+    rng = np.random.default_rng(seed)
     db.execute("CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)")
-    w = rng.integers(-20, 20, len(ends)) / 8
-    edges = TwinTable("g", pa.table({"src": ends[:, 0], "dst": ends[:, 1], "w": w}))
-    twin = Twin(db, [edges], QUERIES)
-    for step in range(20):
-        rise = step < 6 or (step // 4) % 2 == 0
-        inside, outside = rng.permutation(edges.inside()), rng.permutation(edges.outside())
-        come, gone = outside[: rng.integers(0, 5 if rise else 2)], inside[: rng.integers(0, 2 if rise else 5)]
-        weights = np.concatenate([rng.choice([1, 1, 2], len(come)), -rng.integers(1, edges.held[gone] + 1)])
-        twin.move({"g": (np.concatenate([come, gone]), weights)})
-    inside = edges.inside()
-    twin.move({"g": (inside, -edges.held[inside])})
+    weighted = edges.append_column("w", pa.array(rng.integers(-20, 20, len(edges)) / 8))
+    twin = Twin(db, [TwinTable("g", weighted)], QUERIES)
+    waves(twin, rng, 20)
+    drain(twin)
 
 
 class _Counted:

@@ -5,36 +5,21 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
+from benchmarks.papers.queries import CYCLES
 from freshet.plans.model import QueryPlan
 from tests.small_tables import COLUMNS, KEYED, TableModel, follow
-from tests.twin import Twin, TwinTable
+from tests.twin import Twin, TwinTable, complete_graph, drain, waves
 
-TRIANGLE = "g g1, g g2, g g3 WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g1.src"
-OTHER = "g h1, g h2, g h3 WHERE h1.dst = h2.src AND h2.dst = h3.src AND h3.dst = h1.src"
-FOUR = "g g1, g g2, g g3, g g4 WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g4.src AND g4.dst = g1.src"
-CLIQUE = (
-    "g ab, g ac, g ad, g bc, g bd, g cd WHERE ab.src = ac.src AND ab.src = ad.src AND ab.dst = bc.src"
-    " AND ab.dst = bd.src AND ac.dst = bc.dst AND ac.dst = cd.src AND ad.dst = bd.dst AND ad.dst = cd.dst"
-)
-DUMBBELL = (
-    f"{TRIANGLE.replace(' WHERE', ', ' + OTHER.split(' WHERE')[0] + ', g b WHERE')} AND {OTHER.split('WHERE')[1]}"
-)
-DUMBBELL += " AND b.src = g1.src AND b.dst = h1.src"
-QUERIES = {
-    "triangle": f"SELECT g1.src AS a, g2.src AS b, g3.src AS c FROM {TRIANGLE}",
+TRIANGLE = CYCLES["triangle"].split(" FROM ")[1]
+QUERIES = CYCLES | {
     "some triangles": f"SELECT g1.src AS a, g2.src AS b FROM {TRIANGLE} AND g1.src < g2.src AND g3.dst % 2 = 0",
     "triangles of a vertex": f"SELECT g1.src AS a, COUNT(*) AS n, SUM(g2.dst) AS s FROM {TRIANGLE} GROUP BY g1.src",
     "vertices on triangles": f"SELECT DISTINCT g1.src AS a FROM {TRIANGLE}",
-    "4-cycle": f"SELECT g1.src AS a, g2.src AS b, g3.src AS c, g4.src AS d FROM {FOUR}",
-    "4-clique": f"SELECT ab.src AS a, ab.dst AS b, ac.dst AS c, ad.dst AS d FROM {CLIQUE}",
-    "dumbbell": f"SELECT g1.src AS a, g2.src AS b, g3.src AS c, h1.src AS d, h2.src AS e, h3.src AS f FROM {DUMBBELL}",
-    "dumbbell projected": f"SELECT DISTINCT b.src, b.dst FROM {DUMBBELL}",
     "edges on no triangle": "SELECT g.src, g.dst FROM g WHERE NOT EXISTS (SELECT 1 FROM g g2, g g3"
     " WHERE g2.src = g.dst AND g3.src = g2.dst AND g3.dst = g.src)",
 }
@@ -42,22 +27,13 @@ QUERIES = {
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_graph(seed: int) -> None:
-    rng, size = np.random.default_rng(seed), 4 + seed
-    ends = np.stack(np.meshgrid(np.arange(size), np.arange(size)), axis=-1).reshape(-1, 2)
     db = freshet.connect()
     db.execute("CREATE TABLE g (src BIGINT, dst BIGINT)")
-    edges = TwinTable("g", pa.table({"src": ends[:, 0], "dst": ends[:, 1]}))
-    twin = Twin(db, [edges], QUERIES)
-    for step in range(20):
-        rise = step < 6 or (step // 4) % 2 == 0
-        inside, outside = rng.permutation(edges.inside()), rng.permutation(edges.outside())
-        come, gone = outside[: rng.integers(0, 5 if rise else 2)], inside[: rng.integers(0, 2 if rise else 5)]
-        weights = np.concatenate([rng.choice([1, 1, 2], len(come)), -rng.integers(1, edges.held[gone] + 1)])
-        twin.move({"g": (np.concatenate([come, gone]), weights)})
+    twin = Twin(db, [TwinTable("g", complete_graph(4 + seed))], QUERIES)
+    waves(twin, np.random.default_rng(seed), 20)
     for name, sizes in twin.sizes.items():
         assert max(sizes) > 0, f"{name} was always empty"
-    inside = edges.inside()
-    twin.move({"g": (inside, -edges.held[inside])})
+    drain(twin)
     assert all(view.count() == 0 for view in twin.views.values())
 
 

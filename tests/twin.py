@@ -123,3 +123,50 @@ class Twin:
             self.sums[name].equals(answer)
             assert view.count() == answer.num_rows
             self.sizes[name].append(answer.drop_null().num_rows)
+
+
+def waves(
+    twin: Twin,
+    rng: np.random.Generator,
+    steps: int,
+    first: int = 6,
+    pace: Mapping[str, int] | None = None,
+    in_order: bool = False,
+) -> None:
+    """Random transactions over all tables: they fill up for the first steps, then grow thick and thin again. `pace`:
+    below how many rows of a table move at a time (5 unless told). In order, rows come as they are known, each once, and
+    go in that order too; otherwise in any order, and a bag may hold one twice."""
+    fresh = dict.fromkeys(twin.tables, 0)
+    for step in range(steps):
+        rise = step < first or (step // 4) % 2 == 0
+        moves = {}
+        for name, table in twin.tables.items():
+            many = (pace or {}).get(name, 5)
+            inside, outside = table.inside(), table.outside()
+            if in_order:
+                outside = outside[outside >= fresh[name]]
+            else:
+                inside, outside = rng.permutation(inside), rng.permutation(outside)
+            come = outside[: rng.integers(0, many if rise else 2)]
+            gone = inside[: rng.integers(0, 2 if rise else many)]
+            if table.key:  # of rows with one key only one can come
+                come = come[np.unique(table.keys()[come], return_index=True)[1]]
+            weights = [np.ones(len(come), np.int64), -table.held[gone]]
+            if not in_order and not table.key:
+                weights = [rng.choice([1, 1, 1, 2], len(come)), -rng.integers(1, table.held[gone] + 1)]
+            fresh[name] = max([fresh[name], *(come + 1)])
+            moves[name] = (np.concatenate([come, gone]), np.concatenate(weights))
+        twin.move(moves)
+
+
+def drain(twin: Twin) -> None:
+    """Takes every row away, a table at a time."""
+    for name, table in twin.tables.items():
+        inside = table.inside()
+        twin.move({name: (inside, -table.held[inside])})
+
+
+def complete_graph(size: int) -> pa.Table:
+    """Every edge there could be, loops included."""
+    ends = np.stack(np.meshgrid(np.arange(size), np.arange(size)), axis=-1).reshape(-1, 2)
+    return pa.table({"src": ends[:, 0], "dst": ends[:, 1]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freshet.db import Database, connect
+from freshet.enclosing import enclosure_stream
 from freshet.enclosureness import Enclosureness, enclosure
 from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
@@ -13,5 +14,6 @@ from freshet.view import Subscription, Transaction, View
 __all__ = [
     "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
     "Plan", "PlanError", "SqlError", "StateError", "Subscription",
-    "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure", "plan",
+    "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
+    "enclosure_stream", "plan",
 ]  # fmt: skip

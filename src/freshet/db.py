@@ -8,24 +8,23 @@ and the views are built again from them: slow, rare, and always right.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from freshet.arrow import to_arrow
-from freshet.changes import null_column, pack_rows, resolve, resolve_rows
-from freshet.column import Column, Int64s
+from freshet import dml
+from freshet.changes import resolve
+from freshet.directory import Directory
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.engine.table import RowChange, Table
+from freshet.engine.undo import Undo
 from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
@@ -41,42 +40,10 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
-from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.state.arena import Arena
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots
 from freshet.view import Delta, Deltas, Transaction, View
-
-_CATALOG, _OPEN = "catalog.json", "in-use"
-
-
-@dataclass(slots=True)
-class _Undo:
-    """What takes one step of a transaction back from its table: rows that went, slots that came, or, with weights and
-    no rows, slots that had these weights."""
-
-    table: Table
-    rows: Int64s | None
-    weights: Int64s | None
-    slots: Slots
-
-    @classmethod
-    def before(cls, table: Table, change: RowChange) -> _Undo:
-        weights = None if table.weights is None else table.weights.data[change.removed]
-        return cls(table, table.tuples.lanes.data[change.removed], weights, change.removed)
-
-    def take_back(self) -> None:
-        none = np.empty(0, np.int64)
-        if self.rows is None and self.weights is not None:
-            self.table.reweigh(RowChange(self.slots[:0], none.reshape(0, 1), none, self.slots, self.weights))
-            return
-        if self.rows is None:
-            self.table.remove(RowChange(self.slots, none.reshape(0, 1), none))
-            return
-        absent = self.table.tuples.find(self.rows) < 0
-        weights = none if self.weights is None else self.weights[absent]
-        self.table.add(RowChange(self.slots[:0], self.rows[absent], weights))
 
 
 def connect(directory: str | os.PathLike[str] | None = None) -> Database:
@@ -88,7 +55,7 @@ def connect(directory: str | os.PathLike[str] | None = None) -> Database:
 class Database:
     def __init__(self, directory: Path | None = None) -> None:
         self.lock = threading.RLock()
-        self.directory = directory
+        self._directory = None if directory is None else Directory(directory)
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
         self.views: dict[str, View] = {}
@@ -98,14 +65,13 @@ class Database:
         self._closed = False
         self._untold: list[Transaction] = []
         self._telling = False
-        if directory is not None:
-            self._claim(directory)
         try:
-            self.arena = Arena(None if directory is None else directory / "state")
+            self.arena = Arena() if self._directory is None else self._directory.arena()
             self.pool = StringPool(self.arena.scope("text"))
             self._meta = self.arena.array("database", np.int64)  # version, changes applied
-            if directory is not None and (directory / _CATALOG).exists():
-                self._attach(json.loads((directory / _CATALOG).read_text()))
+            kept = None if self._directory is None else self._directory.catalog()
+            if kept is not None:
+                self._attach(kept)
         except BaseException:
             self._release()
             raise
@@ -146,11 +112,11 @@ class Database:
             case Insert():
                 return self._insert(statement)
             case Delete():
-                table, slots = self._matching(statement.table, statement.where)
-                empty = np.empty((0, table.width), np.int64)
-                return self._apply({statement.table.lower(): RowChange(slots, empty, np.empty(0, np.int64))})
+                name = statement.table.lower()
+                return self._apply({name: dml.deleted(statement, self.tables[name])})
             case Update():
-                return self._update(statement)
+                name = statement.table.lower()
+                return self._apply({name: dml.updated(statement, self.catalog.tables[name], self.tables[name])})
         return self._answer(statement)
 
     def _create_table(self, statement: CreateTable) -> None:
@@ -214,7 +180,7 @@ class Database:
             view = View(self, name, plan, maintained)
             self.views[key], self.catalog.views[key] = view, bound
             self._definitions[key] = {"name": name, "number": str(number)}
-            if self.directory is not None:
+            if self._directory is not None:
                 # The bound query too: a view it reads may be dropped, or made again as something else.
                 self._definitions[key] |= {"plan": codec.to_json(plan), "query": codec.encode(bound)}
             self._save()
@@ -269,27 +235,27 @@ class Database:
         return ChangeError(f"no table {name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
 
     def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
-        undo: list[_Undo] = []
+        undo: list[Undo] = []
         kept = [v.maintained for v in self.views.values()]
         changes = [(self.tables[name], change) for name, change in resolved.items()]
         try:
             # All that goes goes first: no row appears only to vanish again.
             for table, change in changes:
                 if len(change.removed):
-                    undo.append(_Undo.before(table, change))
+                    undo.append(Undo.before(table, change))
                     for view in kept:
                         view.remove(table, change.removed, deltas)
                     table.remove(change)
             for table, change in changes:
                 if len(change.changed):
                     before = table.reweigh(change)
-                    undo.append(_Undo(table, None, before, change.changed))
+                    undo.append(Undo(table, None, before, change.changed))
                     for view in kept:
                         view.reweigh(table, change.changed, before, deltas)
             for table, change in changes:
                 if len(change.added):
                     slots = table.add(change)
-                    undo.append(_Undo(table, None, None, slots))
+                    undo.append(Undo(table, None, None, slots))
                     for view in kept:
                         view.insert(table, slots, deltas)
             found = {name: v.maintained.finish(deltas) for name, v in self.views.items()}
@@ -310,7 +276,7 @@ class Database:
         self._publish(tx)
         return tx
 
-    def _undo(self, undo: list[_Undo]) -> None:
+    def _undo(self, undo: list[Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
         for step in reversed(undo):
             step.take_back()
@@ -358,67 +324,14 @@ class Database:
             view.maintained.string_marks(marked)
         self.pool.sweep(marked)
 
-    # DML ------------------------------------------------------------------------------------------------------
+    # Queries asked once ---------------------------------------------------------------------------------------
 
     def _insert(self, statement: Insert) -> Transaction:
-        schema = self.catalog.table(statement.table)
-        assert schema is not None
+        schema = self.catalog.tables[statement.table.lower()]
+        if statement.query is None:
+            return self.apply({statement.table: dml.inserted(statement, schema)})
         names = [schema.fields[i].name for i in statement.columns]
-        types = [schema.fields[i].type for i in statement.columns]
-        if statement.query is not None:
-            given = self._answer(statement.query).rename_columns(names)
-        else:
-            rows = statement.rows or ()
-            values = [
-                [to_arrow(self._constant(row[i])).cast(t.to_arrow()) for row in rows] for i, t in enumerate(types)
-            ]
-            given = pa.table([pa.concat_arrays(v) for v in values], names)
-        return self.apply({statement.table: given})
-
-    def _constant(self, expression: Any) -> Column:
-        try:
-            return evaluate(expression, _no_columns, 1)
-        except EvaluationError as e:
-            raise ChangeError(e.reason) from None
-
-    def _matching(self, name: str, where: Any) -> tuple[Table, Slots]:
-        table = self.tables[name.lower()]
-        slots = table.tuples.slots()
-        if where is None:
-            return table, slots
-        try:
-            return table, slots[evaluate_filter((where,), table.reader(slots), len(slots))]
-        except EvaluationError as e:
-            raise ChangeError(e.reason, name) from None
-
-    def _update(self, statement: Update) -> Transaction:
-        schema = self.catalog.table(statement.table)
-        assert schema is not None
-        table, slots = self._matching(statement.table, statement.where)
-        old = table.tuples.lanes.data[slots]
-        columns = table.columns(slots)
-        mark = self.pool.mark()
-        try:
-            for position, value in zip(statement.columns, statement.values, strict=True):
-                columns[position] = self._assigned(schema, position, evaluate(value, table.reader(slots), len(slots)))
-            new = pack_rows(table, columns, len(slots))
-            copies = np.ones(len(slots), np.int64) if table.weights is None else table.weights.data[slots]
-            change = resolve_rows(table, schema, np.concatenate([old, new]), np.concatenate([-copies, copies]))
-        except EvaluationError as e:
-            self.pool.undo(mark)
-            raise ChangeError(e.reason, statement.table) from None
-        except FreshetError:
-            self.pool.undo(mark)
-            raise
-        return self._apply({statement.table.lower(): change})
-
-    def _assigned(self, schema: TableSchema, position: int, column: Column) -> Column:
-        field = schema.fields[position]
-        if column.type.name == "VOID":
-            column = null_column(field.type, len(column))
-        if not field.nullable and column.valid is not None and not column.valid.all():
-            raise ChangeError(f"{field.name} would be NULL, and it is NOT NULL; give a value", schema.name)
-        return replace(column, type=field.type)
+        return self.apply({statement.table: self._answer(statement.query).rename_columns(names)})
 
     def _answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query asked once: a view made, read and thrown away."""
@@ -458,18 +371,8 @@ class Database:
 
     # On disk --------------------------------------------------------------------------------------------------
 
-    def _claim(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        try:
-            (directory / _OPEN).touch(exist_ok=False)
-        except FileExistsError:
-            raise StateError(
-                f"{directory} is open elsewhere or was not closed; "
-                f"close it there, or restore a copy and remove its {_OPEN} file"
-            ) from None
-
     def _save(self) -> None:
-        if self.directory is None:
+        if self._directory is None:
             return
         tables = {
             name: {
@@ -479,10 +382,7 @@ class Database:
             for name, table in self.tables.items()
         }
         views = list(self._definitions.values())
-        kept = {"format": 1, "numbers": self._numbers, "tables": tables, "views": views}
-        fresh = self.directory / (_CATALOG + ".new")
-        fresh.write_text(json.dumps(kept))
-        os.replace(fresh, self.directory / _CATALOG)
+        self._directory.save({"numbers": self._numbers, "tables": tables, "views": views})
 
     def _attach(self, kept: dict[str, Any]) -> None:
         self._numbers = int(kept["numbers"])
@@ -508,18 +408,14 @@ class Database:
             self._release()
 
     def _release(self) -> None:
-        if self.directory is not None:
-            (self.directory / _OPEN).unlink(missing_ok=True)
+        if self._directory is not None:
+            self._directory.release()
 
     def __enter__(self) -> Database:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _no_columns(column: Any) -> Column:
-    raise AssertionError(f"{column} in a constant")
 
 
 def _tables_of(plan: AnyPlan) -> set[str]:

@@ -97,7 +97,7 @@ def lifespans(stream: Any) -> tuple[dict[str, Lifespans], int]:
                 now += len(chosen)
     spans = {
         name: _spans(
-            _identity(pa.concat_tables(rows[name])), np.concatenate(moments[name]), np.concatenate(signs[name]), now
+            identity(pa.concat_tables(rows[name])), np.concatenate(moments[name]), np.concatenate(signs[name]), now
         )
         for name in rows
     }
@@ -107,19 +107,12 @@ def lifespans(stream: Any) -> tuple[dict[str, Lifespans], int]:
 def _of_table(table: pa.Table) -> tuple[dict[str, Lifespans], int]:
     rows, weights = _changes(table, "")
     moments = 1 + np.arange(rows.num_rows, dtype=np.int64)
-    return {"": _spans(_identity(rows), moments, weights, rows.num_rows)}, rows.num_rows
+    return {"": _spans(identity(rows), moments, weights, rows.num_rows)}, rows.num_rows
 
 
 def _changes(given: Any, name: str) -> tuple[pa.Table, Int64s]:
     """Rows without what says how they change, and their weights."""
-    if isinstance(given, pa.Table):
-        table = given
-    elif isinstance(given, pa.RecordBatch):
-        table = pa.Table.from_batches([given])
-    elif hasattr(given, "__arrow_c_stream__"):
-        table = pa.table(given)
-    else:
-        table = pa.Table.from_pylist(list(given))
+    table = as_arrow(given)
     weights = np.ones(table.num_rows, np.int64)
     if WEIGHT in table.column_names:
         weights = table.column(WEIGHT).to_numpy().astype(np.int64)
@@ -134,7 +127,16 @@ def _changes(given: Any, name: str) -> tuple[pa.Table, Int64s]:
     return table.drop_columns([c for c in (WEIGHT, CHANGE_TYPE) if c in table.column_names]), weights
 
 
-def _identity(rows: pa.Table) -> Int64s:
+def as_arrow(given: Any) -> pa.Table:
+    """Rows in any of the forms `apply` takes."""
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    return pa.table(given) if hasattr(given, "__arrow_c_stream__") else pa.Table.from_pylist(list(given))
+
+
+def identity(rows: pa.Table) -> Int64s:
     """A number for each row, equal where all values are."""
     found = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:

@@ -6,7 +6,6 @@ answer.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 
 import duckdb
@@ -17,16 +16,7 @@ from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import Grammar
 from tests.fuzz.tables import Transaction, random_tables, random_transaction
-from tests.oracle import RunningSum, same_bag
-
-
-@functools.cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1")
-    # The first pushes what Arrow scans refuse; the second takes rows for found that a correlated <> meets with NULL.
-    connection.execute("SET disabled_optimizers = 'join_filter_pushdown,deliminator'")
-    return connection
+from tests.oracle import RunningSum, oracle_connection, same_bag
 
 
 class NoOracleError(Exception):
@@ -34,13 +24,13 @@ class NoOracleError(Exception):
 
 
 def expected(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
-    connection = _connection()
+    connection = oracle_connection()
     for name, table in tables.items():
         connection.register(name, table)
     try:
         return connection.execute(sql).to_arrow_table()
     except duckdb.Error as e:
-        _connection.cache_clear()
+        oracle_connection.cache_clear()
         raise NoOracleError(f"{type(e).__name__}: {e}") from e
 
 

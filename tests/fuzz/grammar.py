@@ -1,5 +1,5 @@
-"""Random queries over everything that is kept fresh: joins of all kinds, subqueries, set operations, groups, grouping
-sets, windows, top-k, common tables.
+"""Random queries over everything that is kept fresh: joins of all kinds, conjunctive queries with cycles and
+comparisons, subqueries, set operations, groups, grouping sets, windows, top-k, common tables.
 
 What has several right answers is left out: orders that single rows matter in go by every column, only one window of a
 select looks at single copies of a row, and a rough value (STDDEV, an average of decimals) is shown at the top alone,
@@ -45,7 +45,7 @@ class Grammar:
             return self._set_operation(depth - 1, types)
         kinds: list[Callable[[int], Made]] = [self._plain, self._plain, self._grouped, self._grouped]
         if types is None:
-            kinds += [self._sets, self._windowed, self._qualified, self._limited]
+            kinds += [self._conjunctive, self._sets, self._windowed, self._qualified, self._limited]
             made = self.choices.pick(kinds)
             self.rough = top
             return made(depth)
@@ -158,6 +158,38 @@ class Grammar:
         outputs = _named(values)
         distinct = "DISTINCT " if self.choices.chance(20) else ""
         return f"SELECT {distinct}{outputs} FROM {text}{self._where(scope, depth)}", types
+
+    def _conjunctive(self, depth: int) -> Made:
+        """Two to five roles of tables, a predicate that hangs each on an earlier one, and up to three more between any
+        two: cycles, several comparisons on one edge, ones that no tree can place."""
+        self.rough = False
+        roles = [self._relation(0) for _ in range(2 + self.choices.below(4))]
+        pairs = [(self.choices.below(i), i) for i in range(1, len(roles))]
+        for _ in range(self.choices.below(4)):
+            one = self.choices.below(len(roles))
+            pairs.append((one, (one + 1 + self.choices.below(len(roles) - 1)) % len(roles)))
+        tests = [self._predicate(roles[i][1], roles[j][1]) for i, j in pairs]
+        scope = [column for _, columns in roles for column in columns]
+        if self.choices.chance(30):
+            tests.append(self.expressions.condition(scope, 1))
+        source = f"FROM {', '.join(text for text, _ in roles)} WHERE {' AND '.join(tests)}"
+        types = self._types(scope)
+        values = [self.expressions.column(scope, t) for t in types]
+        shape = self.choices.below(4)
+        if shape <= 2:
+            return f"SELECT {'DISTINCT ' if shape == 2 else ''}{_named(values)} {source}", types
+        total, kind = self._aggregate(scope)
+        return f"SELECT {_named([*values, total])} {source} GROUP BY {', '.join(values)}", [*types, kind]
+
+    def _predicate(self, left: Scope, right: Scope) -> str:
+        """An equality, inequality or disequality between values of two roles, with an offset now and then."""
+        pairs = [(a, b) for a in left for b in right if a.type == b.type]
+        if not pairs:
+            return "1 = 1"
+        one, other = self.choices.pick(pairs)
+        operator = self.choices.pick(("=", "=", "=", "=", "=", "=", "<", "<=", ">", ">=", "<>"))
+        offset = self.choices.pick((" + 1", " - 1")) if one.type in "inf" and self.choices.chance(15) else ""
+        return f"{one.text}{offset} {operator} {other.text}"
 
     def _aggregate(self, scope: Scope) -> tuple[str, str]:
         kind = self.choices.pick([c.type for c in scope] or ["i"])

@@ -62,8 +62,8 @@ ERRORS = {
 
 REFUSED = {
     "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
-    "SELECT k FROM a WHERE x = (SELECT max(x + a.x) FROM b)": (28, "a subquery that reads the query around it in an"),
-    "SELECT (SELECT DISTINCT x + a.x FROM b) FROM a": (9, "a subquery that reads the query around it under DISTINCT"),
+    "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
+    "SELECT (SELECT rank() OVER (ORDER BY b.x) FROM b WHERE b.k = a.k) FROM a": (9, "beside window functions"),
     "SELECT x FROM a GROUP BY ALL": (17, "GROUP BY ALL"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
