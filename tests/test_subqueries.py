@@ -112,6 +112,14 @@ WRITTEN = (
         "SELECT a FROM t0 WHERE b > (SELECT COUNT(*) FROM t1 WHERE t1.c > (SELECT AVG(x.c) FROM t1 x "
         "WHERE x.b <> t0.b AND x.b <> t1.b AND x.c > (SELECT MIN(c) FROM t0 y WHERE y.b < t0.c)))"
     ),
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b > (SELECT AVG(x.c) FROM t1 x WHERE x.b = t0.b))",
+    # Everything that ...: no row without its row
+    (
+        "SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t0 x "
+        "WHERE x.b = t0.b AND x.c = t1.c))"
+    ),
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1 WHERE c NOT IN (SELECT c FROM t0 x WHERE x.b = t0.b))",
+    "SELECT a FROM t0 WHERE b < ALL (SELECT b FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t0 x WHERE x.b <> t0.b))",
     # Above several groupings
     (
         "SELECT b, SUM(c) AS s, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) AS n FROM t0 GROUP BY ROLLUP(b) "

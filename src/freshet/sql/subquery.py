@@ -20,6 +20,7 @@ from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.inner_query import bind_inner
+from freshet.sql.rewrite.blocks import reads, subtree
 from freshet.sql.scope import Scope
 from freshet.sql.subquery_value import OPPOSITE, compared_query
 
@@ -69,17 +70,11 @@ def _hang(
     connect: Connect | None,
 ) -> None:  # fmt: skip
     """Hangs the arm of one subquery. `test`: the IN, ANY or ALL it stands in."""
-    select, arm = bare(node), Draft()
+    select, arm, found = bare(node), Draft(), None
     if isinstance(select, exp.Select) and not is_grouped(select) and not _is_cut(select, test):
-        with binder.common_tables(select):
-            check_clauses(binder.statement, select)
-            inner = Scope(parent=scope)
-            bind_from(binder, select, inner, arm)
-            if select.args.get("where"):
-                bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
-            found = [output.expression for output in binder.project(select, inner, draft=arm)]
-    else:
-        place = Place(binder, scope, draft)
+        found = _bind_inside(binder, select, scope, arm)
+    if found is None:
+        place, arm = Place(binder, scope, draft), Draft()
         bound = bind_inner(place, node)
         number = place.add(bound.query, node)
         arm.relations.append(number)
@@ -88,6 +83,22 @@ def _hang(
     if connect is not None:
         arm.predicates += connect(found)
     draft.arms.append(Arm(kind, arm.block()))
+
+
+def _bind_inside(binder: SelectBinder, select: exp.Select, scope: Scope, arm: Draft) -> list[Expression] | None:
+    """Binds a subquery into an arm of the select around it; what it shows, or None where no arm can be made of it."""
+    known = len(binder.relations)
+    with binder.common_tables(select):
+        check_clauses(binder.statement, select)
+        inner = Scope(parent=scope)
+        bind_from(binder, select, inner, arm)
+        if select.args.get("where"):
+            bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
+        found = [output.expression for output in binder.project(select, inner, draft=arm)]
+    if any(a.kind != "semi" and not reads(a.block) <= subtree(arm.block()) for a in arm.arms):
+        del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+        return None
+    return found
 
 
 def _hang_all(binder: SelectBinder, query: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr, opposite: str) -> None:
