@@ -130,7 +130,7 @@ class Selection:
             if columns and all(e.outer or e in lent for e in columns):
                 what = "an aggregate of the query around a subquery, inside it,"
                 self.statement.refuse(what, "compute it in a FROM subquery of the query around", self.node)
-            yield from (*call.args, *filter(None, [call.filter]))
+            yield from call.reads
 
     def _query(
         self,
