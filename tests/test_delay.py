@@ -8,6 +8,7 @@ each, a million at a time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -88,7 +89,8 @@ def test_answers(name: str, delays: Delays) -> None:
         assert delays.results > 100
         most.append(delays.most)
     assert most[1] <= 1.1 * most[0], most
-    assert most[1] < 10 * (1 + len(view.plan.root.nodes)), "a few steps for each node of the tree"
+    described = json.loads(view.explain("json"))
+    assert most[1] < 10 * (1 + len(described["tree"])), "a few steps for each node of the tree"
 
 
 def single_changes(db: Database, table: str, count: int) -> Iterator[pa.Table]:
@@ -99,17 +101,17 @@ def single_changes(db: Database, table: str, count: int) -> Iterator[pa.Table]:
             yield rows.slice(place, 1).append_column("_weight", pa.array([weight]))
 
 
-@pytest.mark.parametrize(
-    ("name", "table"),
-    [
-        ("three_hop", "g"),
-        ("four_hop_distinct", "g"),
-        ("q2", "r"),
-        ("q5", "r"),
-        ("unequal pairs", "s"),
-        ("snb_3", "knows"),
-    ],
-)
+CHANGED = {
+    "three_hop": "g",
+    "four_hop_distinct": "g",
+    "q2": "r",
+    "q5": "r",
+    "unequal pairs": "s",
+    "snb_3": "knows",
+}
+
+
+@pytest.mark.parametrize(("name", "table"), CHANGED.items())
 def test_deltas(name: str, table: str, delays: Delays) -> None:
     """Of single changes, from the change to its first result and from each to the next."""
     most = []
@@ -124,14 +126,10 @@ def test_deltas(name: str, table: str, delays: Delays) -> None:
 
 
 def test_dead_ends_would_be_counted(delays: Delays) -> None:
-    """A thousand changes at once that give one result between them: the loop over them is seen."""
+    """A thousand changes at once that give no result between them: the loop over them is seen."""
     db = freshet.connect()
     db.execute(GRAPH_DDL)
     db.create_view("v", graph_queries()["three_hop"])
     ends = np.arange(10, 1_010)
     db.apply({"g": pa.table({"src": ends, "dst": ends + 10_000})})
-    assert delays.most < 50
-    db.apply({"g": pa.table({"src": [1, 2, 3], "dst": [2, 3, 10]})})
-    delays.reset()
-    db.apply({"g": pa.table({"src": [*(ends + 20_000), 5], "dst": [*ends, 1]})})
-    assert delays.most > 900, delays.most
+    assert delays.results == 0 and delays.most > 900
