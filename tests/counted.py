@@ -18,7 +18,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from freshet.engine import join
-from freshet.state.enumeration import DONE
+from freshet.state.enumeration import DONE, enumerate_rows
 from freshet.state.kernel import as_int64
 
 _ticks = np.zeros(1, np.int64)
@@ -60,7 +60,7 @@ class Delays:
     the kernel is asked for one result at a time. Beyond so many results of one call nobody counts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 3_000) -> None:
-        self.kernel, self.plain, self.limit = counting(join.enumerate_rows), join.enumerate_rows, limit
+        self.kernel, self.plain, self.limit = counting(enumerate_rows), enumerate_rows, limit
         self.most = self.results = 0
         monkeypatch.setattr(join, "enumerate_rows", self._one_by_one)
 
