@@ -89,10 +89,10 @@ class Statement:
             if name in ("ALL", "ANY", "SOME") and len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
                 query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
                 call.replace((exp.All if name == "ALL" else exp.Any)(this=query))
-        for node in list(parsed[0].find_all(exp.In)):  # IN (VALUES ...) reads like a list
-            if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
-                node.set("query", exp.Subquery(this=node.expressions[0]))
-                node.set("expressions", None)
+        for test in list(parsed[0].find_all(exp.In)):  # IN (VALUES ...) reads like a list
+            if len(test.expressions) == 1 and isinstance(test.expressions[0], exp.Values):
+                test.set("query", exp.Subquery(this=test.expressions[0]))
+                test.set("expressions", None)
         return parsed[0]
 
     def follows_comma(self, node: exp.Expr) -> bool:
