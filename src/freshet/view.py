@@ -213,7 +213,7 @@ class View:
 
 
 def _standing(kept: Maintained) -> Standing:
-    return Standing(kept.statistics(), [_standing(below) for below in kept.below])
+    return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])
 
 
 def _words(figures: dict[str, Any]) -> dict[str, Any]:
