@@ -1,5 +1,5 @@
-"""What to do with what has no place in the join tree, before planning again. For an arm, store what it reads, or what it
-finds. Where NULL equals NULL in a cycle, say by two equalities what one cannot: bags hold keys without NULLs."""
+"""What to do with what has no place in the join tree, before planning again. For an arm, store what it reads, or what
+it finds. Where NULL equals NULL in a cycle, say by two equalities what one cannot: bags hold keys without NULLs."""
 
 from __future__ import annotations
 
