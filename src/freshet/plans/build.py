@@ -12,6 +12,7 @@ from freshet.plans.annotate import annotated
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
+from freshet.plans.cost import source_updates
 from freshet.plans.guarantee import guarantee
 from freshet.plans.implied import without_implied
 from freshet.plans.model import (
@@ -24,7 +25,6 @@ from freshet.plans.model import (
     Node,
     QueryPlan,
     RelationPlan,
-    schemas,
 )  # fmt: skip
 from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
@@ -255,10 +255,7 @@ class _Planner:
         return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
 
     def _updates(self, relation: int) -> float:
-        source = self.relations[relation].source
-        if isinstance(source, BagPlan):
-            return sum(self.updates.get(table.name.lower(), 1.0) for table in schemas(source))
-        return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
+        return source_updates(self.relations[relation].source, self.updates)
 
     def _compare(
         self, block: Block, h: Hypergraph, inner: _Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
