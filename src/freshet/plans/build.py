@@ -26,7 +26,7 @@ from freshet.plans.model import (
     QueryPlan,
     RelationPlan,
 )  # fmt: skip
-from freshet.plans.unfit import UnfitError, made_fit
+from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, foreign_key_tree, join_trees
@@ -48,6 +48,8 @@ def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: 
                 return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
             except UnfitError as unfit:
                 query = made_fit(query, unfit)
+            except NullsInCycleError:
+                query = without_null_safe(query)
     return plan_above(query, lambda below: build_plan(below, updates, trees))
 
 
@@ -285,6 +287,8 @@ class _Planner:
 
     def _store_bags(self, block: Block, inner: _Inner, h: Hypergraph) -> tuple[Block, _Inner, Hypergraph]:
         """The block with bags as relations beside its own, which make it acyclic."""
+        if any(null_safe for _, _, null_safe in inner.equalities):
+            raise NullsInCycleError
         equalities = list(inner.equalities)
         for bag in decompose(h):
             number = len(self.relations)
