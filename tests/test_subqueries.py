@@ -82,6 +82,55 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b IN (SELECT MAX(b) FROM t1 WHERE t1.c = t0.c GROUP BY a)",
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.c = t0.c GROUP BY b HAVING COUNT(*) > 1)",
     "SELECT a FROM t0 WHERE b IN (SELECT b FROM t1 WHERE t1.c < t0.c)",
+    "SELECT a FROM t0 WHERE b > ALL (VALUES (0), (1)) OR b IN (VALUES (0), (NULL))",
+    "SELECT a FROM t0 WHERE b >= ANY (((SELECT c FROM t1) UNION (SELECT 2)) EXCEPT (SELECT 1))",
+    # Aggregates without GROUP BY have a row, also where nothing is found
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0)",
+    "SELECT a, EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0) AS e FROM t0",
+    "SELECT a FROM t0 WHERE NOT EXISTS (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) > 1)",
+    "SELECT a FROM t0 WHERE EXISTS (SELECT MAX(c) FROM t1 WHERE t1.b = t0.b)",
+    "SELECT a FROM t0 WHERE EXISTS (SELECT MAX(c) FROM t1 WHERE t1.b = t0.b ORDER BY 1 LIMIT 1 OFFSET 1)",
+    "SELECT a, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b ORDER BY 1 LIMIT 0) AS m FROM t0",
+    "SELECT a FROM t0 WHERE b IN (SELECT COUNT(*) FROM t1 WHERE t1.c = t0.c)",
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT COUNT(*) FROM t1 WHERE t1.c = t0.c HAVING COUNT(*) < 2)",
+    "SELECT a, b < ALL (SELECT SUM(b) FROM t1 WHERE t1.c = t0.c HAVING COUNT(*) < 2) AS e FROM t0",
+    "SELECT a FROM t0 WHERE (b, c) IN (SELECT MIN(b), MAX(c) FROM t1)",
+    # What is around it read elsewhere than in equalities of its WHERE
+    "SELECT a, (SELECT SUM(t1.c * t0.b) FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
+    "SELECT a, (SELECT SUM(t1.c) FILTER (WHERE t1.b > t0.b) FROM t1) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(*) + t0.b FROM t1 WHERE t1.c < t0.c HAVING COUNT(*) < 2 OR t0.c = 1) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) > t0.c) AS m FROM t0",
+    "SELECT a FROM t0 WHERE b IN (SELECT t0.c + SUM(c) FROM t1 GROUP BY b HAVING SUM(c) > t0.b)",
+    "SELECT a, (SELECT MAX(c) FROM t1 GROUP BY b + t0.b ORDER BY 1 NULLS FIRST LIMIT 1) AS m FROM t0",
+    "SELECT a, (SELECT DISTINCT t0.b FROM t1 WHERE t1.c = t0.c) AS m FROM t0",
+    "SELECT r.a, (SELECT COUNT(*) FROM t1 WHERE t1.b < s.c) AS n FROM t0 r LEFT JOIN t1 s ON r.b = s.b",
+    (
+        "SELECT r.a, s.c FROM t0 r LEFT JOIN t1 s ON r.b = s.b "
+        "WHERE r.c < (SELECT COUNT(*) FROM t1 WHERE t1.b <> s.c OR s.c IS NULL)"
+    ),
+    "SELECT s.a FROM t0 r FULL JOIN t1 s ON r.b = s.b WHERE 1 < (SELECT COUNT(*) FROM t1 WHERE t1.b < s.c OR r.a > 0)",
+    "SELECT a, (SELECT SUM(c) FROM t1 WHERE t1.b > (SELECT COUNT(*) FROM t0 x WHERE x.c < t0.c)) AS m FROM t0",
+    (
+        "SELECT a FROM t0 WHERE b > (SELECT COUNT(*) FROM t1 WHERE t1.c > (SELECT AVG(x.c) FROM t1 x "
+        "WHERE x.b <> t0.b AND x.b <> t1.b AND x.c > (SELECT MIN(c) FROM t0 y WHERE y.b < t0.c)))"
+    ),
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b > (SELECT AVG(x.c) FROM t1 x WHERE x.b = t0.b))",
+    # Everything that ...: no row without its row
+    (
+        "SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t0 x "
+        "WHERE x.b = t0.b AND x.c = t1.c))"
+    ),
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT b FROM t1 WHERE c NOT IN (SELECT c FROM t0 x WHERE x.b = t0.b))",
+    "SELECT a FROM t0 WHERE b < ALL (SELECT b FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t0 x WHERE x.b <> t0.b))",
+    # Above several groupings
+    (
+        "SELECT b, SUM(c) AS s, (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b) AS n FROM t0 GROUP BY ROLLUP(b) "
+        "HAVING COUNT(*) > 0"
+    ),
+    (
+        "SELECT b, c, GROUPING(b) AS g, COUNT(*) AS n FROM t0 GROUP BY CUBE(b, c) "
+        "HAVING COUNT(*) > 0 AND (GROUPING(c) = 1 OR COUNT(*) >= ALL (SELECT c FROM t1 WHERE t1.b = t0.b))"
+    ),
     # The same as values
     "SELECT a, b IN (SELECT b FROM t1) AS i FROM t0",
     "SELECT a, b NOT IN (SELECT b FROM t1 WHERE t1.c = t0.c) AS i FROM t0",

@@ -111,6 +111,9 @@ class Database:
                 return self._drop_view(statement)
             case Insert():
                 return self._insert(statement)
+            case Delete(query=query) | Update(query=query) if query is not None:
+                schema = self.catalog.tables[statement.table.lower()]
+                return self.apply({statement.table: dml.replaced(statement, schema, self._answer(query))})
             case Delete():
                 name = statement.table.lower()
                 return self._apply({name: dml.deleted(statement, self.tables[name])})

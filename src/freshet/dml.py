@@ -54,6 +54,18 @@ def updated(statement: Update, schema: TableSchema, table: Table) -> RowChange:
         raise
 
 
+def replaced(statement: Delete | Update, schema: TableSchema, found: pa.Table) -> pa.Table:
+    """The changes of a statement with subqueries: the rows found go, and come back with their new values."""
+    names, width = [*(f.name for f in schema.fields), "_weight"], len(schema.fields)
+    old = found.columns[:width]
+    gone = pa.table([*old, pa.repeat(-1, len(found))], names)
+    if isinstance(statement, Delete):
+        return gone
+    new = dict(zip(statement.columns, found.columns[width:], strict=True))
+    come = pa.table([*(new.get(i, column) for i, column in enumerate(old)), pa.repeat(1, len(found))], names)
+    return pa.concat_tables([gone, come])
+
+
 def _constant(expression: Any) -> Column:
     try:
         return evaluate(expression, _no_columns, 1)

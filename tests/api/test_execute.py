@@ -149,3 +149,24 @@ def test_connect_as_a_context(db: Database) -> None:
         other.execute("CREATE TABLE t (a INT)")
     with pytest.raises(freshet.StateError):
         other.execute("SELECT a FROM t")
+
+
+def test_subqueries_decide_what_changes(db: Database) -> None:
+    db.execute("INSERT INTO t VALUES (1, 'ada', 1.5, NULL), (2, 'bob', 2.5, NULL), (3, 'cyd', NULL, NULL)")
+    db.execute("INSERT INTO bag VALUES (1, 10), (1, 10), (2, 20), (4, 40), (NULL, 50)")
+    tx = db.execute("DELETE FROM bag WHERE a NOT IN (SELECT id FROM t)")
+    assert rows(tx.deltas["sums"]) == [(4, 40, -1)]
+    db.execute(
+        "UPDATE bag SET b = (SELECT MAX(id) FROM t WHERE id > bag.a) + b WHERE EXISTS (SELECT 1 FROM t WHERE id = a)"
+    )
+    assert rows(db.execute("SELECT a, b FROM bag WHERE a IS NOT NULL")) == [(1, 13), (1, 13), (2, 23)]
+    db.execute("UPDATE t SET id = id + (SELECT COUNT(*) FROM t), x = (SELECT SUM(b) FROM bag WHERE a = id)")
+    assert rows(db.execute("SELECT id, COALESCE(x, 0) FROM t")) == [(4, 26), (5, 23), (6, 0)]
+    before = db.version
+    with pytest.raises(freshet.FreshetError, match="one value has 3 rows"):
+        db.execute("UPDATE bag SET b = (SELECT id FROM t)")
+    with pytest.raises(freshet.ChangeError, match="a second row with primary key"):
+        db.execute("UPDATE t SET id = (SELECT MIN(id) FROM t)")
+    assert db.version == before
+    db.execute("DELETE FROM t z WHERE z.id = (SELECT MIN(id) FROM t)")
+    assert rows(db.view("v").to_arrow().select(["id"])) == [(5,), (6,)]

@@ -123,7 +123,11 @@ class Grammar:
         if shape <= 4:
             text, scope = self._from(depth, 2)
             tests = [self._on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
-            return f"{self.choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {text} WHERE {' AND '.join(tests)})"
+            if depth > 0 and self.choices.chance(30):  # reads both the rows right above it and those around
+                tests.append(self._subquery_test([*scope, *self.choices.some(list(outer), 1, 2)], depth - 1))
+            having = self._having(scope, outer) if self.choices.chance(15) else ""
+            where = f"{' AND '.join(tests)}{having}"
+            return f"{self.choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {text} WHERE {where})"
         kind = self.choices.pick([c.type for c in outer if c.type in "isnd"] or ["i"])
         if shape <= 6:
             inside, _ = self.query(depth, [kind])
@@ -138,9 +142,18 @@ class Grammar:
         """A subquery as a value: an aggregate over what may read the rows around it."""
         text, scope = self._from(depth, 2)
         where = f" WHERE {self._on(outer, scope)}" if outer and self.choices.chance(60) else ""
-        calls = [f"MAX({self.expressions.value(kind, scope, 1)})", f"MIN({self.expressions.value(kind, scope, 1)})"]
-        calls += ["COUNT(*)", f"SUM({self.expressions.value('i', scope, 1)})"] if kind == "i" else []
-        return f"(SELECT {self.choices.pick(calls)} FROM {text}{where})"
+        read = [*scope, *outer] if self.choices.chance(20) else scope
+        calls = [f"MAX({self.expressions.value(kind, read, 1)})", f"MIN({self.expressions.value(kind, read, 1)})"]
+        calls += ["COUNT(*)", f"SUM({self.expressions.value('i', read, 1)})"] if kind == "i" else []
+        having = self._having(scope, outer) if self.choices.chance(15) else ""
+        return f"(SELECT {self.choices.pick(calls)} FROM {text}{where}{having})"
+
+    def _having(self, scope: Scope, outer: Scope) -> str:
+        """HAVING of a subquery, which may read the rows around it."""
+        self.rough = False
+        call, kind = self._aggregate(scope)
+        bound = self.expressions.value(kind, outer, 1) if self.choices.chance(30) else self.expressions.literal(kind)
+        return f" HAVING {call} {self.choices.pick(('>', '<=', '=', '<>'))} {bound}"
 
     # Selects ------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,10 @@ VIEWS = {
     "other_key": "SELECT r.a, SUM(r.v) AS total, AVG(t.w) AS mean, AVG(r.v) AS dec, COUNT(t.w) AS n, "
     "MIN(r.s) AS least, MAX(t.w) AS most FROM r JOIN t ON r.b = t.b GROUP BY r.a",
     "doubles": "SELECT t.c, SUM(r.d) AS total, AVG(r.d) AS mean FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "products": "SELECT t.c, SUM(r.a * t.w) AS p, SUM(r.v * t.w - t.id) AS q, AVG(r.a * t.w) AS mean "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "path_totals": "SELECT x.b, COUNT(*) AS n, AVG(z.w) AS mean, SUM(y.w * z.w) AS p, SUM(r.d) AS d, AVG(r.d) AS e "
+    "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b JOIN r ON r.b = z.c GROUP BY x.b",
     "counted": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(r.v) AS total FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "only_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "having": "SELECT t.c, COUNT(*) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c HAVING COUNT(*) > 2",

@@ -62,8 +62,8 @@ ERRORS = {
 
 REFUSED = {
     "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
-    "SELECT k FROM a WHERE x = (SELECT max(x + a.x) FROM b)": (28, "a subquery that reads the query around it in an"),
-    "SELECT (SELECT DISTINCT x + a.x FROM b) FROM a": (9, "a subquery that reads the query around it under DISTINCT"),
+    "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
+    "SELECT (SELECT rank() OVER (ORDER BY b.x) FROM b WHERE b.k = a.k) FROM a": (9, "beside window functions"),
     "SELECT x FROM a GROUP BY ALL": (17, "GROUP BY ALL"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
@@ -99,10 +99,6 @@ REFUSED = {
     "SELECT * EXCEPT (k) FROM a": (8, "EXCEPT (k)"),
     "SELECT DISTINCT ON (x) k FROM a": (8, "DISTINCT ON"),
     "SELECT CAST(s AS ARRAY<INT>) FROM a": (18, "type ARRAY<INT>"),
-    "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.x = a.x))": (
-        83,
-        "NOT EXISTS or NOT IN of c reading a",
-    ),
     "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1": (11, "CREATE OR REPLACE"),
     "CREATE VIEW v AS SELECT 1": (8, "write CREATE MATERIALIZED VIEW"),
     "CREATE MATERIALIZED VIEW v (q) AS SELECT 1": (26, "a column list on a view"),
@@ -113,7 +109,6 @@ REFUSED = {
     "CREATE INDEX i ON a (k)": (8, "CREATE INDEX"),
     "DROP TABLE a, b": (15, "DROP of several at once"),
     "INSERT OVERWRITE b SELECT k, x, 1 FROM c": (8, "INSERT OVERWRITE"),
-    "DELETE FROM a WHERE k IN (SELECT k FROM b)": (21, "read the keys with a SELECT first"),
     "MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE": (1, "MERGE"),
     "ALTER TABLE a ADD COLUMN q INT": (1, "ALTER"),
     "BEGIN": (1, "BEGIN"),

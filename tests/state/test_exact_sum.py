@@ -43,6 +43,23 @@ def true_sum(rows: list[tuple[int, float, int]], group: int) -> float:
         return math.inf if total > 0 else -math.inf
 
 
+@given(ROWS)
+def test_terms_add_up_to_the_sum(rows: list[tuple[int, float, int]]) -> None:
+    rows = [r for r in rows if math.isfinite(r[1]) and abs(r[1]) < 1e290 and abs(r[2]) < 2**32]
+    sums = ExactSum(Arena().scope("s"))
+    sums.reserve(3)
+    if rows:
+        add(sums, rows)
+    for group in range(3):
+        true = sum((Fraction(value) * weight for g, value, weight in rows if g == group), Fraction(0))
+        found = sums.terms(np.array([group], np.int32), 60)[0]  # more than the greatest span of doubles needs
+        assert sum(map(Fraction, found.tolist())) == true
+        rest = true
+        for term in found[:4].tolist():
+            assert term == rest.numerator / rest.denominator
+            rest -= Fraction(term)
+
+
 def add(sums: ExactSum, rows: list[tuple[int, float, int]]) -> None:
     sums.add(
         np.array([r[0] for r in rows], np.int32), np.array([r[1] for r in rows], float), np.array([r[2] for r in rows])

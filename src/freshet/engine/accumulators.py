@@ -18,15 +18,17 @@ from freshet.engine import lanes
 from freshet.engine.gathered import Gathered
 from freshet.engine.variance import squared
 from freshet.engine.whole_sum import add_whole, add_wide
+from freshet.errors import EvaluationError
 from freshet.sql.expression import AggregateCall
-from freshet.state import ordered, wide
+from freshet.sql.functions.rows import ALL
+from freshet.state import checked, ordered, wide
 from freshet.state.arena import Scope
 from freshet.state.exact_sum import ExactSum
 from freshet.state.kernel import kernel
 from freshet.state.ordered import Ordered
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import Type
+from freshet.types import INTEGER_RANGE, Type
 
 
 @kernel("void(i4[::1], i8[::1], i8[:,::1], i8)")
@@ -59,6 +61,13 @@ def _steps(slots: Any, weights: Any, counts: Any, steps: Any, emptied: Any) -> A
     for i in range(found):
         counts[emptied[i]] = 0
     return found
+
+
+def _multiplied(weights: Int64s, copies: Column) -> Int64s:
+    out = np.empty(len(weights), np.int64)
+    if checked.multiply(weights, copies.data, ALL, *INTEGER_RANGE["BIGINT"], out) >= 0:
+        raise EvaluationError("a sum of more joined rows than BIGINT can count; join fewer tables")
+    return out
 
 
 class Distinct:
@@ -111,6 +120,7 @@ class Feed:
         self._pool = pool
         self._scope = scope
         self._types = tuple(a.type for a in description.args)
+        self._copies = description.copies is not None
         distinct = description.distinct and description.function not in ("min", "max")
         self.distinct = Distinct(scope.scope("distinct"), pool, self._types) if distinct else None
         self.whole = False
@@ -166,6 +176,9 @@ class Feed:
             self.values.reserve(groups)
 
     def apply(self, groups: Slots, args: Sequence[Column], keep: Bools | None, weights: Int64s, state: Int64s) -> None:
+        copies: Column | None = None
+        if self._copies:
+            *args, copies = args
         for column in args if self.values is None else args[:1]:  # what only orders the values may be NULL
             if column.valid is not None:
                 keep = column.valid if keep is None else keep & column.valid
@@ -184,7 +197,9 @@ class Feed:
         elif self.lanes:
             _add_counts(groups, weights, state, self.count)
         if self.exact is not None:
-            self.exact.add(groups, np.ascontiguousarray(args[0].data, np.float64), weights)
+            counted = weights if copies is None else _multiplied(weights, copies)
+            for column in args:
+                self.exact.add(groups, np.ascontiguousarray(column.data, np.float64), counted)
         if self.squares is not None:
             for part in squared(args[0].data):
                 self.squares.add(groups, part, weights)

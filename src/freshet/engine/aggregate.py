@@ -166,7 +166,7 @@ class Aggregate:
         for i, call in enumerate(self._calls):
             if call.args or call.filter is not None:
                 distinct = call.distinct and call.function not in ("min", "max")
-                shared.setdefault((call.args, call.filter, distinct, call.order), []).append(i)
+                shared.setdefault((call.args, call.filter, distinct, call.order, call.copies), []).append(i)
         feeds: list[Feed] = []
         feed_of: list[Feed | None] = [None] * len(self._calls)
         lane = _ROWS + 1
@@ -236,7 +236,8 @@ class Aggregate:
         filters: Sequence[Bools | None],
         weights: Int64s,
     ) -> None:
-        """Rows that come (weight above zero) or go (below); `args[i]` and `filters[i]` belong to call i."""
+        """Rows that come (weight above zero) or go (below); `args[i]` and `filters[i]` belong to call i. How many rows
+        a row stands for, where a call asks, is the last of its arguments."""
         rows = len(weights)
         if rows == 0:
             return
@@ -302,13 +303,13 @@ class Aggregate:
                 for k in range(call.type.lanes):
                     lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
             elif feed.squares is not None and feed.exact is not None and call.function in variance.FORMS:
-                sums, squares = feed.exact.sums_and_rests(groups), feed.squares.sums_and_rests(groups)
+                sums, squares = feed.exact.terms(groups, 2), feed.squares.terms(groups, 2)
                 form = variance.FORMS[call.function]
                 variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
             elif feed.values is not None and call.function in GATHERED:
                 lanes.put_nullable(out, lane, *feed.values.answers(groups, call), null_lane, bit)
             elif feed.exact is not None:
-                sums = feed.exact.sums(groups)
+                sums = np.ascontiguousarray(feed.exact.terms(groups, call.term + 1)[:, call.term])
                 _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)
         return out
 

@@ -23,7 +23,7 @@ from freshet.engine.table import Table
 from freshet.plans.model import QueryPlan
 from freshet.sql.bound import GROUP, TableSchema
 from freshet.sql.evaluate import evaluate, evaluate_filter
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
+from freshet.sql.expression import ColumnRef, Expression, walk
 from freshet.sql.functions.compiled import is_total
 from freshet.state.arena import Scope
 from freshet.state.strings import StringPool
@@ -201,7 +201,8 @@ class Select(Maintained):
         args, filters = [], []
         for call in grouping.aggregates:
             mask: Bools | None = None if call.filter is None else evaluate_filter((call.filter,), read, n)
-            args.append([evaluate(a, read, n) for a in call.args])
+            copies = () if call.copies is None else (call.copies,)
+            args.append([evaluate(a, read, n) for a in (*call.args, *copies)])
             filters.append(mask)
         self.touched = True
         self.aggregate.apply(keys, args, filters, weights)
@@ -367,8 +368,4 @@ def _evaluated(plan: QueryPlan) -> list[Expression]:
     grouping = plan.grouping
     if grouping is None:
         return [*plan.residual, *plan.outputs]
-    return [*plan.residual, *grouping.keys, *(e for call in grouping.aggregates for e in _read_by(call))]
-
-
-def _read_by(call: AggregateCall) -> list[Expression]:
-    return [*call.args, *([] if call.filter is None else [call.filter])]
+    return [*plan.residual, *grouping.keys, *(e for call in grouping.aggregates for e in call.reads)]

@@ -41,10 +41,11 @@ def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: 
     """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
     not left to be chosen."""
     if isinstance(query, Query):
-        query = annotated(query) or query
+        query, totals = annotated(query)
         while True:
             try:
-                return _Planner(query, updates or {}, trees or WantedTrees(())).plan()
+                plan = _Planner(query, updates or {}, trees or WantedTrees(())).plan()
+                return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
             except UnfitError as unfit:
                 query = made_fit(query, unfit)
     return plan_above(query, lambda below: build_plan(below, updates, trees))
@@ -554,7 +555,7 @@ def _columns_above(query: Query, residual: Sequence[Expression]) -> frozenset[in
     else:
         expressions += query.grouping.keys
         for call in query.grouping.aggregates:
-            expressions += [*call.args, *([] if call.filter is None else [call.filter])]
+            expressions += call.reads
     return frozenset().union(*(references(e) for e in expressions)) if expressions else frozenset()
 
 

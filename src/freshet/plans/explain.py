@@ -30,6 +30,8 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
     yield f"update     {d['guarantee']['update']}"
     yield f"delay      {d['guarantee']['delay']}"
     yield from (f"lost       {reason}" for reason in d["guarantee"]["lost"])
+    if d["guarantee"]["totals"]:
+        yield f"totals     {d['guarantee']['totals']}"
     yield from (f"attribute  {name}: {meaning}" for name, meaning in d.get("attributes", {}).items())
     if "tree" in d:
         yield "tree"
@@ -50,7 +52,7 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
     held = chain(() if statistics is None else statistics.below, repeat(None))
     described: dict[str, Any] = {
         "class": g.query_class,
-        "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost)},
+        "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost), "totals": g.totals},
         **(_select(plan, statistics) if isinstance(plan, QueryPlan) else {}),
         "output": [f.name for f in plan.fields],
         "inputs": {name: as_dict(below, at) for (name, below), at in zip(inputs(plan), held, strict=False)},
@@ -153,4 +155,8 @@ def _aggregate(call: AggregateCall, plan: QueryPlan) -> str:
     args: Sequence[Expression] = call.args
     inside = ", ".join(describe(a, _names(plan)) for a in args) or "*"
     text = f"{call.function.upper()}({'DISTINCT ' if call.distinct else ''}{inside})"
-    return text if call.filter is None else f"{text} FILTER (WHERE {describe(call.filter, _names(plan))})"
+    if call.filter is not None:
+        text += f" FILTER (WHERE {describe(call.filter, _names(plan))})"
+    if call.copies is not None:
+        text += f" times {describe(call.copies, _names(plan))}"
+    return f"{text}, rest {call.term}" if call.term else text

@@ -80,6 +80,7 @@ class Guarantee:
     update: str
     delay: str
     lost: tuple[str, ...] = ()
+    totals: str = ""  # of aggregates over a join: by annotation or enumeration, and why
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, inputs, with_inputs
 from freshet.sql.bound import TableSchema
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, walk
+from freshet.sql.expression import ColumnRef, Expression, walk
 
 
 def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression]) -> QueryPlan:
@@ -15,9 +15,6 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
 
     def each(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
         return tuple(map(change, expressions))
-
-    def call(c: AggregateCall) -> AggregateCall:
-        return replace(c, args=each(c.args), filter=None if c.filter is None else change(c.filter))
 
     nodes = []
     for n in plan.nodes:
@@ -38,7 +35,10 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
     if grouping is not None:
         having = None if grouping.having is None else change(grouping.having)
         grouping = replace(
-            grouping, keys=each(grouping.keys), aggregates=tuple(map(call, grouping.aggregates)), having=having
+            grouping,
+            keys=each(grouping.keys),
+            aggregates=tuple(c.mapped(change) for c in grouping.aggregates),
+            having=having,
         )
     return replace(
         plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)

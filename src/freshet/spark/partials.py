@@ -135,10 +135,7 @@ def _by_rows(plan: QueryPlan, grouping: Grouping) -> Split:
         return ColumnRef(e.type, 0, read.index(e), f"a{read.index(e)}", nullable(e))
 
     keys = tuple(ColumnRef(k.type, 0, i, f"a{i}", nullable(k)) for i, k in enumerate(grouping.keys))
-    calls = tuple(
-        replace(c, args=tuple(place(a) for a in c.args), filter=None if c.filter is None else place(c.filter))
-        for c in grouping.aggregates
-    )
+    calls = tuple(c.mapped(place) for c in grouping.aggregates)
     fields = tuple(Field(f"a{i}", e.type, nullable(e)) for i, e in enumerate(read))
     unaffected = all(c.distinct or c.function in ("min", "max") for c in grouping.aggregates)
     shard = replace(plan, grouping=None, outputs=tuple(read), fields=fields, distinct=unaffected)

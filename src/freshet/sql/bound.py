@@ -239,20 +239,24 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table."""
+    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table. Where a subquery
+    decides, `query` says which rows."""
 
     table: str
     where: Expression | None
+    query: AnyQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """UPDATE table SET column = expression, ... WHERE condition."""
+    """UPDATE table SET column = expression, ... WHERE condition. With subqueries in it, `query` says which rows, each
+    followed by the new values."""
 
     table: str
     columns: tuple[int, ...]
     values: tuple[Expression, ...]
     where: Expression | None
+    query: AnyQuery | None = None
 
 
 Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | AnyQuery

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from freshet.sql.bound import AnyQuery, Delete, Insert, TableSchema, Update
@@ -68,7 +70,8 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Updat
     statement.only(node, ("this", "expressions", "where"))
     schema = _table(node.this, statement, catalog)
     scalar = _over_table(node.this, schema, statement, "UPDATE")
-    columns, values = [], []
+    columns, values, written = [], list[Expression](), list[exp.Expr]()
+    asks = node.find(exp.Query) is not None
     for assignment in node.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             statement.refuse(assignment.sql(dialect="spark"), "write SET column = value", assignment)
@@ -76,15 +79,45 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Updat
         if position in columns:
             statement.fail(f"column {assignment.this.name} is set twice; set it once", assignment)
         columns.append(position)
-        value = scalar.bind(assignment.expression)
-        values.append(scalar.cast(value, schema.fields[position].type, assignment.expression))
+        written.append(assignment.expression)
+        if not asks:
+            value = scalar.bind(assignment.expression)
+            values.append(scalar.cast(value, schema.fields[position].type, assignment.expression))
+    if asks:
+        return Update(schema.name, tuple(columns), (), None, _asked(node, schema, columns, written, statement, catalog))
     return Update(schema.name, tuple(columns), tuple(values), _where(node, schema, statement))
 
 
 def bind_delete(node: exp.Expr, statement: Statement, catalog: Catalog) -> Delete:
     statement.only(node, ("this", "where"))
     schema = _table(node.this, statement, catalog)
+    if node.find(exp.Query) is not None:
+        return Delete(schema.name, None, _asked(node, schema, [], [], statement, catalog))
     return Delete(schema.name, _where(node, schema, statement))
+
+
+def _asked(
+    node: exp.Expr,
+    schema: TableSchema,
+    columns: Sequence[int],
+    written: Sequence[exp.Expr],
+    statement: Statement,
+    catalog: Catalog,
+) -> AnyQuery:
+    """SELECT *, new values FROM table WHERE condition."""
+    table = node.this.copy()
+    alias = table.alias or schema.name
+    items = [
+        exp.column(exp.Star(), table=alias),
+        *(exp.Alias(this=e.copy(), alias=exp.to_identifier("new")) for e in written),
+    ]
+    select = exp.Select(expressions=items, from_=exp.From(this=table))
+    if node.args.get("where"):
+        select.set("where", node.args["where"].copy())
+    query = SelectBinder(statement, catalog).query(select)
+    scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "UPDATE")
+    types = [f.type for f in (*schema.fields, *(schema.fields[c] for c in columns))]
+    return widened(query, types, lambda value, to: scalar.cast(value, to, node))
 
 
 def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Expression | None:

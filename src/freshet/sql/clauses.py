@@ -44,6 +44,18 @@ def is_grouped(node: exp.Select) -> bool:
     return any(_aggregates(item) for item in node.expressions)
 
 
+def is_grand(node: exp.Expr) -> bool:
+    """Whether a query is one group of all its rows: aggregates or HAVING without GROUP BY."""
+    return isinstance(node, exp.Select) and is_grouped(node) and not node.args.get("group")
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """A query without the parentheses around it."""
+    while isinstance(node, exp.Subquery) and not any(v for k, v in node.args.items() if k != "this"):
+        node = node.this
+    return node
+
+
 def _aggregates(node: exp.Expr) -> bool:
     if isinstance(node, (exp.Query, exp.Window)):
         return False

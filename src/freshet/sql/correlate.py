@@ -2,8 +2,8 @@
 
 A subquery Q(o) that depends on values o of the rows around it becomes one query whose rows say for which o they are.
 Where Q reads o only in equalities (inner = o) of its WHERE, the inner sides are the keys: Q's rows under a key are the
-rows of Q(o) with that key. Otherwise the values asked for are a relation of their own, joined into Q: SELECT DISTINCT o
-over the rows around it. Either way the query around it finds its answer by equality with the keys.
+rows of Q(o) with that key. Otherwise Q is bound again with the values it asks for lent to it as a relation of its own:
+SELECT DISTINCT o over the rows around it. Either way the query around it finds its answer by equality with the keys.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Arm, Block, Field, Query, Relation, key
+from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, key
 from freshet.sql.expression import Call, ColumnRef, Expression, references, transform, walk
 from freshet.sql.from_clause import Draft
 from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS, map_block_expressions
+from freshet.sql.rewrite.blocks import NAMELESS, subtree
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
@@ -76,30 +76,37 @@ def inward(expression: Expression) -> Expression:
     return transform(expression, lambda e: replace(e, outer=e.outer - 1) if isinstance(e, ColumnRef) and e.outer else e)
 
 
+class Unasked(Exception):  # noqa: N818 - no error: it asks for something
+    """A query reads columns of enclosing queries where only its own can be read: it must be bound again, lent them."""
+
+    def __init__(self, binder: SelectBinder, columns: Iterable[ColumnRef]) -> None:
+        self.binder, self.columns = binder, list(columns)
+
+
+def lend(binder: SelectBinder, scope: Scope, draft: Draft, node: exp.Expr) -> list[Asked]:
+    """Joins to a draft the values of enclosing queries it was found to need; returns the keys by which they find it."""
+    place, columns = binder.outer, binder.asks
+    if place is None or not columns:
+        return []
+    values = _asked_for(place, [replace(c, outer=c.outer - 1) for c in columns], node)
+    number = binder.add_relation(Relation("values asked for", values, values.fields), node)
+    draft.relations.append(number)
+    scope.lent = {c: key(number, i, f) for i, (c, f) in enumerate(zip(columns, values.fields, strict=True))}
+    return [Asked(k, place.read(inward(c), node), k.nullable) for c, k in scope.lent.items()]
+
+
 def lift(binder: SelectBinder, draft: Draft, node: exp.Expr) -> list[Asked]:
-    """Takes what reads enclosing queries out of a draft; returns the keys by which they find it."""
+    """Takes equalities with enclosing queries out of a draft; returns the keys by which they find it."""
     place = binder.outer
     if place is None:
         return []
     equal = {p: pair for p in draft.predicates if (pair := _equality(p)) is not None}
     rest = [p for p in draft.predicates if p not in equal]
     columns = outer_columns([*rest, *(p for arm in draft.arms for p in _predicates(arm.block))])
-    if not columns:
-        draft.predicates[:] = rest
-        return [replace(a, outer=place.read(inward(a.outer), node)) for a in equal.values()]
-    columns = outer_columns([*columns, *(a.outer for a in equal.values())])
-    values = _asked_for(place, [replace(c, outer=c.outer - 1) for c in columns], node)
-    number = binder.add_relation(Relation("values asked for", values, values.fields), node)
-    keys = [key(number, i, f) for i, f in enumerate(values.fields)]
-    moves = dict(zip(columns, keys, strict=True))
-
-    def moved(e: Expression) -> Expression:
-        return moves.get(e, e) if isinstance(e, ColumnRef) else e
-
-    draft.relations.append(number)
-    draft.predicates[:] = [transform(p, moved) for p in draft.predicates]
-    draft.arms[:] = [Arm(a.kind, map_block_expressions(a.block, moved)) for a in draft.arms]
-    return [Asked(k, place.read(inward(c), node), k.nullable) for c, k in moves.items()]
+    if columns:
+        raise Unasked(binder, outer_columns([*columns, *(a.outer for a in equal.values())]))
+    draft.predicates[:] = rest
+    return [replace(a, outer=place.read(inward(a.outer), node)) for a in equal.values()]
 
 
 def _equality(predicate: Expression) -> Asked | None:
@@ -113,19 +120,25 @@ def _equality(predicate: Expression) -> Asked | None:
 
 
 def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
-    """The distinct values of columns of the rows around a subquery."""
+    """The distinct values of columns of the rows around a subquery; more than those asked for do no harm."""
     statement, draft = place.binder.statement, place.draft
     instead = "correlate it by equalities (inner = outer) under AND in its WHERE"
-    if place.beside is not None or any(c.outer for c in columns):
-        statement.refuse("a subquery that reads groups, or two queries further out, by other than =,", instead, node)
-    optional = [e for e in place.scope.visible() if e.optional]
-    if any(e.has(c) for e in optional for c in columns):
-        statement.refuse("a subquery that reads a LEFT JOIN's columns by other than =,", instead, node)
+    further = [c for c in columns if c.outer]
+    if further:
+        raise Unasked(place.binder, further)
+    if place.beside is not None:
+        statement.refuse("a subquery that reads groups by other than =,", instead, node)
     hosts = tuple(sorted({c.relation for c in columns}))
-    filters = tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p]))
+    if any(e.optional and e.has(c) for e in place.scope.visible() for c in columns):
+        arms = tuple(a for a in draft.arms if a.kind == "left")
+        block = Block(tuple(draft.relations), tuple(p for p in draft.predicates if not outer_columns([p])), arms)
+        if not subtree(block) >= {*hosts} or any(outer_columns(_predicates(a.block)) for a in arms):
+            statement.refuse("a subquery that reads a LEFT JOIN's columns by other than = in ON", instead, node)
+    else:
+        block = Block(hosts, tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p])))
     fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
-    query = Query(tuple(place.binder.relations), Block(hosts, filters), (), None, tuple(columns), fields, True)
-    return rewrite(query, statement, place.binder.origins)
+    query = Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
+    return rewrite(query, statement, list(place.binder.origins))
 
 
 def _predicates(block: Block) -> list[Expression]:

@@ -44,7 +44,11 @@ class Call(Expression):
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...). What gathers its first
-    argument does so by `order`: each the place of an argument, whether downwards, and whether NULLs come first."""
+    argument does so by `order`: each the place of an argument, whether downwards, and whether NULLs come first.
+
+    A row may stand for several: SUM of doubles then counts it `copies` times, and may have several arguments, all of
+    them to be added. The sum itself is one double, or as many as are asked for, each by its number (`term`): the
+    first is the sum rounded, the next is what that left of it, and so on."""
 
     function: str  # count, sum, avg, min, max
     args: tuple[Expression, ...]
@@ -53,6 +57,22 @@ class AggregateCall:
     filter: Expression | None = None
     order: tuple[tuple[int, bool, bool], ...] = ()
     separator: str = ""
+    copies: Expression | None = None
+    term: int = 0
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """Everything that is evaluated on a row."""
+        return (*self.args, *(e for e in (self.filter, self.copies) if e is not None))
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> AggregateCall:
+        """The same aggregate of other expressions."""
+        return replace(
+            self,
+            args=tuple(map(change, self.args)),
+            filter=None if self.filter is None else change(self.filter),
+            copies=None if self.copies is None else change(self.copies),
+        )
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:

@@ -2,7 +2,8 @@
 
 The values of the select list are expressions over the query's first columns (relation VALUE) and over the query around
 it; after those columns stand the keys. `single`: no two rows have the same key. `sure`: there always is a row. `empty`:
-for aggregates without GROUP BY, what the values are where no row has the key.
+for aggregates without GROUP BY, what the values are where no row has the key. `kept`: a last value says whether HAVING
+holds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from freshet import types
 from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
-from freshet.sql.correlate import Asked, Place, inward, outer_columns
+from freshet.sql.clauses import bare, is_grand
+from freshet.sql.correlate import Asked, Place, Unasked, inward, outer_columns
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
 from freshet.sql.functions.compiled import fold
 from freshet.sql.rewrite import rewrite
@@ -37,6 +39,7 @@ class InnerQuery:
     single: bool = False
     sure: bool = False
     empty: tuple[Expression, ...] | None = None
+    kept: bool = False
 
     @property
     def parts(self) -> int:
@@ -57,33 +60,39 @@ class InnerQuery:
         return [key(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
 
 
-def bind_inner(place: Place, node: exp.Expr, value: bool) -> InnerQuery:
-    """`value`: one value is wanted of the subquery, NULL where it has no row; else its rows are."""
-    from freshet.sql.select import SelectBinder
-    from freshet.sql.selection import Selection
-
-    around = place.binder
-    binder = SelectBinder(around.statement, around.catalog, around.ctes, place)
-    select = node
-    while isinstance(select, exp.Subquery) and not any(v for k, v in select.args.items() if k != "this"):
-        select = select.this
+def bind_inner(place: Place, node: exp.Expr) -> InnerQuery:
+    around, select = place.binder, bare(node)
     if not isinstance(select, exp.Select):
-        query = binder.query(select)
-        return InnerQuery(query, tuple(replace(key(VALUE, i, f)) for i, f in enumerate(query.fields)))
-    with binder.common_tables(select):
-        selection = Selection(binder, select, value)
-        query = selection.bind()
-    grand = selection.groups is not None and not select.args.get("group")
-    kept = bool(select.args.get("having")) and not selection.having_in_values
-    limit = getattr(query, "limit", None)
+        query = around.nested(select)
+        return InnerQuery(query, tuple(key(VALUE, i, f) for i, f in enumerate(query.fields)))
+    query, selection = _bind_select(place, select)
+    grand, limit = is_grand(select), getattr(query, "limit", None)
     return InnerQuery(
         query,
         tuple(selection.values),
         tuple(selection.asked),
         single=(grand or limit in (0, 1) or _found_by_key(selection)),
-        sure=grand and not selection.asked and not kept and limit is None,
-        empty=tuple(selection.empty) if grand and selection.asked and not kept else None,
+        sure=grand and not selection.asked and limit is None,
+        empty=tuple(selection.empty) if grand and selection.asked and limit is None else None,
+        kept=grand and bool(select.args.get("having")),
     )
+
+
+def _bind_select(place: Place, select: exp.Select) -> tuple[AnyQuery, Selection]:
+    from freshet.sql.select import SelectBinder
+    from freshet.sql.selection import Selection
+
+    around, asks = place.binder, list[ColumnRef]()
+    while True:
+        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, asks)
+        try:
+            with binder.common_tables(select):
+                selection = Selection(binder, select)
+                return selection.bind(), selection
+        except Unasked as missing:
+            if missing.binder is not binder:
+                raise
+            asks = outer_columns([*asks, *missing.columns])
 
 
 def _found_by_key(selection: Selection) -> bool:
@@ -115,13 +124,20 @@ def split_values(expressions: list[Expression]) -> tuple[list[Expression], list[
     return parts or [Literal(types.INT, 1)], values
 
 
-def on_no_rows(expression: Expression, keys: int, aggregates: list[AggregateCall]) -> Expression:
-    """An expression over the group's row where there are no rows: COUNT is 0, everything else is NULL."""
+def on_no_rows(
+    expression: Expression, keys: list[Expression], aggregates: list[AggregateCall], lent: dict[ColumnRef, ColumnRef]
+) -> Expression:
+    """An expression over the group's row where there are no rows: COUNT is 0, what was lent is what it is around, and
+    everything else is NULL."""
+    asked = {mine: theirs for theirs, mine in lent.items()}
 
     def change(e: Expression) -> Expression:
         if isinstance(e, ColumnRef) and e.relation == GROUP:
-            counted = e.column >= keys and aggregates[e.column - keys].function == "count"
-            return Literal(e.type, 0 if counted else None)
+            if e.column < len(keys):
+                read = keys[e.column]
+                found = asked.get(read) if isinstance(read, ColumnRef) else None
+                return found or Literal(e.type, None)
+            return Literal(e.type, 0 if aggregates[e.column - len(keys)].function == "count" else None)
         if isinstance(e, Call):
             try:
                 return fold(e)

@@ -215,8 +215,7 @@ class ScalarBinder:
 
     def _subquery(self, node: exp.Expr) -> Expression:
         if self.subquery is None:
-            remedy = _SUBQUERY_REMEDY.get(self.clause, "join with a FROM subquery instead")
-            self.statement.refuse(f"a subquery in {self.clause}", remedy, node)
+            self.statement.refuse(f"a subquery in {self.clause}", "join with a FROM subquery instead", node)
         return self.subquery(node)
 
     def _window(self, node: exp.Expr) -> Expression:
@@ -236,11 +235,6 @@ class ScalarBinder:
             self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
         self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
 
-
-_SUBQUERY_REMEDY = {
-    "DELETE": "read the keys with a SELECT first, then name them",
-    "UPDATE": "read the keys with a SELECT first, then name them",
-}
 
 #: Names of operators, which are not callable as functions.
 _OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {"not", "negate", "case", "in", "plus_interval"}

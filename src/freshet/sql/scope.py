@@ -49,6 +49,7 @@ class Scope:
     entries: list[Entry] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)  # columns joined by USING, in order: `*` shows them first, once
     apart: bool = False  # whether the parent is the scope of another query
+    lent: dict[ColumnRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
 
     def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> None:
         if entry.alias and any(e.alias.lower() == entry.alias.lower() for e in self.entries):
@@ -68,7 +69,8 @@ class Scope:
         if found or self.parent is None:
             return found
         above = self.parent.find(name, qualifier)
-        return [replace(c, outer=c.outer + 1) for c in above] if self.apart else above
+        found = [replace(c, outer=c.outer + 1) for c in above] if self.apart else above
+        return [self.lent.get(c, c) for c in found]
 
     def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef:
         """The column a name means, or an error that lists what it could have meant."""

@@ -6,7 +6,7 @@ subqueries, views and CTEs are selects of their own; the rewrites merge them whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from freshet.sql.bound import AnyQuery, Relation
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses
 from freshet.sql.correlate import Place
-from freshet.sql.expression import Expression
+from freshet.sql.expression import ColumnRef, Expression
 from freshet.sql.from_clause import Draft
 from freshet.sql.limit import limited
 from freshet.sql.projection import Output, expand_star, output_name
@@ -31,7 +31,8 @@ from freshet.sql.values import bind_values
 
 
 class SelectBinder:
-    """`outer`: where the query stands, if it is a subquery whose names may be of the query around it."""
+    """`outer`: where the query stands, if it is a subquery whose names may be of the query around it; `asks`: the
+    columns of enclosing queries to lend it."""
 
     def __init__(
         self,
@@ -39,8 +40,10 @@ class SelectBinder:
         catalog: Catalog,
         ctes: dict[str, AnyQuery] | None = None,
         outer: Place | None = None,
+        asks: Sequence[ColumnRef] = (),
     ) -> None:
-        self.statement, self.catalog, self.ctes, self.outer = statement, catalog, dict(ctes or {}), outer
+        self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
+        self.outer, self.asks = outer, asks
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 

@@ -6,7 +6,7 @@ QUALIFY, the outputs, DISTINCT, and ORDER BY with LIMIT.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,15 @@ from sqlglot import exp
 from freshet import types
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
-from freshet.sql.clauses import check_clauses, is_grouped
-from freshet.sql.correlate import BESIDE, Asked, Place, lift, outer_columns
-from freshet.sql.expression import ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.sql.clauses import check_clauses, is_grand, is_grouped
+from freshet.sql.correlate import BESIDE, Asked, Place, Unasked, lend, lift, outer_columns
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
+from freshet.sql.literal import FALSE, TRUE
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """`value`: one value is wanted of a subquery, so a group that fails HAVING may as well have NULL."""
-
-    def __init__(self, binder: SelectBinder, node: exp.Select, value: bool = False) -> None:
+    def __init__(self, binder: SelectBinder, node: exp.Select) -> None:
         self.binder, self.node, self.statement = binder, node, binder.statement
         around = None if binder.outer is None else binder.outer.scope
         self.scope, self.draft = Scope(parent=around, apart=True), Draft()
@@ -48,7 +47,7 @@ class Selection:
         self.asked: list[Asked] = []  # by what the query around finds this one's rows
         self.values: list[Expression] = []  # what the select list shows, as the query around reads it
         self.empty: list[Expression] = []  # the same where no row is found
-        self.having_in_values = value and self.groups is not None and not node.args.get("group")
+        self.one_row = binder.outer is not None and is_grand(node)  # the query around reads it as values, NULL if none
         self.beside: list[Relation] = []  # subqueries read above the grouping
         self.upper = Draft()  # and how they are joined to it
         grouped = self.groups is not None
@@ -64,14 +63,17 @@ class Selection:
         node = self.node
         check_clauses(self.statement, node)
         bind_from(self.binder, node, self.scope, self.draft)
+        self.asked = lend(self.binder, self.scope, self.draft, node)
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
-        self.asked = lift(self.binder, self.draft, node)
+        self.asked += lift(self.binder, self.draft, node)
         if self.groups is not None:
             self._bind_keys(self.groups)
         outputs = self._outputs()
         having, qualify = self._condition("having", outputs), self._condition("qualify", outputs)
         limit, kept = bind_limit(self.binder, node), self._bound_so_far()
+        if self.one_row and limit is not None and not limit.offset and limit.rows != 0:
+            limit = None
         order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs, "ORDER BY"))
         distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
         expressions = [o.expression for o in outputs]
@@ -95,29 +97,40 @@ class Selection:
 
     def _as_values(self, expressions: list[Expression], having: Expression | None, distinct: bool) -> Expression | None:
         """A subquery's select list: what it computes itself, then its keys. Returns what is left of HAVING."""
-        if having is not None and self.having_in_values:
+        if having is not None and self.one_row:
             expressions[:] = [functions.build("case", (having, e, Literal(e.type, None))) for e in expressions]
+            expressions.append(functions.build("case", (having, TRUE, FALSE)))
             having = None
         if self.groups is not None:
-            keys, calls = len(self.groups.keys), self.groups.aggregates
-            self.empty = [on_no_rows(e, keys, calls) for e in expressions]
-        read = outer_columns([*expressions, *([] if having is None else [having])])
+            keys, calls, lent = self.groups.keys, self.groups.aggregates, self.scope.lent
+            self.empty = [on_no_rows(e, keys, calls, lent) for e in expressions]
+        read = outer_columns(expressions)
+        if self.windows.calls and (read or self.asked):
+            what = "a subquery that reads the query around it beside window functions"
+            self.statement.refuse(
+                what, "rank all rows in a FROM subquery and read the query around it there", self.node
+            )
+        inside = [] if having is None else [having]
         if self.groups is not None:
-            inside = [
-                *self.groups.keys,
-                *(e for c in self.groups.aggregates for e in (*c.args, *filter(None, [c.filter]))),
-            ]
-            if outer_columns(inside) or (having is not None and outer_columns([having])):
-                what = "a subquery that reads the query around it in an aggregate, GROUP BY or HAVING"
-                self.statement.refuse(what, "read it in the subquery's WHERE, or compute it outside", self.node)
-        if (read or self.asked) and (self.windows.calls or (read and distinct)):
-            what = "a subquery that reads the query around it under DISTINCT or beside window functions"
-            self.statement.refuse(what, "read it in the subquery's WHERE alone", self.node)
+            inside += [*self.groups.keys, *self._aggregated(self.groups.aggregates)]
+        needed = [*outer_columns(inside), *(read if distinct else ())]
+        if needed:
+            raise Unasked(self.binder, needed)
         parts, self.values = split_values(expressions)
         if any(e != Literal(e.type, None) for e in self.empty):
             parts.append(Literal(types.INT, 1))  # tells a row found from none
         expressions[:] = [*parts, *(self._above(a.inner, self.node) for a in self.asked)]
         return having
+
+    def _aggregated(self, calls: Sequence[AggregateCall]) -> Iterator[Expression]:
+        """What a subquery's aggregates read. One that reads the query around it alone is an aggregate of that query."""
+        lent = self.scope.lent.values()
+        for call in calls:
+            columns = [e for a in call.args for e in walk(a) if isinstance(e, ColumnRef)]
+            if columns and all(e.outer or e in lent for e in columns):
+                what = "an aggregate of the query around a subquery, inside it,"
+                self.statement.refuse(what, "compute it in a FROM subquery of the query around", self.node)
+            yield from call.reads
 
     def _query(
         self,
@@ -168,13 +181,16 @@ class Selection:
         for i, call in enumerate(self.groups.aggregates):
             nullable = aggregate_nullable(call, bool(keys))
             row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
+        marks = len(row)
         if len(self.groups.sets) > 1:
-            self.statement.refuse("a subquery above GROUPING SETS", "put the grouping in a FROM subquery", self.node)
+            row += [ColumnRef(types.TINYINT, GROUPING, i, "grouping", False) for i in range(len(keys))]
         below = self._grouped(row, hidden_fields(row), None, False)
 
         def moved(e: Expression) -> Expression:
             if isinstance(e, ColumnRef) and e.relation == GROUP:
-                return replace(e, relation=0)
+                return replace(e, relation=0, nullable=below.fields[e.column].nullable)
+            if isinstance(e, ColumnRef) and e.relation == GROUPING:
+                return replace(e, relation=0, column=marks + e.column)
             if isinstance(e, ColumnRef) and e.relation <= BESIDE:
                 return replace(e, relation=BESIDE - e.relation + 1)
             return e

@@ -85,9 +85,14 @@ class Statement:
             if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
                 node.replace(exp.LogicalOr(this=node.this.this))
         for call in list(parsed[0].find_all(exp.Anonymous)):  # ALL ((SELECT ...)) reads like a call
-            inside = call.expressions
-            if call.name.upper() == "ALL" and len(inside) == 1 and isinstance(inside[0], exp.Subquery):
-                call.replace(exp.All(this=inside[0]))
+            inside, name = call.expressions, call.name.upper()
+            if name in ("ALL", "ANY", "SOME") and len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
+                query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
+                call.replace((exp.All if name == "ALL" else exp.Any)(this=query))
+        for test in list(parsed[0].find_all(exp.In)):  # IN (VALUES ...) reads like a list
+            if len(test.expressions) == 1 and isinstance(test.expressions[0], exp.Values):
+                test.set("query", exp.Subquery(this=test.expressions[0]))
+                test.set("expressions", None)
         return parsed[0]
 
     def follows_comma(self, node: exp.Expr) -> bool:

@@ -15,11 +15,12 @@ from sqlglot import exp
 
 from freshet.sql import functions
 from freshet.sql.bound import Arm
-from freshet.sql.clauses import check_clauses, is_grouped
+from freshet.sql.clauses import bare, check_clauses, is_grand, is_grouped
 from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.inner_query import bind_inner
+from freshet.sql.rewrite.blocks import reads, subtree
 from freshet.sql.scope import Scope
 from freshet.sql.subquery_value import OPPOSITE, compared_query
 
@@ -33,8 +34,11 @@ Connect = Callable[[list[Expression]], list[Expression]]
 def bind_conditions(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft, clause: str) -> None:
     for part, negated in _conjuncts(node, False):
         query, comparison, every = compared_query(part)
-        if isinstance(part, exp.Exists):
-            _hang(binder, "anti" if negated else "semi", part.this, scope, draft, None, None)
+        query = part.this if isinstance(part, exp.Exists) else query
+        if query is not None and is_grand(bare(query)):
+            query = None  # one row at most, so it is read as a value
+        if query is not None and isinstance(part, exp.Exists):
+            _hang(binder, "anti" if negated else "semi", query, scope, draft, None, None)
         elif query is not None and comparison is not None:
             if every != negated:
                 _hang_all(binder, query, scope, draft, part, OPPOSITE[comparison] if every else comparison)
@@ -66,24 +70,12 @@ def _hang(
     connect: Connect | None,
 ) -> None:  # fmt: skip
     """Hangs the arm of one subquery. `test`: the IN, ANY or ALL it stands in."""
-    select = node
-    while isinstance(select, exp.Subquery) and not any(v for k, v in select.args.items() if k != "this"):
-        select = select.this
-    arm = Draft()
+    select, arm, found = bare(node), Draft(), None
     if isinstance(select, exp.Select) and not is_grouped(select) and not _is_cut(select, test):
-        with binder.common_tables(select):
-            check_clauses(binder.statement, select)
-            inner = Scope(parent=scope)
-            bind_from(binder, select, inner, arm)
-            if select.args.get("where"):
-                bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
-            found = [output.expression for output in binder.project(select, inner, draft=arm)]
-    else:
-        place = Place(binder, scope, draft)
-        bound = bind_inner(place, node, False)
-        if bound.empty is not None:
-            remedy = "compare with the subquery by =, <, ... alone, as with one value"
-            binder.statement.refuse("EXISTS, IN, ANY or ALL over an aggregate without GROUP BY", remedy, node)
+        found = _bind_inside(binder, select, scope, arm)
+    if found is None:
+        place, arm = Place(binder, scope, draft), Draft()
+        bound = bind_inner(place, node)
         number = place.add(bound.query, node)
         arm.relations.append(number)
         arm.predicates += tests(bound.asked, bound.keys(number))
@@ -91,6 +83,22 @@ def _hang(
     if connect is not None:
         arm.predicates += connect(found)
     draft.arms.append(Arm(kind, arm.block()))
+
+
+def _bind_inside(binder: SelectBinder, select: exp.Select, scope: Scope, arm: Draft) -> list[Expression] | None:
+    """Binds a subquery into an arm of the select around it; what it shows, or None where no arm can be made of it."""
+    known = len(binder.relations)
+    with binder.common_tables(select):
+        check_clauses(binder.statement, select)
+        inner = Scope(parent=scope)
+        bind_from(binder, select, inner, arm)
+        if select.args.get("where"):
+            bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
+        found = [output.expression for output in binder.project(select, inner, draft=arm)]
+    if any(a.kind != "semi" and not reads(a.block) <= subtree(arm.block()) for a in arm.arms):
+        del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+        return None
+    return found
 
 
 def _hang_all(binder: SelectBinder, query: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr, opposite: str) -> None:

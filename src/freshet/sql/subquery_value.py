@@ -17,8 +17,9 @@ from freshet import types
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.calls import BINARY
-from freshet.sql.correlate import Place, tests
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal
+from freshet.sql.clauses import bare, is_grand
+from freshet.sql.correlate import Place, inward, tests
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
 from freshet.sql.inner_query import VALUE, InnerQuery, bind_inner, singled
 from freshet.sql.literal import FALSE, NULL, TRUE
 from freshet.sql.rewrite import rewrite
@@ -48,12 +49,10 @@ def _bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Express
     if query is None or comparison is None:
         statement.refuse(node.sql(dialect="spark"), "compare with ANY or ALL of a subquery", node)
     left = node.this.this if isinstance(node.this, exp.Paren) else node.this
-    if isinstance(left, exp.Tuple):
-        statement.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE", node)
-    value = bind(left)
+    values = [bind(e) for e in (left.expressions if isinstance(left, exp.Tuple) else [left])]
     if every:
-        return functions.build("not", (_any(place, value, OPPOSITE[comparison], query, node),))
-    return _any(place, value, comparison, query, node)
+        return functions.build("not", (_any(place, values, OPPOSITE[comparison], query, node),))
+    return _any(place, values, comparison, query, node)
 
 
 def compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, bool]:
@@ -69,19 +68,32 @@ def compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, bool]:
 
 
 def _scalar(place: Place, node: exp.Expr) -> Expression:
-    inner = bind_inner(place, node, True)
-    if len(inner.values) != 1:
-        many = len(inner.values)
+    inner = bind_inner(place, node)
+    many = len(inner.values) - inner.kept
+    if many != 1:
         place.binder.statement.fail(f"a subquery with {many} columns stands for one value; select one", node)
     if not inner.single:
         inner = singled(inner, place, node)
-    number = _hang(place, inner, node)
-    value = inner.value(0, number, place, node)
-    if inner.empty is None or inner.empty[0] == Literal(inner.empty[0].type, None):
+    return _value(place, inner, 0, _hang(place, inner, node), node)
+
+
+def _value(place: Place, inner: InnerQuery, at: int, number: int, node: exp.Expr) -> Expression:
+    """A value of a subquery with one row a key, hung as relation `number`."""
+    value = inner.value(at, number, place, node)
+    if inner.empty is None or inner.empty[at] == Literal(inner.empty[at].type, None):
         return value
     mark = inner.parts - 1  # never NULL where a row is found
     missing = functions.build("is_null", (replace(key(number, mark, inner.query.fields[mark]), nullable=True),))
-    return functions.build("case", (missing, inner.empty[0], value))
+    return functions.build("case", (missing, _around(inner.empty[at], place, node), value))
+
+
+def _around(expression: Expression, place: Place, node: exp.Expr) -> Expression:
+    """What a subquery computes of the query around it alone, as read there."""
+
+    def read(e: Expression) -> Expression:
+        return place.read(inward(e), node) if isinstance(e, ColumnRef) else e
+
+    return transform(expression, read)
 
 
 def _hang(place: Place, inner: InnerQuery, node: exp.Expr, more: Sequence[tuple[Expression, int]] = ()) -> int:
@@ -97,24 +109,41 @@ def _hang(place: Place, inner: InnerQuery, node: exp.Expr, more: Sequence[tuple[
 
 
 def _exists(place: Place, node: exp.Expr) -> Expression:
-    inner = bind_inner(place, node.this, False)
-    if inner.sure or inner.empty is not None:
-        return TRUE
+    inner = bind_inner(place, node.this)
+    if is_grand(bare(node.this)):
+        return _kept(place, inner, lambda: _hang(place, inner, node), node)
     found = _grouped(place, inner, [Literal(types.INT, 1)], True, node)
     number = _hang(place, found, node)
     return functions.build("is_not_null", (replace(key(number, 0, found.query.fields[0]), nullable=True),))
 
 
-def _any(place: Place, value: Expression, comparison: str, query: exp.Expr, node: exp.Expr) -> Expression:
-    inner = bind_inner(place, query, False)
-    if len(inner.values) != 1:
-        place.binder.statement.fail(f"one value is compared to {len(inner.values)} columns; select one", node)
-    if inner.empty is not None:  # one row for every key, with or without rows
-        return functions.build(comparison, (value, _scalar(place, query)))
+def _kept(place: Place, inner: InnerQuery, hang: Callable[[], int], node: exp.Expr) -> Expression:
+    """Whether aggregates without GROUP BY have their row: HAVING may take it away, LIMIT and OFFSET surely do."""
+    if not inner.sure and inner.empty is None:
+        return FALSE
+    return _value(place, inner, len(inner.values) - 1, hang(), node) if inner.kept else TRUE
+
+
+def _any(place: Place, values: list[Expression], comparison: str, query: exp.Expr, node: exp.Expr) -> Expression:
+    inner, statement, build = bind_inner(place, query), place.binder.statement, functions.build
+    many = len(inner.values) - inner.kept
+    if many != len(values):
+        message = f"{len(values)} values are compared to {many} columns; select as many as stand left"
+        statement.fail(message, node)
+    if len(values) > 1 and comparison != "eq":
+        statement.refuse("comparing several values by other than IN or = ANY", "compare them one by one", node)
+    if is_grand(bare(query)):  # a row at most, whatever it was made from
+        number = _hang(place, inner, node)
+        pairs = [build(comparison, (v, _value(place, inner, i, number, node))) for i, v in enumerate(values)]
+        compared, kept = pairs[0] if many == 1 else build("and", pairs), _kept(place, inner, lambda: number, node)
+        return compared if kept == TRUE else build("case", (kept, compared, FALSE))
+    if many > 1:
+        statement.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE", node)
+    (value,) = values
     item = inner.values[0]
     if not (isinstance(item, ColumnRef) and item.relation == VALUE):
         remedy = "compute it before comparing, on the other side"
-        place.binder.statement.refuse("a compared subquery that shows columns from around it", remedy, node)
+        statement.refuse("a compared subquery that shows columns from around it", remedy, node)
     column = key(0, item.column, inner.query.fields[item.column])
     nullable = functions.nullable(value) or column.nullable
     if comparison == "eq":
@@ -136,7 +165,6 @@ def _any(place: Place, value: Expression, comparison: str, query: exp.Expr, node
     elif comparison != "eq":
         least, greatest = ends
         holds = functions.build(comparison, (value, greatest if comparison in ("lt", "le") else least))
-    build = functions.build
     unknown = build("or", [build("lt", (known, rows)), build("is_null", (value,))])
     nothing = build("is_null", (rows,))
     if inner.asked or not summed.sure:

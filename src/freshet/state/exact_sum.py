@@ -175,25 +175,40 @@ def _round(number: Any, width: Any, low: Any) -> Any:
     return sign * math.ldexp(float(mantissa), int(32 * (low + top - 1) - 1088 - zeros + 11))
 
 
-@kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], f8[::1])")
+@kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], f8[:,::1])")
 def _read(groups: Any, digits: Any, specials: Any, meta: Any, out: Any) -> None:
     low, width = meta[LOW], meta[WIDTH]
-    number = np.empty(width + 2, np.int64)
+    number, rounded = np.empty(width + 2, np.int64), np.empty(width + 2, np.int64)
+    term = np.empty(1)
     for i in range(len(groups)):
+        out[i, 1:] = 0.0
         group = np.int64(groups[i])
         if group < len(specials):
             nans, plus, minus = specials[group, 0], specials[group, 1], specials[group, 2]
             if nans != 0 or (plus != 0 and minus != 0):
-                out[i] = np.nan
+                out[i, 0] = np.nan
                 continue
             if plus != 0 or minus != 0:
-                out[i] = np.inf if plus != 0 else -np.inf
+                out[i, 0] = np.inf if plus != 0 else -np.inf
                 continue
         for k in range(width):
             number[k] = digits[group * width + k]
         number[width] = 0
         number[width + 1] = 0
-        out[i] = _round(number, width, low)
+        for k in range(out.shape[1]):
+            rounded[:] = number
+            term[0] = out[i, k] = _round(rounded, width, low)
+            if k + 1 == out.shape[1] or term[0] == 0.0 or not np.isfinite(term[0]):
+                break
+            bits = term.view(np.int64)[0]
+            first, a, b, c = _parts(bits)
+            sign = 1 if bits < 0 else -1
+            if a != 0:
+                number[first - low] += sign * a
+            if b != 0:
+                number[first - low + 1] += sign * b
+            if c != 0:
+                number[first - low + 2] += sign * c
 
 
 @kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1])")
@@ -247,22 +262,16 @@ class ExactSum:
         _widen(self._digits.data, groups, old, new, low - int(window[0]) if old else 0)
         meta[LOW], meta[WIDTH] = window[0], new
 
-    def sums(self, groups: Slots) -> Floats:
-        """The sum of each group, correctly rounded."""
-        out = np.empty(len(groups))
+    def terms(self, groups: Slots, count: int) -> Floats:
+        """Each sum as so many doubles: correctly rounded, then what is left of it, rounded as well, and so on. Each
+        holds 53 binary digits more, however far below the ones before."""
+        out = np.empty((len(groups), count))
         _read(groups, self._digits.data, self._specials.data, self._meta.data, out)
         return out
 
-    def sums_and_rests(self, groups: Slots) -> Floats:
-        """Each sum as two doubles: rounded, and what is left, rounded as well."""
-        out = np.empty((len(groups), 2))
-        out[:, 0] = self.sums(groups)
-        weights = np.isfinite(out[:, 0]).astype(np.int64)
-        rounded = np.ascontiguousarray(out[:, 0])
-        self.add(groups, rounded, -weights)
-        out[:, 1] = np.where(weights, self.sums(groups), 0.0)
-        self.add(groups, rounded, weights)
-        return out
+    def sums(self, groups: Slots) -> Floats:
+        """The sum of each group, correctly rounded."""
+        return self.terms(groups, 1)[:, 0]
 
     def clear(self, groups: Slots) -> None:
         _clear(groups, self._digits.data, self._specials.data, self._meta.data)

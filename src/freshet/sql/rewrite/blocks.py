@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from freshet.sql.bound import Arm, Block, Grouping, Query
-from freshet.sql.expression import AggregateCall, Call, Expression, references, transform
+from freshet.sql.expression import Call, Expression, references, transform
 from freshet.sql.source import Statement
 
 #: How a subquery without an alias is called in messages and explanations.
@@ -82,7 +82,7 @@ def map_upper_expressions(query: Query, change: Change) -> Query:
     if grouping is not None:
         grouping = Grouping(
             tuple(transform(k, change) for k in grouping.keys),
-            tuple(_map_aggregate(a, change) for a in grouping.aggregates),
+            tuple(c.mapped(lambda e: transform(e, change)) for c in grouping.aggregates),
             None if grouping.having is None else transform(grouping.having, change),
         )
     return replace(
@@ -102,10 +102,5 @@ def upper_expressions(query: Query) -> list[Expression]:
     if query.grouping is not None:
         found += query.grouping.keys
         for call in query.grouping.aggregates:
-            found += [*call.args, *([call.filter] if call.filter is not None else [])]
+            found += call.reads
     return found
-
-
-def _map_aggregate(call: AggregateCall, change: Change) -> AggregateCall:
-    args = tuple(transform(a, change) for a in call.args)
-    return replace(call, args=args, filter=None if call.filter is None else transform(call.filter, change))

@@ -1,0 +1,45 @@
+"""How many joined rows a change may meet, as a power of the tables' size n: what enumerating or grouping costs.
+
+A tuple meets at most one tuple of a neighbour whose identity is in the key between them, and up to n otherwise. So the
+joined rows of one tuple are n to the number of such edges that lead away from it, and never more than the join has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The power for a change of each relation."""
+
+    powers: tuple[int, ...]
+
+    def is_less(self, other: Cost) -> bool:
+        """The worst change decides, then all together."""
+        return (max(self.powers), sum(self.powers)) < (max(other.powers), sum(other.powers))
+
+    def __str__(self) -> str:
+        power = max(self.powers)
+        size = "O(1)" if power == 0 else "O(n)" if power == 1 else f"O(n^{power})"
+        return f"{size} (for {self.powers.count(power)} of {len(self.powers)} tables)"
+
+
+def fanout(
+    parents: Mapping[int, int], many: Callable[[int, int], bool], below: Mapping[int, Cost] | None = None
+) -> Cost:
+    """For a tree of relations; `many(here, there)`: whether a tuple here may meet many there. `below`: what it costs
+    where a relation is itself the groups of a join: each of its rows may change a group, and each group once."""
+    powers = {r: _away(r, -1, parents, many) for r in parents}
+    whole = 1 + min(powers.values())
+    found: list[int] = []
+    for r, power in powers.items():
+        inner: Sequence[int] = (0,) if below is None or r not in below else below[r].powers
+        found += [max(p, min(p + power, whole)) for p in inner]
+    return Cost(tuple(found))
+
+
+def _away(here: int, source: int, parents: Mapping[int, int], many: Callable[[int, int], bool]) -> int:
+    near = [n for n in parents if n != source and (parents[n] == here or parents[here] == n)]
+    return sum(many(here, n) + _away(n, here, parents, many) for n in near)
