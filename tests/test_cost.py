@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -326,3 +327,40 @@ def test_a_bound_moves_over_any_number_of_rows(rows: int) -> None:
         expected = ids.sum() if weight > 0 else ids[ids < ids.mean()].sum()
         assert view.to_arrow().to_pylist() == [{"total": int(expected)}]
     assert described(db)["work"]["counters changed"] - before <= 8
+
+
+ROLES = {
+    "paths": lambda roles: path(roles),
+    "stars": lambda roles: (
+        "SELECT * FROM " + ", ".join(f"g g{i}" for i in range(roles)) + " WHERE "
+        + " AND ".join(f"g0.src = g{i}.src" for i in range(1, roles))
+    ),
+    "counts of stars": lambda roles: (
+        "SELECT g0.src, COUNT(*) AS n FROM " + ", ".join(f"g g{i}" for i in range(roles)) + " WHERE "
+        + " AND ".join(f"g0.src = g{i}.src" for i in range(1, roles)) + " GROUP BY g0.src"
+    ),
+    "one query in several roles": lambda roles: (
+        "WITH q AS (SELECT src, MAX(dst) AS dst FROM g GROUP BY src) SELECT q0.src FROM "
+        + ", ".join(f"q q{i}" for i in range(roles)) + " WHERE "
+        + " AND ".join(f"q{i - 1}.dst = q{i}.src" for i in range(1, roles))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", ROLES)
+def test_a_further_role_of_a_table_keeps_links_alone(shape: str) -> None:
+    """Tuples, key dictionaries, key ids and nested queries are kept once for all roles: a role more takes a few links
+    and two counters a tuple. A further view shares the table."""
+    edges = np.unique(np.random.default_rng(2).integers(0, 2_000, (8_192, 2)), axis=0)
+    inserts = pa.table({"src": edges[:, 0], "dst": edges[:, 1]})
+
+    def a_row(*views: str) -> float:
+        db = database(*views)
+        run(db, in_transactions(inserts, "g", 1_024))
+        return db.nbytes() / len(edges)
+
+    bytes_a_row = [a_row(ROLES[shape](roles)) for roles in (2, 3, 4)]
+    table, another = a_row(), a_row(ROLES[shape](2), ROLES[shape](2))
+    for fewer, more in pairwise(bytes_a_row):
+        assert 0 < more - fewer < 36, f"{bytes_a_row}, and {table} of the table"
+    assert another - bytes_a_row[0] == pytest.approx(bytes_a_row[0] - table)

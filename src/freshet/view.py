@@ -189,4 +189,4 @@ class View:
 
 
 def _standing(kept: Maintained) -> Standing:
-    return Standing(kept.statistics(), [_standing(below) for below in kept.below])
+    return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])

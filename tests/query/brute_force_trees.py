@@ -113,10 +113,22 @@ def rooted(edges: np.ndarray, root: int, size: int) -> list[int]:
 
 
 def all_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int], set[int]]]:
-    """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2, with up
-    to n - 1 generalized nodes after the n relations. No edge between relations has an empty key."""
-    n = len(h.relations)
+    """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2. All
+    nodes are output nodes where the query is not free-connex."""
     free_connex = is_free_connex(h)
+    for nodes, parents in _well_formed_trees(h):
+        marks = _output_nodes(nodes, parents, h.output) if free_connex else set(range(len(nodes)))
+        if marks is not None:
+            yield nodes, parents, marks
+
+
+def has_connex_tree(h: Hypergraph) -> bool:
+    return any(_output_nodes(nodes, parents, h.output) is not None for nodes, parents in _well_formed_trees(h))
+
+
+def _well_formed_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int]]]:
+    """With up to n - 1 generalized nodes after the n relations. No edge between relations has an empty key."""
+    n = len(h.relations)
     # guard: a generalized node is inside its child, in the end inside a relation
     inside = {frozenset(chosen) for relation in h.relations for chosen in subsets("".join(sorted(relation)))}
     for count in range(n):
@@ -126,9 +138,7 @@ def all_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int], 
                 for root in range(len(nodes)):
                     parents = rooted(edges, root, len(nodes))
                     if _well_formed(nodes, parents, n):
-                        marks = _output_nodes(nodes, parents, h.output) if free_connex else set(range(len(nodes)))
-                        if marks is not None:
-                            yield nodes, parents, marks
+                        yield nodes, parents
 
 
 def _well_formed(nodes: list[frozenset[str]], parents: list[int], n: int) -> bool:

@@ -145,6 +145,7 @@ class Bag(Maintained):
             _Store(scope.scope(f"store{i}"), [f.type for f in each.fields]) for i, each in enumerate(distinct)
         ]
         self.role_store = [distinct.index(each) for each in plan.inputs]
+        self.reads = [self.below[store] for store in self.role_store]
         #: For each role, the lane of the bag's row that each lane of its tuple is.
         self.role_lanes = [
             [firsts[p] + i for p in positions for i in range(self.types[p].lanes)] for positions in plan.attributes

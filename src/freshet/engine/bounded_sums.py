@@ -22,8 +22,9 @@ from freshet.errors import EvaluationError
 from freshet.plans.model import BoundedSumsPlan
 from freshet.state import wide
 from freshet.state.arena import Scope
-from freshet.state.ordered import FRACTION, INTEGER, TOTAL, WIDE, Ordered
+from freshet.state.ordered import FRACTION, INTEGER, WIDE, Ordered
 from freshet.state.strings import StringPool
+from freshet.state.treap import TOTAL
 from freshet.state.tuples import Slots, Tuples
 from freshet.types import BIGINT, Type
 

@@ -28,10 +28,11 @@ LOAD = 65_536
 
 
 class Maintained(ABC):
-    """One query's state and its deltas. `below`: the queries it reads; `keeps`: its state needs their deltas even when
-    nobody asks for its own."""
+    """One query's state and its deltas. `below`: the queries it reads, each once; `reads`: the same as its plan names
+    them, where one may stand several times; `keeps`: its state needs their deltas even when nobody asks for its own."""
 
     below: Sequence[Maintained] = ()
+    reads: Sequence[Maintained] = ()
     keeps = False
     kinds: ClassVar[dict[type, Callable[..., Maintained]]] = {}
 

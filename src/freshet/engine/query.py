@@ -1,8 +1,8 @@
 """A select kept fresh: join, then aggregation, then projection, then DISTINCT, as its plan says.
 
 Nested queries are kept the same way and feed their deltas into a table of their own, which the join reads like any
-other. Within a transaction every table is first applied to every join that reads it; then nested deltas pass on,
-innermost first.
+other; two that are the same but for names are kept once, and their table then has two roles. Within a transaction every
+table is first applied to every join that reads it; then nested deltas pass on, innermost first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
 from freshet.engine.table import Table
-from freshet.plans.model import QueryPlan
+from freshet.plans.model import AnyPlan, QueryPlan, unnamed
 from freshet.sql.bound import GROUP, TableSchema
 from freshet.sql.evaluate import evaluate, evaluate_filter
 from freshet.sql.expression import ColumnRef, Expression, walk
@@ -53,6 +53,8 @@ class Select(Maintained):
         super().__init__(scope, plan, pool)
         self.plan = plan
         self.inputs: list[tuple[Maintained, Table]] = []
+        self.reads: list[Maintained] = []
+        self._known: dict[AnyPlan, int] = {}  # places in `inputs`
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
         self.below = [query for query, _ in self.inputs]
         self.wanted = _wanted(plan)
@@ -88,10 +90,14 @@ class Select(Maintained):
         source = self.plan.relations[relation].source
         if isinstance(source, TableSchema):
             return tables[source.name.lower()]
-        scope = self.scope.scope(f"input{relation}")
-        child = maintain(scope.scope("query"), source, tables, self.pool, nested=True)
-        fed = Table(scope.scope("rows"), source.fields, (), self.pool)
-        self.inputs.append((child, fed))
+        same = unnamed(source)
+        if same not in self._known:
+            scope = self.scope.scope(f"input{relation}")
+            child = maintain(scope.scope("query"), source, tables, self.pool, nested=True)
+            self._known[same] = len(self.inputs)
+            self.inputs.append((child, Table(scope.scope("rows"), source.fields, (), self.pool)))
+        child, fed = self.inputs[self._known[same]]
+        self.reads.append(child)
         return fed
 
     # Transactions ---------------------------------------------------------------------------------------------

@@ -267,7 +267,8 @@ class _Annotation(Parts):
                     predicates.append(build("eq", sides))
         keys = [moved(self.attributes.value(part.top, a)) for a in part.attributes]
         calls = [c.mapped(moved) for c in part.calls]
-        fields = [Field(f"k{i}", k.type, nullable(k)) for i, k in enumerate(keys)]
+        names = [k.name if isinstance(k, ColumnRef) else f"k{i}" for i, k in enumerate(keys)]
+        fields = [Field(n, k.type, nullable(k)) for n, k in zip(names, keys, strict=True)]
         fields += [Field(f"a{len(keys) + i}", c.type, c.function != "count") for i, c in enumerate(calls)]
         return Query(
             tuple(self.query.relations[r] for r in part.relations),

@@ -20,6 +20,14 @@ def guarantee(
     nodes: Sequence[Node],
 ) -> Guarantee:
     name, lost = verdict.name, []
+
+    places = range(len(query.relations))
+
+    def shown(e: Expression) -> str:
+        return describe(
+            e, lambda c: f"{query.relations[c.relation].alias}.{c.name}" if c.relation in places else c.name
+        )
+
     if name == "cyclic":
         update = "O(λ) amortized for each tuple of a table or bag that changes"
         lost.append(
@@ -39,13 +47,13 @@ def guarantee(
     for node in nodes:
         if node.edge is not None and node.edge.comparison is not None:
             c = node.edge.comparison
-            shown = f"{describe(c.parent)} {c.operator} {describe(c.child)}"
             update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
-            lost.append(f"O(1): the edge with {shown} keeps its tuples in order, O(log n) to find a place")
+            compared = f"{shown(c.parent)} {c.operator} {shown(c.child)}"
+            lost.append(f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place")
     delay = "constant, for deltas and answers"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
-        lost += [f"constant delay: {describe(p)} is checked on result rows" for p in residual]
+        lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
     ordered = [c.function for c in query.grouping.aggregates if c.function in ("min", "max")] if query.grouping else []
     if query.grouping is not None:
         delay = "constant for answers, read from the groups"

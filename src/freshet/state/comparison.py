@@ -217,16 +217,27 @@ def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
 
 
 @inlined
+def next_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, s: Any) -> Any:
+    """The tuple after s (-1: the first) whose value is not v; -1 when there is none. From the least up to v, then from
+    the greatest down to it: those with the value v itself, however many, are never passed."""
+    if s < 0 or less(value_at(values, s), v):
+        found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
+        if found and less(value_at(values, found - 1), v):
+            return found - 1
+        found = np.int64(ends[at + TAIL])
+    else:
+        found = np.int64(links[2 * s + 1])
+    return found - 1 if found and less(v, value_at(values, found - 1)) else np.int64(-1)
+
+
+@inlined
 def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
     """The child after s (-1: the first) that compares with parent value a; -1 when there is none."""
     base = c * TREE_COLUMNS
     ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + CHILDREN, t[base + COMPARISON]
     links, values = as_int32(t[base + CHILD_LINKS]), as_int64(t[base + CHILD_VALUES])
     if op == UNEQUAL:
-        found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
-        if found and same(value_at(values, found - 1), a):
-            found = first_from(ends, at, as_int32(t[base + CHILD_SIDES]), values, a, False)
-        return found - 1
+        return next_unequal(ends, at, links, values, a, s)
     found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
 
@@ -237,9 +248,7 @@ def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
     base = c * TREE_COLUMNS
     ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + LIVES, t[base + COMPARISON]
     links, values = as_int32(t[base + LIVE_LINKS]), as_int64(t[base + PARENT_VALUES])
-    found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
     if op == UNEQUAL:
-        if found and same(value_at(values, found - 1), b):
-            found = first_from(ends, at, as_int32(t[base + LIVE_SIDES]), values, b, False)
-        return found - 1
+        return next_unequal(ends, at, links, values, b, s)
+    found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
     return found - 1 if found and holds(op, value_at(values, found - 1), b) else np.int64(-1)

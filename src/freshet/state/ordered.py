@@ -1,14 +1,8 @@
 """Ordered multisets, one a group: least, greatest, rank and ranges in O(log n), whatever is removed.
 
-A treap a group, all in one array of nodes. A node's priority is a hash of its own number, so it takes no memory, and
-the shape of a tree depends on which nodes hold which values only: expected depth is O(log n) for every order of
-arrival. A node is one row of int64 lanes (half a cache line for one-lane values):
-
-    lane 0: left and right child, as two int32    lane 1: count of the value    lane 2: counts in the whole subtree
-    lane 3 and on: the value
-
-Node 0 is no node, and its subtree counts zero. Within a transaction a count may be negative, when a value is removed
-before it is added; a node leaves the tree when its count is zero.
+A treap a group (state/treap), all in one array of nodes, half a cache line each for one-lane values. Within a
+transaction a count may be negative, when a value is removed before it is added; a node leaves the tree when its count
+is zero.
 
 Values are kept in a form that orders by one comparison: integers as they are, doubles with the bits of negative ones
 flipped (NaN is greatest, -0.0 is 0.0), texts as pool ids compared by their UTF-8 bytes, wide decimals as low and high
@@ -26,20 +20,10 @@ from freshet.errors import StateError
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool, compare_texts
+from freshet.state.treap import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE, drop, mark_lane, put
 from freshet.state.tuples import Slots
 
 INTEGER, FRACTION, TEXT, WIDE = range(4)  # kinds of value
-COUNT, TOTAL, VALUE = 1, 2, 3  # lanes of a node
-USED, FREE, LIVE = range(3)  # places in meta
-DEPTH = 1024  # far beyond any depth a treap of 2**31 nodes can have in practice
-
-
-@inlined
-def priority(node: Any) -> Any:
-    h = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
-    h ^= h >> np.uint64(29)
-    h *= np.uint64(0xD6E8FEB86659FD93)
-    return h ^ (h >> np.uint64(32))
 
 
 @inlined
@@ -53,83 +37,6 @@ def compare(kind: Any, low: Any, high: Any, other: Any, other_high: Any, texts: 
             return -1 if high < other_high else 1
         return (1 if np.uint64(low) > np.uint64(other) else 0) - (1 if np.uint64(low) < np.uint64(other) else 0)
     return (1 if low > other else 0) - (1 if low < other else 0)
-
-
-@inlined
-def relink(roots: Any, links: Any, parent: Any, group: Any, old: Any, new: Any) -> Any:
-    """Lets whoever pointed to `old` point to `new`."""
-    if parent == 0:
-        roots[group] = new
-    elif links[parent, 0] == old:
-        links[parent, 0] = new
-    else:
-        links[parent, 1] = new
-
-
-@inlined
-def merge(nodes: Any, links: Any, a: Any, b: Any) -> Any:
-    """One tree of two, all values of `a` before those of `b`; each node that ends up above the rest takes it in."""
-    root, above, side = 0, 0, 0
-    while a != 0 or b != 0:
-        if b == 0 or (a != 0 and priority(a) > priority(b)):
-            taken, next_side = a, 1
-            if b != 0:
-                nodes[a, TOTAL] += nodes[b, TOTAL]
-            a = np.int64(links[a, 1]) if b != 0 else 0
-        else:
-            taken, next_side = b, 0
-            if a != 0:
-                nodes[b, TOTAL] += nodes[a, TOTAL]
-            b = np.int64(links[b, 0]) if a != 0 else 0
-        if above == 0:
-            root = taken
-        else:
-            links[above, side] = taken
-        if a == 0 and b == 0:
-            break
-        above, side = taken, next_side
-    return root
-
-
-@inlined
-def _split(
-    nodes: Any, links: Any, tree: Any, low: Any, high: Any, kind: Any, texts: Any, spans: Any, made: Any, path: Any
-) -> Any:
-    """Hangs the values of `tree` below the new node `made`, smaller ones left and greater ones right."""
-    left_end, right_end, depth = 0, 0, 0
-    last = nodes.shape[1] - 1
-    while tree != 0:
-        path[depth] = tree
-        depth += 1
-        if compare(kind, low, high, nodes[tree, VALUE], nodes[tree, last], texts, spans) > 0:
-            if left_end == 0:
-                links[made, 0] = tree
-            else:
-                links[left_end, 1] = tree
-            left_end = tree
-            tree = np.int64(links[tree, 1])
-        else:
-            if right_end == 0:
-                links[made, 1] = tree
-            else:
-                links[right_end, 0] = tree
-            right_end = tree
-            tree = np.int64(links[tree, 0])
-    if left_end != 0:
-        links[left_end, 1] = 0
-    if right_end != 0:
-        links[right_end, 0] = 0
-    for i in range(depth - 1, -1, -1):
-        node = path[i]
-        nodes[node, TOTAL] = nodes[node, COUNT] + nodes[links[node, 0], TOTAL] + nodes[links[node, 1], TOTAL]
-
-
-@inlined
-def drop(nodes: Any, links: Any, roots: Any, free: Any, meta: Any, group: Any, node: Any, parent: Any) -> Any:
-    relink(roots, links, parent, group, node, merge(nodes, links, np.int64(links[node, 0]), np.int64(links[node, 1])))
-    free[meta[FREE]] = node
-    meta[FREE] += 1
-    meta[LIVE] -= 1
 
 
 @kernel("void(i4[::1], i8[:,::1], i8[::1], i8, i4[::1], i8[:,::1], i4[::1], i8[::1], i8, i8)")
@@ -170,31 +77,9 @@ def add_values(
             if nodes[node, COUNT] == 0:
                 drop(nodes, links, roots, free, meta, group, node, path[depth - 1] if depth > 0 else 0)
             continue
-        if meta[FREE] > 0:
-            meta[FREE] -= 1
-            made = np.int64(free[meta[FREE]])
-        else:
-            meta[USED] += 1
-            made = meta[USED]
-        meta[LIVE] += 1
-        nodes[made, 0] = 0
-        nodes[made, COUNT] = weight
+        made = put(nodes, links, roots, free, meta, group, weight, path, depth, side)
         for lane in range(values.shape[1]):
             nodes[made, VALUE + lane] = values[i, lane]
-        own = priority(made)
-        above = depth
-        while above > 0 and priority(path[above - 1]) < own:
-            above -= 1
-        parent = path[above - 1] if above > 0 else 0
-        below = path[above] if above < depth else 0
-        if above == depth and depth > 0:
-            links[parent, 1 if side > 0 else 0] = made
-        else:
-            relink(roots, links, parent, group, below, made)
-        nodes[made, TOTAL] = weight
-        if below != 0:
-            nodes[made, TOTAL] = nodes[below, TOTAL]
-            _split(nodes, links, below, low, high, kind, texts, spans, made, path)
 
 
 @kernel("i8(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
@@ -289,23 +174,6 @@ def nodes_from(
     return given
 
 
-@kernel("void(i4[::1], i8[:,::1], b1[::1])")
-def _mark(roots: Any, nodes: Any, marked: Any) -> None:
-    links = nodes.view(np.int32)
-    stack = np.empty(DEPTH, np.int64)
-    for root in roots:
-        depth = 0
-        node = np.int64(root)
-        while node != 0 or depth > 0:
-            while node != 0:
-                marked[nodes[node, VALUE]] = True
-                stack[depth] = node
-                depth += 1
-                node = np.int64(links[node, 0])
-            depth -= 1
-            node = np.int64(links[stack[depth], 1])
-
-
 def fraction_order(bits: Int64s) -> Int64s:
     """Bits of doubles to integers that sort like them, and back: negative ones have all bits but the sign flipped."""
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
@@ -380,7 +248,7 @@ class Ordered:
     def mark(self, marked: Bools) -> None:
         """Marks the pool ids held here."""
         if self.kind == TEXT:
-            _mark(self.roots.data, self.nodes.data, marked)
+            mark_lane(self.roots.data, self.nodes.data, VALUE, marked)
 
     def reset(self) -> None:
         for array in (self.roots, self.nodes, self._free, self._meta):

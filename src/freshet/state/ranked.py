@@ -18,9 +18,9 @@ from freshet.column import Bools, Int64s
 from freshet.errors import StateError
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
-from freshet.state.ordered import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE
 from freshet.state.row_tree import at_rank, change, compare_rows, find, read, through
 from freshet.state.strings import StringPool
+from freshet.state.treap import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE, mark_lane
 
 Slots = npt.NDArray[np.int32]
 
@@ -100,7 +100,7 @@ def move_rows(
         if weight > 0 and progress[ADDED] == 0:
             if keys > 0:
                 progress[OLD] = _end(nodes, links, roots[group], high, keys, p, 0, order, texts, spans)
-            change(nodes, links, roots, group, free, meta, weight, found, depth, side, order, texts, spans, path)
+            change(nodes, links, roots, group, free, meta, weight, found, depth, side, path)
             progress[ADDED] = 1
         elif weight < 0 and (found == 0 or nodes[found, COUNT] < -weight):
             progress[WRONG] = 1
@@ -120,7 +120,7 @@ def move_rows(
                 return given
             given = told
         if weight < 0:
-            change(nodes, links, roots, group, free, meta, weight, found, depth, side, order, texts, spans, path)
+            change(nodes, links, roots, group, free, meta, weight, found, depth, side, path)
         progress[ADDED] = 0
         progress[AT] += 1
     return given
@@ -162,23 +162,6 @@ def window_sizes(
         ends = high if keys == 0 else _end(nodes, links, root, high, keys, 0, 0, order, texts, spans)
         total += max(min(ends, nodes[root, TOTAL]) - low, 0)
     return total
-
-
-@kernel("void(i4[::1], i8[:,::1], i8, b1[::1])")
-def mark_lane(roots: Any, nodes: Any, lane: Any, marked: Any) -> None:
-    links = nodes.view(np.int32)
-    stack = np.empty(DEPTH, np.int64)
-    for root in roots:
-        depth = 0
-        node = np.int64(root)
-        while node != 0 or depth > 0:
-            while node != 0:
-                marked[nodes[node, lane]] = True
-                stack[depth] = node
-                depth += 1
-                node = np.int64(links[node, 0])
-            depth -= 1
-            node = np.int64(links[stack[depth], 1])
 
 
 class Ranked:

@@ -1,4 +1,4 @@
-"""Trees of rows: a treap a group, as in state/ordered, whose nodes hold whole rows of lanes instead of one value.
+"""Trees of rows: a treap a group (state/treap), whose nodes hold whole rows of lanes instead of one value.
 
 `order` says how rows compare, one line a column, most significant first; two rows that no line tells apart are the same
 row. A row with n copies takes n ranks. The row looked for stands in node 0, which is no node of any tree.
@@ -11,20 +11,8 @@ from typing import Any
 import numpy as np
 
 from freshet.state.kernel import inlined
-from freshet.state.ordered import (
-    COUNT,
-    FRACTION,
-    FREE,
-    LIVE,
-    TOTAL,
-    USED,
-    VALUE,
-    WIDE,
-    compare,
-    drop,
-    priority,
-    relink,
-)
+from freshet.state.ordered import FRACTION, WIDE, compare
+from freshet.state.treap import COUNT, TOTAL, VALUE, drop, put
 
 #: Columns of an order: first lane of the value, its kind (state/ordered), -1 for downwards or 1, null lane, bit in it,
 #: and the side NULL sorts on: -1 first, 1 last.
@@ -76,39 +64,9 @@ def find(nodes: Any, links: Any, root: Any, order: Any, texts: Any, spans: Any, 
 
 
 @inlined
-def _split(nodes: Any, links: Any, tree: Any, made: Any, order: Any, texts: Any, spans: Any, path: Any) -> Any:
-    """Hangs the rows of `tree` below the new node `made`, smaller ones left and greater ones right."""
-    left_end, right_end, depth = 0, 0, 0
-    while tree != 0:
-        path[depth] = tree
-        depth += 1
-        if compare_rows(nodes, made, tree, order, len(order), texts, spans) > 0:
-            if left_end == 0:
-                links[made, 0] = tree
-            else:
-                links[left_end, 1] = tree
-            left_end = tree
-            tree = np.int64(links[tree, 1])
-        else:
-            if right_end == 0:
-                links[made, 1] = tree
-            else:
-                links[right_end, 0] = tree
-            right_end = tree
-            tree = np.int64(links[tree, 0])
-    if left_end != 0:
-        links[left_end, 1] = 0
-    if right_end != 0:
-        links[right_end, 0] = 0
-    for i in range(depth - 1, -1, -1):
-        node = path[i]
-        nodes[node, TOTAL] = nodes[node, COUNT] + nodes[links[node, 0], TOTAL] + nodes[links[node, 1], TOTAL]
-
-
-@inlined
 def change(
     nodes: Any, links: Any, roots: Any, group: Any, free: Any, meta: Any, weight: Any, found: Any, depth: Any,
-    side: Any, order: Any, texts: Any, spans: Any, path: Any,
+    side: Any, path: Any,
 ) -> Any:  # fmt: skip
     """Adds `weight` copies of the row in node 0, which `find` looked for. Returns its count then."""
     for k in range(depth):
@@ -120,31 +78,9 @@ def change(
         if left == 0:
             drop(nodes, links, roots, free, meta, group, found, path[depth - 1] if depth > 0 else 0)
         return left
-    if meta[FREE] > 0:
-        meta[FREE] -= 1
-        made = np.int64(free[meta[FREE]])
-    else:
-        meta[USED] += 1
-        made = meta[USED]
-    meta[LIVE] += 1
-    nodes[made, 0] = 0
-    nodes[made, COUNT] = weight
-    nodes[made, TOTAL] = weight
+    made = put(nodes, links, roots, free, meta, group, weight, path, depth, side)
     for lane in range(VALUE, nodes.shape[1]):
         nodes[made, lane] = nodes[0, lane]
-    own = priority(made)
-    above = depth
-    while above > 0 and priority(path[above - 1]) < own:
-        above -= 1
-    parent = path[above - 1] if above > 0 else 0
-    below = path[above] if above < depth else 0
-    if above == depth and depth > 0:
-        links[parent, 1 if side > 0 else 0] = made
-    else:
-        relink(roots, links, parent, group, below, made)
-    if below != 0:
-        nodes[made, TOTAL] = nodes[below, TOTAL]
-        _split(nodes, links, below, made, order, texts, spans, path)
     return weight
 
 

@@ -1,0 +1,82 @@
+"""Kernels that count their own steps: the same source, with a tick wherever a loop turns or a function is entered.
+
+Between two ticks lies a stretch of code without a loop, so ticks are operations up to a constant. The kernels in use
+are not touched: the counting ones are compiled beside them, and cost nothing where nobody counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+from freshet.engine import join
+from freshet.state.enumeration import DONE, enumerate_rows
+from freshet.state.kernel import as_int64
+
+_ticks = np.zeros(1, np.int64)
+_made: dict[str, Any] = {}
+
+
+class _Ticking(ast.NodeTransformer):
+    def _with_tick(self, node: Any) -> Any:
+        self.generic_visit(node)
+        tick = ast.parse("_as_int64(_TICKS)[0] += 1").body
+        node.body = tick + node.body
+        return node
+
+    visit_While = visit_For = _with_tick  # noqa: N815
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        node.decorator_list = []
+        return self._with_tick(node)
+
+
+def counting(kernel: Any) -> Callable[..., Any]:
+    """A kernel, and all it calls, with ticks."""
+    function = kernel.py_func
+    name = f"{function.__module__}.{function.__name__}"
+    if name not in _made:
+        tree = _Ticking().visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+        called = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        scope = dict(function.__globals__) | {"_as_int64": as_int64, "_TICKS": _ticks.ctypes.data}
+        for other in called:
+            if isinstance(scope.get(other), Dispatcher):
+                scope[other] = counting(scope[other])
+        exec(compile(ast.fix_missing_locations(tree), name, "exec"), scope)
+        _made[name] = numba.njit(error_model="numpy")(scope[function.__name__])
+    return _made[name]  # type: ignore[no-any-return]
+
+
+class Delays:
+    """The operations between consecutive results of every enumeration while a test runs, its start and end included:
+    the kernel is asked for one result at a time. Beyond so many results of one call nobody counts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 3_000) -> None:
+        self.kernel, self.plain, self.limit = counting(enumerate_rows), enumerate_rows, limit
+        self.most = self.results = 0
+        monkeypatch.setattr(join, "enumerate_rows", self._one_by_one)
+
+    def reset(self) -> None:
+        self.most = self.results = 0
+
+    def _one_by_one(
+        self, tree: Any, steps: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any,
+        out: Any,
+    ) -> int:  # fmt: skip
+        n = 0
+        while n < min(self.limit, len(rows)) and not progress[DONE]:
+            _ticks[0] = 0
+            n += self.kernel(tree, steps, sources, weights, cursor, products, progress, rows[n : n + 1], out[n : n + 1])
+            self.most = max(self.most, int(_ticks[0]))
+        self.results += n
+        if n < len(rows) and not progress[DONE]:
+            n += self.plain(tree, steps, sources, weights, cursor, products, progress, rows[n:], out[n:])
+        return n
