@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long fuzz slt lint types format bench bench-tpch bench-spark lock clean
+.PHONY: help setup java browser demo test test-long fuzz slt lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) java ## virtual environment with the locked dependencies, and a JDK where none is found
 
@@ -57,6 +57,9 @@ bench: setup ## speed: three-hop paths and TPC-H streams (ARGS="--help" for opti
 
 bench-tpch: setup ## speed: all 22 TPC-H queries over a sliding window (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.tpch_streams $(ARGS)
+
+bench-papers: setup ## the papers' experiments: tables and plots in benchmarks/results (ARGS="--quick")
+	@$(BIN)/python -m benchmarks.papers.run $(ARGS)
 
 bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)

@@ -120,7 +120,7 @@ def figures_table(lines: Iterable[Figures]) -> str:
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table: the first column to the left, the others, numbers, to the right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    widths = [max(2, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))]

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +25,44 @@ from benchmarks import tpch
 from benchmarks.agreement import differing_rows
 from benchmarks.measure import CLOCKS, Figures, Run, bytes_per_tuple, markdown, progress
 from benchmarks.streams import OrderWindow, TableWindow, order_window, table_window
+from freshet.db import Database
+from freshet.view import View
 
 WINDOW = 0.2
 TRANSACTION = 10_000
 SINGLE = 2_000
 CHECKS = 10
+
+
+@dataclass(frozen=True)
+class OpenStream:
+    """A view of one query, the tables that stay loaded, and the window about to move."""
+
+    db: Database
+    view: View
+    stream: OrderWindow | TableWindow
+    loaded: dict[str, pa.Table]
+
+
+def open_stream(query: str, sql: str, scale: float, all_columns: bool = False, keys: bool = True) -> OpenStream:
+    """`keys`: whether the tables say their primary keys; without, joins along them are joins like any other."""
+    tables = tpch.generate(scale, tpch.tables_of(sql))
+    statements = tpch.ddl(tables, None if all_columns else tpch.columns_of(sql))
+    db = freshet.connect()
+    for name, statement in zip(tables, statements, strict=True):
+        lines = [line.strip() for line in statement.splitlines()[1:-1]]
+        if not keys:
+            lines = [line for line in lines if not line.startswith(("PRIMARY KEY", "FOREIGN KEY"))]
+            lines = [line.replace(" PRIMARY KEY", "").rstrip(",") for line in lines]
+            statement = f"CREATE TABLE {name} ({', '.join(lines)})"
+        db.execute(statement)
+        declared = [line.split()[0] for line in lines]
+        tables[name] = tables[name].select([c for c in tables[name].column_names if c in declared])
+    view = db.create_view(query, sql)
+    stream = _stream(tables, scale)
+    loaded = {name: table for name, table in tables.items() if name not in stream.moving}
+    db.apply(loaded)
+    return OpenStream(db, view, stream, loaded)
 
 
 def measure(
@@ -38,18 +71,8 @@ def measure(
 ) -> Iterator[Figures]:  # fmt: skip
     """Figures for transactions of 10,000 changes, then for transactions of one."""
     sql = sql or tpch.QUERIES[query]
-    tables = tpch.generate(scale, tpch.tables_of(sql))
-    statements = tpch.ddl(tables, None if all_columns else tpch.columns_of(sql))
-    db = freshet.connect()
-    for name, statement in zip(tables, statements, strict=True):
-        db.execute(statement)
-        declared = [line.split()[0] for line in statement.splitlines()]
-        tables[name] = tables[name].select([c for c in tables[name].column_names if c in declared])
-    view = db.create_view(query, sql)
-
-    stream = _stream(tables, scale)
-    loaded = {name: table for name, table in tables.items() if name not in stream.moving}
-    db.apply(loaded)
+    opened = open_stream(query, sql, scale, all_columns)
+    db, view, stream, loaded = opened.db, opened.view, opened.stream, opened.loaded
     middle = len(stream) // 2
     points = [len(stream) * i // checks for i in range(1, checks + 1)]
     show = progress(f"TPC-H {query}", len(stream))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import freshet
@@ -42,12 +42,12 @@ def naive_lifespans(changes: list[tuple[str, int, int]]) -> dict[str, list[Span]
 
 
 @st.composite
-def sequences(draw: st.DrawFn) -> list[tuple[str, int, int]]:
+def sequences(draw: st.DrawFn, tables: str = "ab") -> list[tuple[str, int, int]]:
     """Rows that come and go; those of some first changes may have been there from the start."""
     changes: list[tuple[str, int, int]] = []
     present: dict[tuple[str, int], bool] = {}
     for _ in range(draw(st.integers(1, 12))):
-        table, row = draw(st.sampled_from("ab")), draw(st.integers(0, 3))
+        table, row = draw(st.sampled_from(tables)), draw(st.integers(0, 3))
         known = present.get((table, row))
         comes = draw(st.booleans()) if known is None else not known
         present[table, row] = comes
@@ -74,18 +74,34 @@ def test_sequence(changes: list[tuple[str, int, int]]) -> None:
     assert freshet.enclosure(stream(changes)).sequence == pytest.approx(expected)
 
 
-def effective(span: Span, below: list[Span]) -> set[Span]:
+def effective(span: Span, below: list[Span]) -> tuple[Span, Span]:
+    """Definition 6.3: cut off at the first deletion below, begun at the last insertion below."""
     begin, end = span
     deletions = [e for _, e in below if e > begin]
     insertions = [b for b, _ in below if b < end]
-    return {(begin, min([end, *deletions])), (max([begin, *insertions]), end)}
+    return (begin, min([end, *deletions])), (max([begin, *insertions]), end)
+
+
+def most_tuples(choices: list[tuple[Span, Span]], inside: Span) -> int:
+    """Definition 6.4, by trying everything: as many tuples as possible, each with one of its effective lifespans."""
+
+    def best(i: int, taken: list[Span]) -> int:
+        if i == len(choices):
+            return len(taken)
+        fitting = {
+            s for s in choices[i]
+            if inside[0] <= s[0] and s[1] <= inside[1] and all(s[1] < t[0] or t[1] < s[0] for t in taken)
+        }  # fmt: skip
+        return max([best(i + 1, taken), *(best(i + 1, [*taken, s]) for s in fitting)])
+
+    return best(0, [])
 
 
 PLANS = {
     "a over b": ("a", "b", "SELECT a.x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.x = a.x)"),
     "b over a": ("b", "a", "SELECT b.x FROM b WHERE EXISTS (SELECT * FROM a WHERE b.x = a.x)"),
 }
-DDL = "CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT)"
+DDL = "CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT); CREATE TABLE d (x BIGINT)"
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -98,18 +114,64 @@ def test_tree_of_two(name: str, changes: list[tuple[str, int, int]]) -> None:
     assert freshet.enclosure(stream(changes), freshet.plan(sql, DDL)).tree == pytest.approx(expected)
 
 
-@given(changes=sequences(), more=sequences())
-def test_tree_of_three(changes: list[tuple[str, int, int]], more: list[tuple[str, int, int]]) -> None:
-    """c over a over b: what is below a cuts its lifespans."""
-    sql = """SELECT c.x FROM c WHERE EXISTS (SELECT * FROM a WHERE a.x = c.x
-             AND EXISTS (SELECT * FROM b WHERE b.x = a.x))"""
-    mixed = changes + [("c", x, w) for t, x, w in more if t == "a"]
-    naive = naive_lifespans(mixed)
-    a, b, c = (naive.get(t, []) for t in "abc")
-    cut = [s for span in a for s in effective(span, b)]
-    total = sum(most_disjoint(cut + b, s) for s in c) + sum(most_disjoint(b, s) for s in a)
-    expected = max(total / (len(a) + len(b) + len(c)), 1.0)
-    assert freshet.enclosure(stream(mixed), freshet.plan(sql, DDL)).tree == pytest.approx(expected)
+TREES = {
+    "c over a over b": (
+        {"c": ["a", "b"], "a": ["b"], "b": []},
+        """SELECT c.x FROM c WHERE EXISTS (SELECT * FROM a WHERE a.x = c.x
+           AND EXISTS (SELECT * FROM b WHERE b.x = a.x))""",
+    ),
+    "c over a and d, a over b": (
+        {"c": ["a", "b", "d"], "a": ["b"], "b": [], "d": []},
+        """SELECT c.x FROM c WHERE EXISTS (SELECT * FROM a WHERE a.x = c.x
+           AND EXISTS (SELECT * FROM b WHERE b.x = a.x)) AND EXISTS (SELECT * FROM d WHERE d.x = c.x)""",
+    ),
+    "c over a over b over d": (
+        {"c": ["a", "b", "d"], "a": ["b", "d"], "b": ["d"], "d": []},
+        """SELECT c.x FROM c WHERE EXISTS (SELECT * FROM a WHERE a.x = c.x AND EXISTS (SELECT * FROM b WHERE b.x = a.x
+           AND EXISTS (SELECT * FROM d WHERE d.x = b.x)))""",
+    ),
+}
+
+
+def averages(below: dict[str, list[str]], naive: dict[str, list[Span]]) -> tuple[float, float, float]:
+    """λ_T by the definitions: of lifespans, of tuples, and of the better of the two kinds alone."""
+    found = {t: naive.get(t, []) for t in below}
+    choices = {t: [effective(s, [b for u in below[t] for b in found[u]]) for s in found[t]] for t in below}
+    lifespans_, tuples, kinds, count = 0, 0, 0, 0
+    for t, nodes in below.items():
+        inner = [pair for u in nodes for pair in choices[u]]
+        count += len(found[t])
+        for s in found[t]:
+            lifespans_ += most_disjoint([e for pair in inner for e in pair], s)
+            tuples += most_tuples(inner, s)
+            kinds += max(most_disjoint([pair[k] for pair in inner], s) for k in (0, 1))
+    return max(lifespans_ / count, 1.0), max(tuples / count, 1.0), max(kinds / count, 1.0)
+
+
+@pytest.mark.parametrize("name", TREES)
+@given(changes=sequences("abcd"))
+def test_tree(name: str, changes: list[tuple[str, int, int]]) -> None:
+    below, sql = TREES[name]
+    kept = [c for c in changes if c[0] in below]
+    assume(kept)
+    both, once, kind = averages(below, naive_lifespans(kept))
+    found = freshet.enclosure(stream(kept), freshet.plan(sql, DDL))
+    assert found.tree == pytest.approx(both) and found.tree_least == pytest.approx(kind)
+    assert kind <= once <= both <= 2 * kind
+
+
+def test_tuples_that_count_twice() -> None:
+    """Each tuple of a loses what it had below and later gets something else: under every tuple of c its first effective
+    lifespan changes a counter, and so does its second."""
+    n = 5
+    staying = [("c", i, 1) for i in range(12)]
+    losing = [c for i in range(n) for c in (("a", i, 1), ("b", i, -1))]
+    gaining = [c for i in range(n) for c in (("b", 10 + i, 1), ("a", i, -1))]
+    changes = [*staying, *losing, *gaining, *(("c", i, -1) for i in range(12)), *(("b", 10 + i, -1) for i in range(n))]
+    below, sql = TREES["c over a over b"]
+    found = freshet.enclosure(stream(changes), freshet.plan(sql, DDL))
+    assert (found.tree, found.tree_least) == (12 * 2 * n / (12 + 3 * n), 12 * n / (12 + 3 * n))
+    assert averages(below, naive_lifespans(changes)) == (found.tree, found.tree_least, found.tree_least)
 
 
 def test_named_sequences() -> None:

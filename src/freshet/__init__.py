@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freshet.adapt import Adapt
 from freshet.db import Database, connect
 from freshet.enclosing import enclosure_stream
 from freshet.enclosureness import Enclosureness, enclosure
@@ -12,7 +13,7 @@ from freshet.version import __version__
 from freshet.view import Subscription, Transaction, View
 
 __all__ = [
-    "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
+    "Adapt", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
     "Plan", "PlanError", "SqlError", "StateError", "Subscription",
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",

@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from freshet import dml
+from freshet.adapt import Adapt
 from freshet.changes import resolve
 from freshet.directory import Directory
-from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
 from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
-from freshet.plans import AnyPlan, Plan, build_plan, codec
-from freshet.plans.model import schemas
-from freshet.sql import Catalog, bind_query, parse
+from freshet.metrics import Clock, changes_of
+from freshet.plans import Plan, build_plan, codec
+from freshet.sql import Catalog, parse
 from freshet.sql.bound import (
     AnyQuery,
     CreateTable,
@@ -40,27 +40,31 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
-from freshet.state.arena import Arena
+from freshet.state.arena import Arena, Growable
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool
-from freshet.view import Delta, Deltas, Transaction, View
+from freshet.view import BATCH, Delta, Deltas, Transaction, View, as_batch, as_schema
+from freshet.views import Views, tables_of
 
 
-def connect(directory: str | os.PathLike[str] | None = None) -> Database:
-    """A database in memory, or in files under `directory`, going on where it was closed."""
+def connect(directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True) -> Database:
+    """A database in memory, or in files under `directory`, going on where it was closed. `adapt`: whether, or when,
+    views move to another join tree as the updates of their tables change."""
     compile_kernels()
-    return Database(None if directory is None else Path(directory))
+    when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
+    return Database(None if directory is None else Path(directory), when)
 
 
 class Database:
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, adapt: Adapt | None = None) -> None:
+        self.adapt, self.clock = adapt, Clock()
         self.lock = threading.RLock()
         self._directory = None if directory is None else Directory(directory)
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
-        self.views: dict[str, View] = {}
-        self._definitions: dict[str, dict[str, Any]] = {}  # views in order of creation, as kept on disk
+        self._views = Views(self, self._number, self._save)
         self._numbers = 0  # every table and view has its own name in the arena, also after a drop
+        self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._unread: weakref.WeakSet[Delta] = weakref.WeakSet()
         self._closed = False
         self._untold: list[Transaction] = []
@@ -75,6 +79,15 @@ class Database:
         except BaseException:
             self._release()
             raise
+
+    @property
+    def views(self) -> dict[str, View]:
+        """The views by name, in lower case."""
+        return self._views.named
+
+    @property
+    def on_disk(self) -> bool:
+        return self._directory is not None
 
     @property
     def version(self) -> int:
@@ -132,12 +145,13 @@ class Database:
         if name in self.views:
             raise SqlError(f"there is a view {schema.name} already; choose another name")
         self.catalog.add(schema)
-        self.tables[name] = self._make_table(schema, self._number())
+        self._add_table(schema, self._number())
         self._save()
 
-    def _make_table(self, schema: TableSchema, number: int) -> Table:
+    def _add_table(self, schema: TableSchema, number: int) -> None:
         scope = self.arena.scope(f"table{number}")
-        return Table(scope, schema.fields, schema.primary_key, self.pool)
+        self.tables[schema.name.lower()] = Table(scope, schema.fields, schema.primary_key, self.pool)
+        self._changed[schema.name.lower()] = changes_of(scope)
 
     def _drop_table(self, statement: DropTable) -> None:
         name = statement.name.lower()
@@ -145,10 +159,11 @@ class Database:
             if statement.if_exists:
                 return
             raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
-        users = [v.name for v in self.views.values() if name in _tables_of(v.plan.root)]
+        users = [v.name for v in self.views.values() if name in tables_of(v.plan.root)]
         if users:
             raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
         self.tables.pop(name).scope.drop()
+        del self._changed[name]
         del self.catalog.tables[name]
         self._save()
 
@@ -158,13 +173,7 @@ class Database:
             if statement.if_exists:
                 return
             raise SqlError(f"no view {statement.name}; the views are {', '.join(sorted(self.views)) or 'none yet'}")
-        view = self.views.pop(name)
-        del self.catalog.views[name]
-        del self._definitions[name]
-        view.closed = True
-        view.maintained.close()
-        view.maintained.scope.drop()
-        self._save()
+        self._views.drop(name)
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""
@@ -174,32 +183,7 @@ class Database:
             if key in self.views or key in self.tables:
                 kind = "view" if key in self.views else "table"
                 raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
-            sql = query.sql if isinstance(query, Plan) else query
-            bound = bind_query(sql, self.catalog)
-            plan = query if isinstance(query, Plan) else Plan(sql, build_plan(bound, self._row_counts()))
-            if isinstance(query, Plan):
-                query.checked(self.catalog)
-            maintained = self._maintain(plan, number := self._number())
-            view = View(self, name, plan, maintained)
-            self.views[key], self.catalog.views[key] = view, bound
-            self._definitions[key] = {"name": name, "number": str(number)}
-            if self._directory is not None:
-                # The bound query too: a view it reads may be dropped, or made again as something else.
-                self._definitions[key] |= {"plan": codec.to_json(plan), "query": codec.encode(bound)}
-            self._save()
-            return view
-
-    def _maintain(self, plan: Plan, number: int) -> Maintained:
-        scope = self.arena.scope(f"view{number}")
-        maintained = maintain(scope, plan.root, self.tables, self.pool)
-        try:
-            maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
-        except EvaluationError as e:
-            maintained.close()
-            scope.drop()
-            reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
-            raise ChangeError(reason) from e
-        return maintained
+            return self._views.create(name, query)
 
     def view(self, name: str) -> View:
         with self.lock:
@@ -238,6 +222,7 @@ class Database:
         return ChangeError(f"no table {name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
 
     def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
+        self.clock.strike(self.views.values())
         undo: list[Undo] = []
         kept = [v.maintained for v in self.views.values()]
         changes = [(self.tables[name], change) for name, change in resolved.items()]
@@ -268,26 +253,26 @@ class Database:
                 reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
                 raise ChangeError(reason) from e
             raise
-        self._meta.data[0] += 1
-        self._meta.data[1] += sum(len(c) for c in resolved.values())
+        for name, change in resolved.items():
+            self._changed[name].data[0] += len(change)
+        self._meta.data[:2] += (1, sum(len(c) for c in resolved.values()))
         shown = {name: Delta(self.views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
         tx = Transaction(self.version, Deltas(shown))
         if shown:
             self._unread.update(shown.values())
         if self.pool.wants_sweep():
             self._sweep_text()
-        self._publish(tx)
+        try:
+            self._views.follow()
+        finally:
+            self._publish(tx)
         return tx
 
     def _undo(self, undo: list[Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
         for step in reversed(undo):
             step.take_back()
-        for name, view in self.views.items():
-            number = int(self._definitions[name]["number"])
-            view.maintained.close()
-            view.maintained.scope.drop()
-            view.maintained = self._maintain(view.plan, number)
+        self._views.build_anew()
 
     def _publish(self, tx: Transaction) -> None:
         """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised.
@@ -338,12 +323,13 @@ class Database:
 
     def _answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query asked once: a view made, read and thrown away."""
-        plan = Plan("", build_plan(query, self._row_counts()))
+        plan = Plan("", build_plan(query, self.row_counts()))
         arena = Arena()
         maintained = maintain(arena.scope("query"), plan.root, self.tables, self.pool)
         try:
-            maintained.load([self.tables[n] for n in sorted(_tables_of(plan.root))])
-            return View(self, "query", plan, maintained).to_arrow()
+            maintained.load([self.tables[n] for n in sorted(tables_of(plan.root))])
+            schema = as_schema(plan.root.fields)
+            return pa.Table.from_batches([as_batch(c, schema) for c in maintained.batches(BATCH)], schema)
         except EvaluationError as e:
             raise ChangeError(f"the query has no answer: {e.reason}; correct the rows, or guard the expression") from e
         finally:
@@ -351,10 +337,23 @@ class Database:
 
     # Upkeep ---------------------------------------------------------------------------------------------------
 
-    def _row_counts(self) -> dict[str, float]:
+    def row_counts(self) -> dict[str, float]:
         """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
         counts = {name: float(t.tuples.live) for name, t in self.tables.items()}
         return counts if any(counts.values()) else {}
+
+    def metrics(self) -> dict[str, Any]:
+        """How the database is doing, and of each view what keeping it has cost so far and over the last minute."""
+        with self.lock:
+            self._check_open()
+            return {
+                "version": self.version,
+                "changes": self.changes,
+                "tuples": self.tuples(),
+                "state_bytes": self.nbytes(),
+                "tree_switches": sum(v.following.chosen.moves for v in self.views.values()),
+                "views": {name: v.metrics() for name, v in self.views.items()},
+            }
 
     def nbytes(self) -> int:
         """Bytes of all state: tables, views, text."""
@@ -384,22 +383,17 @@ class Database:
             }
             for name, table in self.tables.items()
         }
-        views = list(self._definitions.values())
+        views = list(self._views.definitions.values())
         self._directory.save({"numbers": self._numbers, "tables": tables, "views": views})
 
     def _attach(self, kept: dict[str, Any]) -> None:
         self._numbers = int(kept["numbers"])
-        for name, described in kept["tables"].items():
+        for described in kept["tables"].values():
             schema = codec.decode(described["schema"])
             self.catalog.add(schema)
-            self.tables[name] = self._make_table(schema, int(described["number"]))
+            self._add_table(schema, int(described["number"]))
         for definition in kept["views"]:
-            plan = codec.from_json(definition["plan"])
-            key = definition["name"].lower()
-            maintained = maintain(self.arena.scope(f"view{definition['number']}"), plan.root, self.tables, self.pool)
-            self.catalog.views[key] = codec.decode(definition["query"])
-            self.views[key] = View(self, definition["name"], plan, maintained)
-            self._definitions[key] = definition
+            self._views.attach(definition)
 
     def close(self) -> None:
         """Ends the session; a database in files can be connected to again."""
@@ -419,7 +413,3 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _tables_of(plan: AnyPlan) -> set[str]:
-    return {s.name.lower() for s in schemas(plan)}

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from freshet.adapt import Following
 from freshet.arrow import to_arrow
 from freshet.column import Column
 from freshet.engine.lanes import packed_to_arrow
 from freshet.engine.maintained import Maintained
 from freshet.engine.rows import Rows
 from freshet.errors import StateError
+from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
 from freshet.plans.explain import Standing, as_dict
+from freshet.sql.bound import Field
 
 if TYPE_CHECKING:
     from freshet.db import Database
@@ -99,14 +103,17 @@ class Subscription:
 class View:
     """Made by `Database.create_view`; found again by `Database.view`."""
 
-    def __init__(self, db: Database, name: str, plan: Plan, maintained: Maintained) -> None:
+    def __init__(
+        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following
+    ) -> None:
         self._db, self.name, self.plan, self.maintained = db, name, plan, maintained
+        self.paid, self.following = paid, following
         self.subscriptions: list[Subscription] = []
         self.closed = False
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in self.plan.root.fields])
+        return as_schema(self.plan.root.fields)
 
     def batches(self, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
         """The answer, at most `rows` rows at a time, in bounded memory. A transaction in between ends the reading with
@@ -115,7 +122,8 @@ class View:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
         with self._db.lock:
             self._check_open()
-            version, found = self._db.version, self.maintained.batches(rows)
+            version, kept = self._db.version, self.maintained
+            found = kept.batches(rows)
         while True:
             with self._db.lock:
                 self._check_open()
@@ -124,16 +132,14 @@ class View:
                         f"the view moved from version {version} to {self._db.version} while it was read; "
                         "read it again, or take it at once with to_arrow()"
                     )
+                if self.maintained is not kept:
+                    raise StateError("the view was built anew while it was read; read it again")
                 columns = next(found, None)
                 if columns is None:
                     return
-                batch = self._batch(columns)
+                batch = as_batch(columns, self.schema)
             if batch.num_rows:
                 yield batch
-
-    def _batch(self, columns: list[Column]) -> pa.RecordBatch:
-        arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, self.schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
         with self._db.lock:
@@ -160,25 +166,43 @@ class View:
             self.subscriptions.append(Subscription(self, callback))
             return self.subscriptions[-1]
 
-    def explain(self, form: str = "text") -> str:
-        """Class, join tree, guarantees and sizes; `form` is "text" or "json"."""
+    def metrics(self) -> dict[str, Any]:
+        """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
+        the last minute; and how often it has moved to another join tree."""
         with self._db.lock:
             self._check_open()
-            kept = self.maintained
-            statistics = _standing(kept)
-            counted, flipped = kept.work()
-            state = {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)}
-            work = {"counters changed": counted, "keys flipped": flipped, "changes": self._db.changes}
-        if form == "json":
-            whole = {"view": self.name, **as_dict(self.plan.root, statistics), "state": state, "work": work}
-            return json.dumps(whole, indent=2, ensure_ascii=False)
-        if form != "text":
+            recent = self.paid.last_minute(self._db.clock.now(), self.maintained)
+            return {
+                **self.paid.total(self.maintained).as_dict(),
+                "last_minute": recent.as_dict(),
+                "tree_switches": self.following.chosen.moves,
+                "tree_since": self.following.chosen.since,
+            }
+
+    def explain(self, form: str = "text") -> str:
+        """Class, join tree, guarantees and sizes; `form` is "text" or "json"."""
+        if form not in ("text", "json"):
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
-        per = f", {counted / self._db.changes:.2f} a change" if self._db.changes else ""
-        return (
-            f"view       {self.name}\n{explained(self.plan.root, statistics)}\n"
-            f"state      {state['bytes']:,} bytes beside the tables\nwork       {counted:,} counters changed{per}"
-        )
+        with self._db.lock:
+            self._check_open()
+            kept, chosen = self.maintained, self.following.chosen
+            statistics = _standing(kept)
+            whole = {
+                "view": self.name,
+                **as_dict(self.plan.root, statistics),
+                "state": {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)},
+                "work": _words({**self.metrics(), "keys_flipped": kept.work()[1]}),
+                "chosen": {**asdict(chosen), "adapts": self.following.adapt is not None},
+            }
+            text = f"view       {self.name}\n{explained(self.plan.root, statistics)}"
+        if form == "json":
+            return json.dumps(whole, indent=2, ensure_ascii=False)
+        lines = [text, f"state      {whole['state']['bytes']:,} bytes beside the tables", *_work(whole["work"])]
+        moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
+        lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
+        if chosen.failed is not None:
+            lines.append(f"           another tree could not be built: {chosen.failed}")
+        return "\n".join(lines)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -190,3 +214,23 @@ class View:
 
 def _standing(kept: Maintained) -> Standing:
     return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])
+
+
+def _words(figures: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as `explain` names them."""
+    return {k.replace("_", " "): _words(v) if isinstance(v, dict) else v for k, v in figures.items()}
+
+
+def _work(work: dict[str, Any]) -> Iterator[str]:
+    for title, spent in (("work", work), ("minute", work["last minute"])):
+        per = f", {spent['counters per change']:.2f} a change" if spent["changes"] else ""
+        yield f"{title:<10} {spent['counters changed']:,} counters changed by {spent['changes']:,} changes{per}"
+
+
+def as_schema(fields: Sequence[Field]) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])
+
+
+def as_batch(columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

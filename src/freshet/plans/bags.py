@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from freshet.errors import UnsupportedError
 from freshet.plans.attributes import Attributes
 from freshet.plans.model import AnyPlan, BagPlan, Guarantee, RelationPlan
 from freshet.plans.wanted import BAG
@@ -31,11 +30,6 @@ def bag_relation(
 ) -> RelationPlan:
     """`plan` plans the queries that give the distinct values."""
     names = sorted(bag.attributes)
-    safe = [a for a in names if attributes.null_safe(a)]
-    if safe:
-        raise UnsupportedError(
-            f"the joins form a cycle through {safe[0]}, in which NULL equals NULL; use = there, or leave out a join"
-        )
     cover = {block.relations[i] for i in bag.cover}
     used = [r for r in block.relations if r in cover or len(attributes.of(r) & bag.attributes) > 1]
     fields = tuple(Field(a, _widest(a, used, attributes), False) for a in names)

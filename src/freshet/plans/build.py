@@ -12,6 +12,7 @@ from freshet.plans.annotate import annotated
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
+from freshet.plans.cost import source_updates
 from freshet.plans.guarantee import guarantee
 from freshet.plans.implied import without_implied
 from freshet.plans.model import (
@@ -24,9 +25,8 @@ from freshet.plans.model import (
     Node,
     QueryPlan,
     RelationPlan,
-    schemas,
 )  # fmt: skip
-from freshet.plans.unfit import UnfitError, made_fit
+from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, foreign_key_tree, join_trees
@@ -48,6 +48,8 @@ def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: 
                 return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
             except UnfitError as unfit:
                 query = made_fit(query, unfit)
+            except NullsInCycleError:
+                query = without_null_safe(query)
     return plan_above(query, lambda below: build_plan(below, updates, trees))
 
 
@@ -253,10 +255,7 @@ class _Planner:
         return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
 
     def _updates(self, relation: int) -> float:
-        source = self.relations[relation].source
-        if isinstance(source, BagPlan):
-            return sum(self.updates.get(table.name.lower(), 1.0) for table in schemas(source))
-        return self.updates.get(source.name.lower(), 1.0) if isinstance(source, TableSchema) else 1.0
+        return source_updates(self.relations[relation].source, self.updates)
 
     def _compare(
         self, block: Block, h: Hypergraph, inner: _Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
@@ -288,6 +287,8 @@ class _Planner:
 
     def _store_bags(self, block: Block, inner: _Inner, h: Hypergraph) -> tuple[Block, _Inner, Hypergraph]:
         """The block with bags as relations beside its own, which make it acyclic."""
+        if any(null_safe for _, _, null_safe in inner.equalities):
+            raise NullsInCycleError
         equalities = list(inner.equalities)
         for bag in decompose(h):
             number = len(self.relations)

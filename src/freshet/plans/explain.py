@@ -7,7 +7,7 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from freshet.plans.model import AnyPlan, BoundedSumsPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
-from freshet.sql.bound import GROUP, SortKey
+from freshet.sql.bound import GROUP, SortKey, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
 
@@ -94,11 +94,13 @@ def _select(plan: QueryPlan, statistics: Standing | None) -> dict[str, Any]:
 
 def _node(plan: QueryPlan, i: int, statistics: Standing | None) -> dict[str, Any]:
     node, shown = plan.nodes[i], _names(plan)
+    source = plan.relations[node.relation].source
     out: dict[str, Any] = {
         "node": i,
         "parent": node.parent,
         "depth": _depth(plan.nodes, i),
         "relation": plan.relations[node.relation].alias,
+        "table": source.name if isinstance(source, TableSchema) and not node.generalized else None,
         "generalized": node.generalized,
         "output": node.output,
         "kind": None if node.edge is None else node.edge.kind,

@@ -24,9 +24,7 @@ from freshet.errors import FreshetError, PlanError, SqlError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.explain import as_dict
-from freshet.plans.model import AnyPlan, QueryPlan, inputs
 from freshet.sql import Catalog
-from freshet.sql.bound import TableSchema
 from freshet.web.answer import Window, delta_rows, groups_of, keys_of, measures_of, show
 from freshet.web.engine import Engine, InProcess
 from freshet.web.feed import SOURCES, Feed, Settings
@@ -313,15 +311,13 @@ class Hub:
             "sizes": {v.name: v.rows for v in list(self.views.values())},
         }
 
-    def _counted(self, plan: AnyPlan, described: dict[str, Any]) -> dict[str, Any]:
+    def _counted(self, described: dict[str, Any]) -> dict[str, Any]:
         """The plan in words, with the changes that each node's table has seen."""
-        if isinstance(plan, QueryPlan):
-            for node, shown in zip(plan.nodes, described["tree"], strict=True):
-                source = plan.relations[node.relation].source
-                if isinstance(source, TableSchema) and not node.generalized:
-                    shown["changes"] = self.engine.meter.tables[source.name.lower()]
-        for (_, below), shown in zip(inputs(plan), described["inputs"].values(), strict=False):
-            self._counted(below, shown)
+        for node in described.get("tree", ()):
+            if node["table"] is not None:
+                node["changes"] = self.engine.meter.tables[node["table"].lower()]
+        for below in described["inputs"].values():
+            self._counted(below)
         return described
 
     def looked_at(self, name: str, window: Window, chart: dict[str, Any]) -> dict[str, Any]:
@@ -353,7 +349,7 @@ class Hub:
             "appeared": view.appeared,
             "vanished": view.vanished,
             "recent": list(view.recent)[-FEED:],
-            "plan": self._counted(view.plan.root, self.engine.explain(view.name)),
+            "plan": self._counted(self.engine.explain(view.name)),
         }
 
 

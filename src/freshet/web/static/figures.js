@@ -20,6 +20,8 @@ const WORDS = {
   p50_ms: ["Transaction, p50", (n) => `${n.toFixed(2)} ms`],
   p99_ms: ["Transaction, p99", (n) => `${n.toFixed(2)} ms`],
   counters_per_change: ["Counters moved a change (λ paid)", (n) => n.toFixed(2)],
+  counters_per_change_minute: ["The same, last minute", (n) => n.toFixed(2)],
+  tree_switches: ["Moves to another join tree", (n) => n.toLocaleString()],
   state_bytes: ["State", bytes],
   tuples: ["Tuples stored", (n) => n.toLocaleString()],
   changes: ["Changes so far", (n) => n.toLocaleString()],

@@ -1,0 +1,54 @@
+"""CROWN, figure 8: cost of a change as the data grows a hundredfold, first in, first out: the social network, whose
+rows live for some days, and paths in a graph.
+
+Hubs grow with the data, and with them what a change adds to the answer. Costs are of the changes alone; deltas are not
+enumerated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.papers.data import DAY, social_network
+from benchmarks.papers.figures.crown_queries import opened
+from benchmarks.papers.harness import Plot, Result, Size, stream_cost
+from benchmarks.papers.queries import GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
+from benchmarks.papers.sequences import Moves, time_window
+from benchmarks.streams import skewed_edges, sliding_window
+
+GRAPH = ("three_hop", "four_hop_distinct")
+
+
+def run(size: Size) -> Iterator[Result]:
+    result = Result("crown-8-scale", "CROWN 8: cost of a change as data grows, first in, first out",
+                    Plot("rows", "µs a change", "query", log="xy"))  # fmt: skip
+    people = size.scales((100, 300, 1_000, 3_000, 10_000), (30, 100, 300, 1_000, 3_000), (20, 60))
+    edges = size.scales((2_000, 20_000, 200_000), (500, 5_000, 50_000), (200, 600))
+    wanted = {name: (SNB_DDL, sql, network, people) for name, sql in snb_queries().items()}
+    wanted |= {name: (GRAPH_DDL, graph_queries()[name], graph, edges) for name in GRAPH}
+    for name, (ddl, sql, make, scales) in wanted.items():
+        for scale in scales:
+            moves = make(int(scale))
+            db, view = opened(ddl, name, sql)
+            cost = stream_cost(db, view, moves.transactions(1_000), len(moves), size, deltas=False)
+            rows = sum(t.num_rows for t in moves.tables.values())
+            result.rows.append({"query": name, "rows": rows, **cost.row()})
+        if json.loads(view.explain("json"))["height"] <= 2:
+            result.flat("counters a change", query=name)
+            result.flat("µs a change", query=name)
+    yield result
+
+
+def network(scale: int) -> Moves:
+    return time_window(social_network(scale), 60 * DAY)
+
+
+def graph(scale: int) -> Moves:
+    found = skewed_edges(scale // 5, scale)
+    row, weight = sliding_window(len(found), len(found) // 5)
+    tables = {"g": pa.table({"src": found[:, 0], "dst": found[:, 1]})}
+    return Moves(tables, np.zeros(len(row), np.int64), row, weight)

@@ -1,0 +1,64 @@
+"""`make bench-papers`: the experiments of the papers at this machine's size.
+
+make bench-papers ARGS="--quick --only crown-scale aju-enclosure --out somewhere"
+
+Tables, plots and verdicts go to benchmarks/results; progress to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.measure import CLOCKS
+from benchmarks.papers.data import real_folder
+from benchmarks.papers.figures import EXPERIMENTS
+from benchmarks.papers.harness import SIZES, Result, Size
+from benchmarks.papers.written import table, verdicts, write
+from freshet.version import __version__
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make bench-papers", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, help="these experiments (default: all)")
+    parser.add_argument("--quick", action="store_true", help="smaller data: some minutes in all")
+    parser.add_argument("--tiny", action="store_true", help="least data: to see that everything runs")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: for a machine that does other work")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
+    options = parser.parse_args(arguments)
+    size = replace(SIZES["tiny" if options.tiny else "quick" if options.quick else "full"], clock=options.clock)
+    chosen = options.only or list(EXPERIMENTS)
+    results: list[Result] = []
+    for number, name in enumerate(chosen, 1):
+        started = time.perf_counter()
+        print(f"{number} of {len(chosen)}: {name}", file=sys.stderr, flush=True)
+        for result in EXPERIMENTS[name](size):
+            results.append(result)
+            print(f"{result.title}\n\n{table(result)}\n", flush=True)
+            print("\n".join(verdicts(result)), end="\n\n", flush=True)
+        print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    write(results, options.out, heading(size))
+    return 0
+
+
+def heading(size: Size) -> str:
+    data = "wiki-Vote and made data" if real_folder() else "made data"
+    return (
+        "# The papers' experiments, run here\n\n"
+        f"`make bench-papers`, {size.name} size, Freshet {__version__}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores of {platform.machine()}, {data}. One process, one thread, {size.clock} time.\n\n"
+        "Counters changed are what theory bounds. Microseconds also hold what it does not count: caches that no longer "
+        "suffice as data grows, and the fixed cost of a transaction. `done` below 1: the time for a stream was up."
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,95 @@
+"""Results as files: a CSV and an SVG for each figure, and one page with all tables and verdicts."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+
+from benchmarks.measure import markdown
+from benchmarks.papers.harness import Cell, Result
+
+matplotlib.use("svg")
+from matplotlib import pyplot as plt  # after the choice of what it draws on
+from matplotlib.axes import Axes
+
+plt.rcParams["svg.hashsalt"] = "freshet"  # the same picture is the same file
+
+
+def write(results: Iterable[Result], folder: Path, heading: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    page = [heading]
+    for result in results:
+        _csv(result, folder / f"{result.name}.csv")
+        _svg(result, folder / f"{result.name}.svg")
+        page += [f"## {result.title}", f"![{result.title}]({result.name}.svg)", table(result)]
+        page += ["\n".join(verdicts(result))] if result.verdicts else []
+    (folder / "README.md").write_text("\n\n".join(page) + "\n")
+
+
+def table(result: Result) -> str:
+    header = list(result.rows[0])
+    return markdown(header, [[_shown(row[c]) for c in header] for row in result.rows])
+
+
+def verdicts(result: Result) -> list[str]:
+    return [f"- {'holds' if v.held else 'does not hold'}: {v.text}" for v in result.verdicts]
+
+
+def _shown(value: Cell) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return "too long"
+        return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _csv(result: Result, path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(result.rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(result.rows)
+
+
+def _svg(result: Result, path: Path) -> None:
+    plot = result.plot
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    names = list(dict.fromkeys(row[plot.series] for row in result.rows)) if plot.series else [None]
+    places: list[Cell] = list(dict.fromkeys(row[plot.x] for row in result.rows))
+    for i, name in enumerate(names):
+        rows = [row for row in result.rows if name is None or row[plot.series] == name]
+        kept = [(row[plot.x], y) for row in rows if (y := _finite(row[plot.y])) is not None]
+        label = None if name is None else str(name)
+        if plot.bars:
+            width = 0.8 / len(names)
+            axes.bar([places.index(x) + width * i for x, _ in kept], [y for _, y in kept], width, label=label)
+        else:
+            axes.plot([_finite(x) or 0.0 for x, _ in kept], [y for _, y in kept], marker="o", label=label)
+    if plot.bars:
+        axes.set_xticks([p + 0.4 - 0.4 / len(names) for p in range(len(places))], [str(p) for p in places], rotation=45)
+    _scales(axes, plot.log)
+    axes.set_xlabel(plot.x)
+    axes.set_ylabel(plot.y)
+    axes.set_title(result.title, fontsize=10)
+    if len(names) > 1:
+        axes.legend(fontsize=8)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _scales(axes: Axes, log: str) -> None:
+    if "x" in log:
+        axes.set_xscale("log")
+    if "y" in log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _finite(value: Cell) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

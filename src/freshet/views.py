@@ -1,0 +1,174 @@
+"""The views of a database: made, built anew, moved to other join trees, described for the disk.
+
+Law: a view's state is what its plan makes of the tables' rows, so it can be made again from them at any moment between
+two transactions, on the same plan or on another plan of its query, and its answer stays the same. The old state is kept
+until the new one is whole, and for good where that fails: a view that can be answered is worth more than a cheaper one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from freshet.adapt import Chosen, Following
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
+from freshet.errors import ChangeError, EvaluationError
+from freshet.metrics import Paid
+from freshet.plans import AnyPlan, Plan, build_plan, codec
+from freshet.plans.model import schemas
+from freshet.sql import bind_query
+from freshet.view import View
+
+if TYPE_CHECKING:
+    from freshet.db import Database
+
+
+class Views:
+    """`number` gives every view's state a name in the arena that none had before; `save` writes the catalog down."""
+
+    def __init__(self, db: Database, number: Callable[[], int], save: Callable[[], None]) -> None:
+        self._db, self._number, self._save = db, number, save
+        self.named: dict[str, View] = {}
+        self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
+        self._look_at = 0  # changes applied when a view may next want another tree
+
+    def create(self, name: str, query: str | Plan) -> View:
+        db, key, given = self._db, name.lower(), isinstance(query, Plan)
+        sql = query.sql if isinstance(query, Plan) else query
+        bound = bind_query(sql, db.catalog)
+        plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
+        try:
+            maintained = self._build(plan, number := self._number())
+        except EvaluationError as e:
+            reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
+            raise ChangeError(reason) from e
+        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
+        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": given}
+        db.catalog.views[key] = bound
+        view = self._add(key, plan, maintained, Chosen(db.version, why))
+        view.paid.begin(maintained)
+        view.paid.note(db.clock.now(), maintained)
+        self._define(key)
+        self._save()
+        return view
+
+    def attach(self, definition: dict[str, Any]) -> None:
+        """A view whose state is there already."""
+        db, key = self._db, definition["name"].lower()
+        plan = codec.from_json(definition["plan"])
+        maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
+        db.catalog.views[key] = codec.decode(definition["query"])
+        self.definitions[key] = definition
+        view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
+        view.paid.note(db.clock.now(), maintained)
+
+    def drop(self, key: str) -> None:
+        view = self.named.pop(key)
+        del self._db.catalog.views[key], self.definitions[key]
+        view.closed = True
+        _unmake(view.maintained)
+        view.paid.scope.drop()
+        self._save()
+
+    def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
+        db, definition = self._db, self.definitions[key]
+        updates = {name: db.tables[name].scope for name in sorted(tables_of(plan.root))}
+        paid = Paid(db.arena.scope(f"account{definition['account']}"), updates)
+        following = Following(None if definition["fixed"] else db.adapt, chosen, paid.counts())
+        self.named[key] = view = View(db, definition["name"], plan, maintained, paid, following)
+        self._look_at = 0
+        return view
+
+    def _define(self, key: str) -> None:
+        """Notes down what is kept of a view on disk. The bound query, too: a view it reads may be dropped, or made
+        again as something else."""
+        if self._db.on_disk:
+            view = self.named[key]
+            self.definitions[key] |= {
+                "plan": codec.to_json(view.plan),
+                "query": codec.encode(self._db.catalog.views[key]),
+                "chosen": asdict(view.following.chosen),
+            }
+
+    # Building -------------------------------------------------------------------------------------------------
+
+    def _build(self, plan: Plan, number: int) -> Maintained:
+        """State made of the tables' rows; nothing is left of it if that fails."""
+        db = self._db
+        maintained = maintain(db.arena.scope(f"view{number}"), plan.root, db.tables, db.pool)
+        try:
+            maintained.load([db.tables[n] for n in sorted(tables_of(plan.root))])
+        except BaseException:
+            _unmake(maintained)
+            raise
+        return maintained
+
+    def build_anew(self) -> None:
+        """All views, after tables were put back."""
+        for key, view in self.named.items():
+            before = view.maintained.work()[0]
+            _unmake(view.maintained)
+            view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+            view.paid.carry(before, view.maintained)
+
+    # Following the data ---------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Views for whose changes another tree has become clearly better move to it. Called between two transactions,
+        when no reader is under way: those of the version before cannot go on, those of this one have not begun."""
+        db = self._db
+        if db.changes < self._look_at:
+            return
+        waits = []
+        for key, view in self.named.items():
+            following, counts = view.following, view.paid.counts()
+            if following.adapt is None:
+                continue
+            rows = sum(db.tables[name].tuples.live for name in counts)
+            if following.wait(counts, rows) <= 0:
+                spent = view.paid.total(view.maintained)
+                better = following.look(counts, spent, db.catalog.views[key], view.plan.root)
+                if better is not None:
+                    self.move(key, Plan(view.plan.sql, better.plan), better.why)
+            waits.append(following.wait(counts, rows))
+        self._look_at = db.changes + max(1, min(waits, default=sys.maxsize))
+
+    def move(self, key: str, plan: Plan, why: str) -> None:
+        """Builds a view anew on another plan of its query, if that can be done."""
+        view, number = self.named[key], self._number()
+        old, chosen = (view.plan, view.maintained), view.following.chosen
+        definition = dict(self.definitions[key])
+        try:
+            made = self._build(plan, number)
+        except Exception as e:
+            view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
+            return
+        view.plan, view.maintained = plan, made
+        view.following.chosen = Chosen(self._db.version, why, chosen.moves + 1)
+        try:
+            self.definitions[key]["number"] = number
+            self._define(key)
+            self._save()
+        except BaseException as e:
+            view.plan, view.maintained = old
+            view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
+            self.definitions[key] = definition
+            _unmake(made)
+            if not isinstance(e, OSError):
+                raise
+            return
+        view.paid.carry(old[1].work()[0], made)
+        _unmake(old[1])
+
+
+def _unmake(maintained: Maintained) -> None:
+    maintained.close()
+    maintained.scope.drop()
+
+
+def tables_of(plan: AnyPlan) -> set[str]:
+    return {s.name.lower() for s in schemas(plan)}
