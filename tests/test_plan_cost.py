@@ -18,7 +18,7 @@ CHANGES = {"a": 1.0, "b": 10.0, "c": 100.0}
     [
         ("SELECT x FROM a", 1),
         ("SELECT a.x FROM a WHERE EXISTS (SELECT * FROM b WHERE a.x = b.x)", 1 + 2 * 10),
-        ("SELECT a.x FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.x = b.x AND EXISTS (SELECT 1 FROM c WHERE c.y = b.y))",
+        ("SELECT x FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.x = b.x AND EXISTS (SELECT 1 FROM c WHERE c.y = b.y))",
          1 + 2 * 10 + 3 * 100),
         # Below a generalized node both are at the top.
         ("SELECT a.x, b.y FROM a JOIN b ON a.x = b.x", 1 + 10),
