@@ -1,10 +1,11 @@
-"""Results as files: a CSV and an SVG for each figure, and one page with all tables and verdicts."""
+"""Results as files: a CSV and an SVG for each figure, a page for each experiment with its tables and verdicts, and a
+first page that leads to them and repeats the verdicts."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -16,17 +17,31 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt  # after the choice of what it draws on
 from matplotlib.axes import Axes
 
+JUDGED = ("- holds: ", "- does not hold: ")
 plt.rcParams["svg.hashsalt"] = "freshet"  # the same picture is the same file
 
 
-def write(results: Iterable[Result], folder: Path, heading: str) -> None:
+def write(experiment: str, results: Sequence[Result], folder: Path, heading: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    page = [heading]
+    page = [f"# {experiment}", heading]
     for result in results:
         _csv(result, folder / f"{result.name}.csv")
         _svg(result, folder / f"{result.name}.svg")
         page += [f"## {result.title}", f"![{result.title}]({result.name}.svg)", table(result)]
         page += ["\n".join(verdicts(result))] if result.verdicts else []
+    (folder / f"{experiment}.md").write_text("\n\n".join(page) + "\n")
+
+
+def index(experiments: Iterable[str], folder: Path, heading: str) -> None:
+    """The first page, over what is there of all runs so far."""
+    page = [heading]
+    for experiment in experiments:
+        written = folder / f"{experiment}.md"
+        if written.exists():
+            lines = written.read_text().splitlines()
+            figures = [line.removeprefix("## ") for line in lines if line.startswith("## ")]
+            judged = [line for line in lines if line.startswith(tuple(JUDGED))]
+            page.append("\n".join([f"[{experiment}]({experiment}.md): {'; '.join(figures)}", *judged]))
     (folder / "README.md").write_text("\n\n".join(page) + "\n")
 
 
@@ -36,7 +51,7 @@ def table(result: Result) -> str:
 
 
 def verdicts(result: Result) -> list[str]:
-    return [f"- {'holds' if v.held else 'does not hold'}: {v.text}" for v in result.verdicts]
+    return [f"{JUDGED[not v.held]}{v.text}" for v in result.verdicts]
 
 
 def _shown(value: Cell) -> str:
