@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt  # after the choice of what it draws on
 from matplotlib.axes import Axes
 
 JUDGED = ("- holds: ", "- does not hold: ")
-plt.rcParams["svg.hashsalt"] = "freshet"  # the same picture is the same file
+plt.rcParams |= {"svg.hashsalt": "freshet", "svg.fonttype": "none"}  # the same picture is the same, small file
 
 
 def write(experiment: str, results: Sequence[Result], folder: Path, heading: str) -> None:
@@ -86,13 +86,14 @@ def _svg(result: Result, path: Path) -> None:
         else:
             axes.plot([_finite(x) or 0.0 for x, _ in kept], [y for _, y in kept], marker="o", label=label)
     if plot.bars:
-        axes.set_xticks([p + 0.4 - 0.4 / len(names) for p in range(len(places))], [str(p) for p in places], rotation=45)
+        middles = [place + 0.4 - 0.4 / len(names) for place in range(len(places))]
+        axes.set_xticks(middles, [str(p) for p in places], rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
     _scales(axes, plot.log)
     axes.set_xlabel(plot.x)
     axes.set_ylabel(plot.y)
     axes.set_title(result.title, fontsize=10)
     if len(names) > 1:
-        axes.legend(fontsize=8)
+        axes.legend(title=plot.series, fontsize=8, title_fontsize=8)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -100,8 +101,12 @@ def _svg(result: Result, path: Path) -> None:
 def _scales(axes: Axes, log: str) -> None:
     if "x" in log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     if "y" in log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.tick_params(axis="y", which="minor", labelsize=7)
     else:
         axes.set_ylim(bottom=0)
 

@@ -22,7 +22,7 @@ TRANSACTION, SINGLE, ANSWERS = 250, 500, 10
 
 def run(size: Size) -> Iterator[Result]:
     time = Result("crown-7-time", "CROWN 7: graph and SNB queries over a sliding window",
-                  Plot("query", "µs a change", "output", bars=True, log="y"))  # fmt: skip
+                  Plot("query", "µs a change", "output", bars=True))  # fmt: skip
     latency = Result("crown-11-latency", "CROWN 11: from a single change to its delta",
                      Plot("query", "µs", "percentile", bars=True, log="y"))  # fmt: skip
     graph, network = graph_moves(size), network_moves(size)

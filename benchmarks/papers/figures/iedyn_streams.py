@@ -37,7 +37,7 @@ def stream(name: str, rows: int, in_order: bool) -> Moves:
 
 def run(size: Size) -> Iterator[Result]:
     time = Result("iedyn-5-time", "IEDyn 5 and 6: inequality joins over streams of single inserts",
-                  Plot("query", "µs a change", "stream", bars=True, log="y"))  # fmt: skip
+                  Plot("query", "µs a change", "stream", bars=True))  # fmt: skip
     memory = Result("iedyn-7-memory", "IEDyn 6 and 7: state of inequality joins beside their answers",
                     Plot("query", "share of the answer's bytes", bars=True, log="y"))  # fmt: skip
     for name, sql in list(INEQUALITIES.items())[:: 5 if size.name == "tiny" else 1]:
