@@ -78,7 +78,7 @@ def _stream(spark: Any, folder: Path, names: Sequence[str], options: argparse.Na
     changes = maintain(
         spark, tpch.QUERIES["q3"], read_stream(spark, folder / "in", names), schema=";\n".join(tpch.ddl(names)),
         shards=options.shards, sizes={"customer": 1.0, "orders": 10.0, "lineitem": 40.0}, arena=str(folder / "arena"),
-        profile=notes,
+        checkpoint=str(folder / "checkpoint"), profile=notes,
     )  # fmt: skip
     query = (
         changes.writeStream.format("noop")

@@ -64,8 +64,9 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         print(explain(queries, ddl, options.shards, sizes) + "\n", flush=True)
         sources = read_stream(spark, folder / "in", list(tables))
         changes = maintain(
-            spark, queries, sources, schema=ddl, shards=options.shards, sizes=sizes, arena=str(folder / "arena")
-        )
+            spark, queries, sources, schema=ddl, shards=options.shards, sizes=sizes, arena=str(folder / "arena"),
+            checkpoint=str(folder / "checkpoint"),
+        )  # fmt: skip
         progress = Progress(folder)
         query = (
             changes.writeStream.foreachBatch(progress.keep)

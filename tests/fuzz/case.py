@@ -1,7 +1,7 @@
 """One case: tables, a query, and transactions. After each the view and the sum of its deltas equal DuckDB's answer.
 
-The view is made before the first rows or after some; at the end a second one is made over all of them, and has the same
-answer.
+The view is made before the first rows or after some, and may move to another join tree between two transactions; at the
+end a second one is made over all rows, and has the same answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 import freshet
+from freshet.plans import build_plan
 from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import Grammar
@@ -85,9 +86,21 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         same_bag(answer, expected(oracle, {t.name: t.arrow() for t in tables}))
         sums.add(tx.deltas["v"])
         sums.equals(answer)
+        if choices.chance(30):
+            _move(db, {t.name: (1.0, 0.0, 100.0)[choices.below(3)] for t in tables})
+            sums.equals(view.to_arrow())
         assert view.count() == answer.num_rows, f"count() is {view.count()}, the answer has {answer.num_rows} rows"
     late = RunningSum(db.create_view("late", sql).to_arrow())
     late.equals(view.to_arrow())
+
+
+def _move(db: freshet.Database, changes: dict[str, float]) -> None:
+    """The view to the plan it would have for these numbers of changes."""
+    view = db.view("v")
+    plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes))
+    if plan != view.plan:
+        db._views.move("v", plan, "")
+        assert view.following.chosen.failed is None, view.following.chosen.failed
 
 
 def shortest(failed: Outcome, tries: int = 300) -> Outcome:

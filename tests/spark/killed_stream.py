@@ -18,8 +18,9 @@ if __name__ == "__main__":
     spark = settings(SparkSession.builder.master(master)).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     changes = maintain(
-        spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, arena=str(folder / "arena")
-    )
+        spark, VIEWS, read_files(spark, folder / "in", list(SCHEMAS)), schema=DDL, shards=2, sizes={},
+        arena=str(folder / "arena"), checkpoint=str(folder / "checkpoint"),
+    )  # fmt: skip
     query = (
         changes.writeStream.format("parquet")
         .option("path", str(folder / "out"))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from freshet.spark import snapshot
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.conftest import ROOT
 from tests.spark.streams import Sum, view_part, write_files
@@ -22,6 +23,7 @@ from tests.spark.test_snapshot import SCHEMAS, VIEWS, both, orders
 pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("FRESHET_KILLS", "10"))
+LIVE, STEP = 4_000, 1_000  # enough for logs to be written anew every few batches
 
 
 def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
@@ -33,22 +35,27 @@ def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
 
 
 def feed(folder: Path, count: int) -> None:
-    """Orders that come and go: 40 are there after each transaction."""
-    steps = [orders(0, 40, 1)]
-    steps += [both(orders(30 + 10 * i, 40 + 10 * i, 1), orders(10 * i - 10, 10 * i, -1)) for i in range(1, count)]
+    """Orders that come and go: LIVE are there after each transaction."""
+    gone = [STEP * i for i in range(count - 1)]
+    steps = [orders(0, LIVE, 1)]
+    steps += [both(orders(LIVE + g, LIVE + g + STEP, 1), orders(g, g + STEP, -1)) for g in gone]
     write_files(folder / "in", SCHEMAS, steps)
 
 
 def check(spark: SparkSession, folder: Path, count: int) -> None:
-    """The sum of all deltas in the sink is the answer."""
+    """The sum of all deltas in the sink is the answer, and so is what the checkpoint holds."""
     out = spark.read.parquet(str(folder / "out")).toArrow()
-    last = 10 * (count - 1)
-    present = orders(last, last + 40, 1)
+    first = STEP * (count - 1)
+    present = orders(first, first + LIVE, 1)
     for view, sql in VIEWS.items():
         delta = view_part(out, view)
         total = Sum()
         total.add(delta)
-        same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, present))
+        expected = duckdb_answer(sql, present)
+        same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), expected)
+        same_bag(snapshot(spark, str(folder / "checkpoint"), view).toArrow(), expected)
+    # Logs were written anew meanwhile.
+    assert {p.parent.name for p in (folder / "checkpoint" / "freshet" / "log").glob("*/*")} >= {"0.0", "0.1"}
 
 
 def begun(folder: Path) -> int:

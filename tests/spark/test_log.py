@@ -3,19 +3,24 @@ that are there, and a shard made from it alone goes on as if nothing had happene
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from freshet.arrow import to_arrow
+from freshet.errors import StateError
 from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
+from freshet.spark.log import Block, Log, Place, announce_reader, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
@@ -38,12 +43,12 @@ class Value:
 
 class Entries:
     def __init__(self) -> None:
-        self.held: list[tuple[str, bytes]] = []
+        self.held: list[tuple[Any, ...]] = []
 
-    def get(self) -> Iterator[tuple[str, bytes]]:
+    def get(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.held)
 
-    def appendList(self, entries: list[tuple[str, bytes]]) -> None:  # noqa: N802
+    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802
         self.held += entries
 
     def clear(self) -> None:
@@ -72,14 +77,21 @@ def changes(first: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array(ids), notes, pa.array(weights)], ["id", "v", "s", "_weight"])
 
 
-def test_a_long_stream() -> None:
+def files(place: Path) -> list[Path]:
+    return [f for f in place.rglob("log/*/*") if f.is_file()]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["state store", "files"])
+def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)", 1, None)
     text, store = job.to_json(), Store()
     (stream,) = job.streams
+    place = Place(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
-        level = Level(text, 0, None)  # without an arena: every batch makes the shard again from its log
+        # Without an arena: every batch makes the shard again from its log.
+        level = Level(text, 0, None, str(tmp_path) if beside else None)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
@@ -91,16 +103,82 @@ def test_a_long_stream() -> None:
         rewritten += len(store.log.held) <= before
         live = min((number + 1) * STEP, LIVE)
         shard = Shard(job, 0, 0, Arena())
-        logged = shard.load(stream.name, (read_block(shard, n, b) for n, b in store.log.held))
+        blocks = [read_entry(place, *entry) for _, *entry in store.log.held]
+        logged = shard.load(stream.name, (read_block(shard, stream.name, b) for b in blocks))
         shard.loaded()
         assert shard.live_rows() == live
         assert logged <= 3 * live, (number, logged)
         compact = sum(len(to_block(part)) for _, part in shard.contents())
-        assert sum(len(b) for _, b in store.log.held) <= 3 * compact, number
+        held = sum(len(payload or b"") for _, payload, *_ in store.log.held) + sum(
+            f.stat().st_size for f in files(tmp_path)
+        )
+        assert sum(map(len, blocks)) <= 3 * compact, number
+        assert held <= 4 * compact, number  # with what the version before needs, right after a rewriting
         for row in told:
             delta = from_block(row.payload, [f.type for f in job.views[0].fields])
             total.add(pa.table([*map(to_arrow, delta.columns), pa.array(delta.weights)], ["s", "n", "total", "w"]))
     assert 3 < rewritten < BATCHES - 3  # compacted again and again, but not at every batch
+    assert bool(files(tmp_path)) == beside
     there = range(BATCHES * STEP - LIVE, BATCHES * STEP)
     groups = [[i for i in there if i % 100 == s] for s in range(100)]
     assert total.weights == {(f"note {s}", len(g), sum(g)): 1 for s, g in enumerate(groups)}
+
+
+BIG, LITTLE = b"b" * 100_000, b"l" * 600
+
+
+def merged(blocks: Mapping[str, list[bytes]]) -> list[Block]:
+    return [(name, b"".join(payloads)) for name, payloads in blocks.items()]
+
+
+def test_small_blocks_come_together(tmp_path: Path) -> None:
+    """However small the transactions: few entries, few files, and nothing lost."""
+    entries, place = Entries(), Place(str(tmp_path), 0, 0)
+    log, most = Log(entries, place, 0, 0), 0
+    for version in range(1, 1001):
+        log.append(version, [("a", LITTLE), ("b", LITTLE)], merged)
+        log = Log(entries, place, log.base, log.small)
+        most = max(most, sum(len(payload or b"") for _, payload, *_ in entries.held))
+    assert most == log_limit()
+    assert len(files(tmp_path)) == 18 and len(entries.held) < 36 + 110
+    assert {name: b"".join(blocks) for name, blocks in log.read().items()} == {"a": LITTLE * 1000, "b": LITTLE * 1000}
+
+
+def log_limit() -> int:
+    """The most that stands in entries of LITTLE pairs."""
+    return (64 << 10) // (2 * len(LITTLE)) * 2 * len(LITTLE)
+
+
+def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
+    entries, place = Entries(), Place(str(tmp_path), 0, 0)
+    log = Log(entries, place, 0, 0)
+    log.append(1, [("a", BIG)], merged)
+    log.append(2, [("a", BIG)], merged)
+    version2 = list(entries.held)
+    late = Log(Entries(), place, log.base, log.small)  # a task at version 2 that everybody takes for dead
+    log.rewrite(3, [("a", BIG)])
+    version3 = list(entries.held)
+    late.rewrite(3, [("a", BIG)])
+    late_files = {e[2] for e in late.entries.held}
+    for e in version2 + version3:
+        assert read_entry(place, *e[1:]) == BIG
+    reader = Log(entries, place, log.base, log.small)
+    announce_reader(str(tmp_path))
+    reader.sweep()
+    assert len(files(tmp_path)) == 4  # somebody reads
+    (own,) = (tmp_path / "freshet" / "readers").iterdir()
+    os.utime(own, (1e9, 1e9))
+    Log(Entries(), place, 0, 0).sweep()
+    assert len(files(tmp_path)) == 4  # a log at version 2 needs what was there before 3
+    reader.sweep()
+    assert {f.name for f in files(tmp_path)} == {e[2] for e in version3} | late_files
+    assert not own.exists()
+    (path,) = (f for f in files(tmp_path) if f.name not in late_files)
+    with pytest.raises(StateError, match="give maintain"):
+        read_entry(None, *version3[0][1:])
+    path.write_bytes(BIG[:-1] + b"x")
+    with pytest.raises(StateError, match="is not as it was written"):
+        read_entry(place, *version3[0][1:])
+    path.unlink()
+    with pytest.raises(StateError, match="is not there"):
+        read_entry(place, *version3[0][1:])

@@ -66,7 +66,7 @@ def test_snapshot_and_restart(spark: SparkSession, tmp_path: Path) -> None:
             write_files(tmp_path / "in", SCHEMAS, steps[2:], 2)
         changes = maintain(
             spark, VIEWS, read_files(spark, tmp_path / "in", list(SCHEMAS)), schema=DDL, shards=2,
-            arena=str(tmp_path / "arena"),
+            arena=str(tmp_path / "arena"), checkpoint=str(tmp_path / "checkpoint"), sizes={},
         )  # fmt: skip
         run(changes, tmp_path / "out", tmp_path / "checkpoint")
         for view, sql in VIEWS.items():

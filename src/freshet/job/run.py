@@ -73,7 +73,7 @@ class JobRun:
         ordered = {name: found[0] for name, s in job.sources.items() if (found := sequence_of(s)) is not None}
         return maintain(
             self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
-            on_error=job.settings.get("on_error", "stop"),
+            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={},
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, told: Told) -> None:

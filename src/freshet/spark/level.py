@@ -1,7 +1,8 @@
 """The stateful step of one level: all blocks of a micro-batch for one shard are one transaction of that shard.
 
-Durable state, in Spark's state store: the log of the blocks applied, and where it stands (version, and a token that is
-a digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a cache of it.
+Durable state, in Spark's state store: the log of the blocks applied (`log.py`), and where it stands (version, and a
+token that is a digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a
+cache of it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import hashlib
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,17 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from freshet.errors import StateError
 from freshet.spark import profile
-from freshet.spark.block import to_block
+from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Sent, read_job
 from freshet.spark.job import Job, fingerprint
+from freshet.spark.log import ENTRY, Block, Log, Place
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block, take_in, tell
 
-LOG = StructType([StructField("stream", StringType()), StructField("payload", BinaryType())])
 STANDING = StructType(
     [
         StructField("level", IntegerType()),
@@ -36,6 +39,8 @@ STANDING = StructType(
         StructField("version", LongType()),
         StructField("token", BinaryType()),
         StructField("logged", LongType()),
+        StructField("base", LongType()),
+        StructField("small", LongType()),
         StructField("fingerprint", StringType()),
         StructField("home", StringType()),
     ]
@@ -43,7 +48,6 @@ STANDING = StructType(
 JOB = StructType([StructField("job", StringType())])
 
 _LEAST_LOG = 8_192  # rows of a log not worth compacting
-_APPEND = 32 << 20  # bytes handed to the state store at a time
 
 logger = logging.getLogger("freshet.spark")
 
@@ -53,6 +57,7 @@ class _Standing:
     version: int
     token: bytes
     logged: int  # rows in the log
+    log: Log
     home: str  # the folder of its arena: a name of its own, since queries share machines
 
 
@@ -61,18 +66,22 @@ class _Done:
     """A transaction of one shard: rows it changed, what belongs in the log, what it tells, when it was applied."""
 
     rows: int
-    log: list[tuple[str, bytes]]
+    log: list[Block]
     told: list[Sent]
     applied: float
 
 
 class Level(StatefulProcessor):
-    def __init__(self, job_json: str, level: int, arenas: str | None, profile_to: str | None = None) -> None:
+    def __init__(
+        self, job_json: str, level: int, arenas: str | None, checkpoint: str | None, profile_to: str | None = None
+    ) -> None:
+        """`checkpoint`: its folder, where every worker has it, for the files of logs."""
         self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
+        self.checkpoint = checkpoint
         self.fingerprint = fingerprint(job_json)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._log = handle.getListState("log", LOG)
+        self._log = handle.getListState("log", ENTRY)
         self._standing = handle.getValueState("standing", STANDING)
         self._written = handle.getValueState("job", JOB)
 
@@ -95,7 +104,9 @@ class Level(StatefulProcessor):
 
     def _transaction(self, job: Job, shard: int, arrived: dict[str, list[bytes]], reading: float) -> list[Sent]:
         started = time.perf_counter()
-        standing = self._stands()
+        standing = self._stands(shard)
+        log, version = standing.log, standing.version + 1
+        log.sweep()
         for blocks in arrived.values():
             blocks.sort()  # the order in which blocks were fetched means nothing, and the token must not depend on it
         token = _token(standing.token, arrived)
@@ -111,11 +122,13 @@ class Level(StatefulProcessor):
             encoded = time.perf_counter()
             logged = standing.logged + done.rows
             if logged > max(2 * cached.shard.live_rows(), _LEAST_LOG):
-                logged = self._compact(cached.shard)
+                logged = cached.shard.live_rows()
+                log.rewrite(version, ((name, to_block(part)) for name, part in cached.shard.contents()))
             else:
-                _append(self._log, done.log)
-            version = standing.version + 1
-            self._standing.update((self.level, shard, version, token, logged, self.fingerprint, standing.home))
+                log.append(version, done.log, partial(_merged, cached.shard))
+            self._standing.update(
+                (self.level, shard, version, token, logged, log.base, log.small, self.fingerprint, standing.home)
+            )
             if standing.version == 0:
                 self._written.update((self.job_json,))
             cached.commit(self.fingerprint, version, token)
@@ -125,7 +138,7 @@ class Level(StatefulProcessor):
         finally:
             cached.close()
         profile.note(
-            self.profile_to, "level", level=self.level, shard=shard, version=standing.version + 1, reading=reading,
+            self.profile_to, "level", level=self.level, shard=shard, version=version, reading=reading,
             opening=opened - started, engine=done.applied - opened, telling=encoded - done.applied,
             logging=time.perf_counter() - encoded, rows=done.rows,
             bytes=sum(len(b) for bs in arrived.values() for b in bs),
@@ -142,18 +155,18 @@ class Level(StatefulProcessor):
         shard.sweep()
         return _Done(taken.rows, taken.log, told, applied)
 
-    def _stands(self) -> _Standing:
+    def _stands(self, shard: int) -> _Standing:
+        place = None if self.checkpoint is None else Place(self.checkpoint, self.level, shard)
         found = self._standing.get()
         if found is None:
-            return _Standing(0, b"", 0, uuid.uuid4().hex)
-        if found[5] != self.fingerprint:
-            from freshet.errors import StateError
-
+            return _Standing(0, b"", 0, Log(self._log, place, 0, 0), uuid.uuid4().hex)
+        if found[7] != self.fingerprint:
             raise StateError(
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; "
                 "start with a new checkpoint, or go back to what made it"
             )
-        return _Standing(int(found[2]), bytes(found[3]), int(found[4]), str(found[6]))
+        log = Log(self._log, place, int(found[5]), int(found[6]))
+        return _Standing(int(found[2]), bytes(found[3]), int(found[4]), log, str(found[8]))
 
     # The arena ------------------------------------------------------------------------------------------------
 
@@ -162,26 +175,21 @@ class Level(StatefulProcessor):
         cached = open_shard(folder, job, self.fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
-                self._rebuild(cached.shard, cached.why, f"level {self.level}, shard {shard}")
+                self._rebuild(cached.shard, standing.log, cached.why, shard)
             except OSError as e:
-                cached.discard()
-                cached.close()
-                cached = open_shard(None, job, self.fingerprint, self.level, shard, standing.version, standing.token)
-                self._rebuild(cached.shard, f"{e.strerror} under {self.arenas}", f"level {self.level}, shard {shard}")
+                cached = self._in_memory(job, shard, standing, cached, e)
         return cached
 
-    def _rebuild(self, shard: Shard, why: str, where: str) -> None:
+    def _rebuild(self, shard: Shard, log: Log, why: str, number: int) -> None:
         start = time.perf_counter()
-        by_stream: dict[str, list[bytes]] = {}
-        for stream, payload in self._log.get():
-            by_stream.setdefault(stream, []).append(bytes(payload))
+        by_stream = log.read()
         fetched = time.perf_counter()
         rows = sum(shard.load(name, (read_block(shard, name, b) for b in blocks)) for name, blocks in by_stream.items())
         shard.loaded()
         spent = time.perf_counter() - start
         logger.warning(
-            "freshet: %s rebuilt from its log: %s rows in %.2f s (%.2f s to read it); %s",
-            where, f"{rows:,}", spent, fetched - start, why,
+            "freshet: level %s, shard %s rebuilt from its log: %s rows in %.2f s (%.2f s to read it); %s",
+            self.level, number, f"{rows:,}", spent, fetched - start, why,
         )  # fmt: skip
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
@@ -189,33 +197,17 @@ class Level(StatefulProcessor):
         spoiled.discard()
         spoiled.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
-        self._rebuild(cached.shard, f"{error.strerror} under {self.arenas}", f"level {self.level}, shard {number}")
+        self._rebuild(cached.shard, standing.log, f"{error.strerror} under {self.arenas}", number)
         return cached
-
-    # What goes on ---------------------------------------------------------------------------------------------
-
-    def _compact(self, shard: Shard) -> int:
-        """Writes the log anew as what the shard holds."""
-        self._log.clear()
-        rows, entries, size = 0, [], 0
-        for name, part in shard.contents():
-            payload = to_block(part)
-            rows += len(part)
-            entries.append((name, payload))
-            size += len(payload)
-            if size > _APPEND:
-                _append(self._log, entries)
-                entries, size = [], 0
-        _append(self._log, entries)
-        return rows
 
     def close(self) -> None:
         pass
 
 
-def _append(log: Any, entries: list[tuple[str, bytes]]) -> None:
-    if entries:
-        log.appendList(entries)
+def _merged(shard: Shard, blocks: Mapping[str, list[bytes]]) -> Iterable[Block]:
+    for name, payloads in blocks.items():
+        types = [f.type for f in shard.streams[name].schema.fields]
+        yield name, to_block(joined([read_block(shard, name, p) for p in payloads], types))
 
 
 def _token(before: bytes, arrived: dict[str, list[bytes]]) -> bytes:

@@ -24,6 +24,7 @@ from freshet.spark.explain import explain_job
 from freshet.spark.job import SEQUENCE, Job, ViewOutput
 from freshet.spark.level import Level
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
+from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
 from freshet.sql import Catalog
@@ -32,7 +33,7 @@ from freshet.state.kernel import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"
-_VERSIONS = 10  # of the state, beyond which a checkpoint is mostly history
+_VERSIONS = 10  # of a state with all its rows, beyond which a checkpoint is mostly history
 logger = logging.getLogger("freshet.spark")
 
 Views = str | Plan | Mapping[str, str | Plan]
@@ -51,11 +52,14 @@ def maintain(
     `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
     of the grid. Where none are given and `checkpoint` names the folder the query will be started with, they are
     measured on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
-    Without either, tables are taken to be larger than those they refer to. `arena` is a folder on every worker for the
-    cached state (None: none is cached). `sequence` names the column that orders the changes of a table (by table, or
-    one name for all that have it): such tables may bring upserts and deletes by key alone. Of one key the
-    change with the highest sequence counts, in whatever order and micro-batches they come: a change that is late is
-    ignored. (Of removed keys the last are remembered, as many as the table has rows and 10,000 at least a shard.)
+    Without either, tables are taken to be larger than those they refer to. With `checkpoint` the rows of the state are
+    files in that folder, there once, and Spark's state store keeps versions of their names; without it, or where the
+    workers do not have it as a folder (it is on an object store), every version Spark keeps has the rows. `arena` is a
+    folder on every worker for the cached state (None: none is cached). `sequence` names the column that orders the
+    changes of a table (by table, or one name for all that have it): such tables may bring upserts and deletes by key
+    alone. Of one key the change with the highest sequence counts, in whatever order and micro-batches they come: a
+    change that is late is ignored. (Of removed keys the last are remembered, as many as the table has rows and 10,000
+    at least a shard.)
 
     A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
     removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. A second row
@@ -75,7 +79,9 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
-    _advise(spark)
+    beside = None if checkpoint is None else _folder(spark, checkpoint)
+    if beside is None:
+        _advise(spark)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -87,7 +93,7 @@ def maintain(
     job_json = job.to_json()
     blocks = _encoded(job, job_json, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job_json, level, folder, profile)
+        processor = Level(job_json, level, folder, beside, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return blocks.mapInArrow(Decoder(job_json, single), _result_ddl(job, single))
@@ -132,13 +138,19 @@ def compile_job(
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
 
 
+def _folder(spark: SparkSession, checkpoint: str) -> str | None:
+    """The checkpoint as a path on every machine, if it is one: what is no disk of their own they share."""
+    folder = open_folder(spark, checkpoint)
+    return folder.path if isinstance(folder, LocalFolder) else None
+
+
 def _advise(spark: SparkSession) -> None:
     """Says what makes a checkpoint larger than it need be."""
     kept = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
     if kept > _VERSIONS:
         logger.warning(
-            "freshet: spark.sql.streaming.minBatchesToRetain is %s, and the checkpoint keeps the state of that many "
-            "batches; a smaller number, such as 2, keeps it smaller", kept,
+            "freshet: the checkpoint keeps the rows of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
+            "give maintain() the query's folder as checkpoint= and it keeps them once, or set a smaller number", kept,
         )  # fmt: skip
 
 

@@ -1,13 +1,16 @@
 """snapshot: the whole answer of a view, read back from a stream's checkpoint.
 
 Each shard's log holds the rows its operators need. The shards of the level that gives the view are made again from
-their logs on the executors, and say their part of the answer; no stream has to run.
+their logs on the executors, and say their part of the answer; no stream has to run. One may: the version to be read is
+chosen once for all of it, and kept by the stream for ten minutes (`log.py`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -17,8 +20,10 @@ from freshet.errors import StateError
 from freshet.plans.model import schemas
 from freshet.spark.encode import read_job
 from freshet.spark.job import Job, Operator, ViewOutput
+from freshet.spark.log import Place, announce_reader, read_entry
 from freshet.spark.maintain import fields_ddl, out_array, out_type
 from freshet.spark.shard import Shard
+from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
 
@@ -26,73 +31,111 @@ _BATCH = 65_536
 
 
 def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> DataFrame:
-    """The answer as of the last finished micro-batch, duplicates as repeated rows. `view` names one of several."""
-    found = _standings(spark, checkpoint)
-    if not found:
+    """The answer as of the last finished micro-batch, duplicates as repeated rows. `view` names one of several.
+
+    The DataFrame reads that micro-batch's state whenever it is asked. Beside a running stream, ask within ten minutes
+    and spark.sql.streaming.minBatchesToRetain batches.
+    """
+    folder = open_folder(spark, checkpoint)
+    beside = folder.path if isinstance(folder, LocalFolder) else None
+    if beside is not None:
+        announce_reader(beside)  # before the version is chosen: its files are then there to stay
+    batch = _last_batch(folder)
+    held = None if batch is None else _Held(spark, checkpoint, beside, batch)
+    found = {} if held is None else held.levels()
+    if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
     job = read_job(next(iter(found.values()))[1])
     chosen = _choose(job, view)
     levels = {level: number for number, (level, _) in found.items()}
     parts = [
-        _part(spark, checkpoint, levels[o.level], job, chosen, o)
+        _part(held, levels[o.level], job, chosen, o)
         for o in job.operators
         if o.name in chosen.operators and o.level in levels  # else nothing ever reached it
     ]
     return functools.reduce(DataFrame.union, parts) if parts else spark.createDataFrame([], fields_ddl(chosen.fields))
 
 
-def _part(
-    spark: SparkSession, checkpoint: str, number: int, job: Job, view: ViewOutput, operator: Operator
-) -> DataFrame:
+def views(spark: SparkSession, checkpoint: str) -> list[str]:
+    """The views a checkpoint holds."""
+    batch = _last_batch(open_folder(spark, checkpoint))
+    found = {} if batch is None else _Held(spark, checkpoint, None, batch).levels()
+    return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
+
+
+def _last_batch(folder: Folder) -> int | None:
+    return max((int(name) for name in folder.names("commits") if name.isdigit()), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a checkpoint holds as of one batch. `beside`: its folder, if it is one."""
+
+    spark: SparkSession
+    checkpoint: str
+    beside: str | None
+    batch: int
+
+    def levels(self) -> dict[int, tuple[int, str]]:
+        """Stateful operators of the checkpoint that are levels of a job: their level, and the job."""
+        operators = self.spark.read.format("state-metadata").load(self.checkpoint).select("operatorId").distinct()
+        found = {}
+        for (number,) in sorted(tuple(r) for r in operators.collect()):
+            row = self.read(number, "job").select("value.job").limit(1).collect()
+            level = self.read(number, "standing").select("value.level").limit(1).collect()
+            if row and level:
+                found[int(number)] = (int(level[0][0]), str(row[0][0]))
+        return found
+
+    def read(self, operator: int, variable: str) -> DataFrame:
+        return (
+            self.spark.read.format("statestore")
+            .option("operatorId", str(operator))
+            .option("stateVarName", variable)
+            .option("batchId", str(self.batch))
+            .load(self.checkpoint)
+        )
+
+
+def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
     """What one operator gives to a view."""
-    standing = _read(spark, checkpoint, number, "standing").select(
+    standing = held.read(number, "standing").select(
         functions.col("key.key").alias("key"), functions.col("value.shard").alias("shard")
     )
     streams = [table.name for table in schemas(operator.plan)]
-    log = (
-        _read(spark, checkpoint, number, "log")
-        .select(functions.col("key.key").alias("key"), functions.col("list_element.stream").alias("stream"),
-                functions.col("list_element.payload").alias("payload"))
-        .where(functions.col("stream").isin(streams))
-    )  # fmt: skip
-    parts = standing.join(log, "key", "left").select("shard", "stream", "payload")
+    log = held.read(number, "log").select(functions.col("key.key").alias("key"), "list_element.*")
+    parts = standing.join(log.where(functions.col("stream").isin(streams)), "key", "left").drop("key")
     return parts.repartition(job.shards, "shard").mapInArrow(
-        _Answer(job.to_json(), view.name, operator.name), fields_ddl(view.fields)
+        _Answer(job.to_json(), view.name, operator.name, held.beside), fields_ddl(view.fields)
     )
-
-
-def views(spark: SparkSession, checkpoint: str) -> list[str]:
-    """The views a checkpoint holds."""
-    found = _standings(spark, checkpoint)
-    return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
 
 
 class _Answer:
     """A function for mapInArrow: logs of whole shards in, their parts of the answer out."""
 
-    def __init__(self, job_json: str, view: str, operator: str) -> None:
-        self.job_json, self.view, self.operator = job_json, view, operator
+    def __init__(self, job_json: str, view: str, operator: str, beside: str | None) -> None:
+        self.job_json, self.view, self.operator, self.beside = job_json, view, operator, beside
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        logs: dict[int, dict[str, list[bytes]]] = {}
+        logs: dict[int, dict[str, list[list[Any]]]] = {}
         for batch in batches:
-            shards, streams = batch.column("shard").to_pylist(), batch.column("stream").to_pylist()
-            for shard, stream, payload in zip(shards, streams, batch.column("payload"), strict=True):
+            for shard, stream, *entry in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 log = logs.setdefault(shard, {})
                 if stream is not None:
-                    log.setdefault(stream, []).append(payload.as_py())
+                    log.setdefault(stream, []).append(entry)
         for number in sorted(logs):
             yield from self._part(number, logs.pop(number))
 
-    def _part(self, number: int, log: dict[str, list[bytes]]) -> Iterator[pa.RecordBatch]:
+    def _part(self, number: int, log: dict[str, list[list[Any]]]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_json)
         view = _choose(job, self.view)
         operator = next(o for o in job.operators if o.name == self.operator)
         if number >= operator.cells:
             return
+        place = None if self.beside is None else Place(self.beside, operator.level, number)
         shard = Shard(job, operator.level, number, Arena(), only=operator.name)
-        for stream, blocks in log.items():
-            shard.load(stream, (read_block(shard, stream, b) for b in blocks))
+        for stream, entries in log.items():
+            shard.load(stream, (read_block(shard, stream, read_entry(place, *entry)) for entry in entries))
         shard.loaded()
         schema = pa.schema([(f.name, out_type(f.type)) for f in view.fields])
         for columns in shard.answer(operator).batches(_BATCH):
@@ -111,24 +154,3 @@ def _choose(job: Job, view: str | None) -> ViewOutput:
         if v.name.lower() == view.lower():
             return v
     raise StateError(f"the checkpoint holds no view {view}; it holds {', '.join(names)}")
-
-
-def _standings(spark: SparkSession, checkpoint: str) -> dict[int, tuple[int, str]]:
-    """Stateful operators of the checkpoint that are levels of a job: their level, and the job."""
-    operators = spark.read.format("state-metadata").load(checkpoint).select("operatorId").distinct().collect()
-    found = {}
-    for (number,) in sorted(tuple(r) for r in operators):
-        row = _read(spark, checkpoint, number, "job").select("value.job").limit(1).collect()
-        level = _read(spark, checkpoint, number, "standing").select("value.level").limit(1).collect()
-        if row and level:
-            found[int(number)] = (int(level[0][0]), str(row[0][0]))
-    return found
-
-
-def _read(spark: SparkSession, checkpoint: str, operator: int, variable: str) -> DataFrame:
-    return (
-        spark.read.format("statestore")
-        .option("operatorId", str(operator))
-        .option("stateVarName", variable)
-        .load(checkpoint)
-    )

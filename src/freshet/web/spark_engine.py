@@ -114,8 +114,11 @@ class SparkEngine(Mirror):
         for table in self.catalog.tables.values():
             reader = self.spark.readStream.schema(f"{fields_ddl(table.fields)}, {WEIGHT} BIGINT")
             streams[table.name] = reader.parquet(str(self.folder / "in" / table.name.lower()))
-        changes = maintain(self.spark, dict(self.plans), streams, shards=self.shards, arena=str(self.folder / "arena"))
         place = str(self.folder / f"checkpoint{self.queries}")
+        changes = maintain(
+            self.spark, dict(self.plans), streams, shards=self.shards, sizes={}, arena=str(self.folder / "arena"),
+            checkpoint=place,
+        )  # fmt: skip
         number = self.queries
 
         def take(batch: DataFrame, _: int) -> None:

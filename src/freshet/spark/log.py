@@ -1,0 +1,228 @@
+"""The log of a shard: the blocks applied to it, from which alone it can be made again.
+
+The state store holds an entry for each block. A small block stands in its entry; others stand in files beside the
+checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark keeps of
+a state are versions of names, and the rows themselves are there once.
+
+Law: what a version that can still be read names is there, unchanged. A file is whole and on disk before the version
+that names it is committed; it is never written to again; and it is removed by a later transaction only when it is older
+than `base`, the version at which the log that transaction starts from was written anew. A log never names a file from
+before its base and bases only grow, so not even a forgotten task that comes late removes what a newer version names.
+Names are of each attempt's own: what failed attempts leave lies about until the next base.
+
+A reader of an older version (a snapshot of a running stream) first says so: nothing is removed until it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from freshet.errors import StateError
+
+ENTRY = StructType(
+    [
+        StructField("stream", StringType()),
+        StructField("payload", BinaryType()),  # NULL where the block stands in a file
+        StructField("file", StringType()),
+        StructField("start", LongType()),
+        StructField("size", LongType()),
+        StructField("checksum", LongType()),
+    ]
+)
+READING = 600.0  # seconds in which a reader is expected to be done
+
+_BESIDE = "freshet"  # the folder of ours in a checkpoint
+_SMALL = 64 << 10  # bytes of blocks that may stand in a shard's entries, all together
+_APPEND = 32 << 20  # bytes handed to the state store at a time
+_NO_FILE = (None, None, None, None)
+
+Block = tuple[str, bytes]  # of which stream, and its rows
+Merge = Callable[[Mapping[str, list[bytes]]], Iterable[Block]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the files of one shard are: a folder in a checkpoint that is a folder to every worker."""
+
+    checkpoint: str
+    level: int
+    shard: int
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.checkpoint) / _BESIDE / "log" / f"{self.level}.{self.shard}"
+
+
+class Log:
+    """`base`: the version at which it was last written anew. `small`: bytes of the blocks in its entries, where there
+    is a place for files."""
+
+    def __init__(self, entries: Any, place: Place | None, base: int, small: int) -> None:
+        self.entries, self.place, self.base, self.small = entries, place, base, small
+
+    def read(self) -> dict[str, list[bytes]]:
+        """All blocks, by stream."""
+        found: dict[str, list[bytes]] = {}
+        for stream, *entry in self.entries.get():
+            found.setdefault(stream, []).append(read_entry(self.place, *entry))
+        return found
+
+    def append(self, version: int, blocks: list[Block], merge: Merge) -> None:
+        """Adds what a version brings. `merge` makes one block of many of the same stream."""
+        size = sum(len(payload) for _, payload in blocks)
+        if self.place is None:
+            self._enter(blocks)
+        elif self.small + size <= _SMALL:
+            self._enter(blocks)
+            self.small += size
+        elif size > _SMALL:
+            self._hand(list(self._filed(version, blocks)))
+        else:
+            self._gather(version, blocks, merge)
+
+    def _gather(self, version: int, blocks: list[Block], merge: Merge) -> None:
+        """Blocks of a few rows are mostly their own headers: together they are few and small, or worth a file."""
+        small: dict[str, list[bytes]] = {}
+        filed = []
+        for entry in self.entries.get():
+            if entry[1] is None:
+                filed.append(tuple(entry))
+            else:
+                small.setdefault(entry[0], []).append(bytes(entry[1]))
+        for stream, payload in blocks:
+            small.setdefault(stream, []).append(payload)
+        merged = list(merge(small))
+        self.small = sum(len(payload) for _, payload in merged)
+        self.entries.clear()
+        if self.small > _SMALL // 2:
+            self.small = 0
+            self._hand([*filed, *self._filed(version, merged)])
+        else:
+            self._hand(filed)
+            self._enter(merged)
+
+    def rewrite(self, version: int, blocks: Iterable[Block]) -> None:
+        """The log from here on is these blocks."""
+        self.entries.clear()
+        if self.place is None:
+            self._enter(blocks)
+        else:
+            self._hand(list(self._filed(version, blocks)))
+        self.base, self.small = version, 0
+
+    def sweep(self) -> None:
+        """Removes the files from before this log was last written anew; for a log as it is committed."""
+        if self.place is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            old = [f for f in self.place.folder.iterdir() if int(f.name.partition("-")[0]) < self.base]
+            if old and not _read_by_others(self.place.checkpoint):
+                for file in old:
+                    file.unlink(missing_ok=True)
+
+    def _filed(self, version: int, blocks: Iterable[Block]) -> Iterator[tuple[Any, ...]]:
+        """Writes blocks into a file; their entries, once it is on disk."""
+        assert self.place is not None
+        folder = self.place.folder
+        _make(folder, Path(self.place.checkpoint))
+        path = folder / f"{version:012}-{uuid.uuid4().hex}"
+        entries, start = [], 0
+        with open(path, "xb") as file:
+            for stream, payload in blocks:
+                file.write(payload)
+                entries.append((stream, None, path.name, start, len(payload), zlib.crc32(payload)))
+                start += len(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(folder)
+        yield from entries
+
+    def _enter(self, blocks: Iterable[Block]) -> None:
+        self._hand((stream, payload, *_NO_FILE) for stream, payload in blocks)
+
+    def _hand(self, entries: Iterable[tuple[Any, ...]]) -> None:
+        """Gives entries to the state store, not too many bytes at a time."""
+        some: list[tuple[Any, ...]] = []
+        size = 0
+        for entry in entries:
+            some.append(entry)
+            size += len(entry[1] or b"")
+            if size > _APPEND:
+                self.entries.appendList(some)
+                some, size = [], 0
+        if some:
+            self.entries.appendList(some)
+
+
+def read_entry(
+    place: Place | None, payload: bytes | None, file: str | None, start: int | None, size: int | None,
+    checksum: int | None,
+) -> bytes:  # fmt: skip
+    """The block an entry stands for."""
+    if payload is not None:
+        return bytes(payload)
+    assert file is not None and start is not None and size is not None
+    if place is None:
+        raise StateError(
+            "the rows of this checkpoint are in files beside it; give maintain() the folder as checkpoint=, as before"
+        )
+    path = place.folder / file
+    try:
+        with open(path, "rb") as opened:
+            opened.seek(start)
+            block = opened.read(size)
+    except FileNotFoundError:
+        raise StateError(
+            f"{path} is not there; if the checkpoint was moved, move all of it; if this is a snapshot older than "
+            f"{READING / 60:g} minutes, take it again; else restore the checkpoint"
+        ) from None
+    if len(block) != size or zlib.crc32(block) != checksum:
+        raise StateError(f"{path} is not as it was written; the checkpoint is damaged: restore it")
+    return block
+
+
+def announce_reader(checkpoint: str) -> None:
+    """From now on, for a while, no file of a log that is read now is removed."""
+    folder = Path(checkpoint) / _BESIDE / "readers"
+    with contextlib.suppress(OSError):  # a checkpoint that can only be read: then the reader must be quick
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / uuid.uuid4().hex).touch()
+
+
+def _read_by_others(checkpoint: str) -> bool:
+    reading = False
+    with contextlib.suppress(FileNotFoundError):
+        for reader in (Path(checkpoint) / _BESIDE / "readers").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - reader.stat().st_mtime < READING:
+                    reading = True
+                else:
+                    reader.unlink()
+    return reading
+
+
+def _make(folder: Path, above: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        while folder != above:
+            folder = folder.parent
+            _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    """The folder's names too are on disk."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
