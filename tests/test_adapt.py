@@ -14,6 +14,7 @@ from hypothesis import event, given, settings, target
 from hypothesis import strategies as st
 
 import freshet
+from freshet import adapt
 from freshet.adapt import Following
 from freshet.engine.query import Select
 from freshet.plans import build_plan
@@ -85,8 +86,8 @@ def some_tables(data: st.DataObject) -> list[TableModel]:
     return [TableModel(f"t{i}", data.draw(st.booleans())) for i in range(3)]
 
 
-def made(data: st.DataObject, tables: list[TableModel], adapt: bool | freshet.Adapt, names: list[str]) -> Followed:
-    db = freshet.connect(adapt=adapt)
+def made(data: st.DataObject, tables: list[TableModel], when: bool | freshet.Adapt, names: list[str]) -> Followed:
+    db = freshet.connect(adapt=when)
     for table in tables:
         db.execute(table.ddl)
     db.apply(data.draw(transactions(tables)))
@@ -151,10 +152,10 @@ WIDE = 1_000
 ROWS = pa.table({"x": [0] * WIDE, "y": [0] * WIDE, "z": range(WIDE)})
 
 
-def star(adapt: bool | freshet.Adapt = True) -> freshet.Database:
+def star(when: bool | freshet.Adapt = True) -> freshet.Database:
     """Every row of b joins the one of a, and the one of c: whichever of the two hangs below b, its flickering is paid
     for by all of b."""
-    db = freshet.connect(adapt=adapt)
+    db = freshet.connect(adapt=when)
     db.execute(CHAIN_DDL)
     db.create_view("v", CHAIN)
     db.apply({"a": [{"x": 0}], "b": ROWS, "c": [{"y": 0}]})
@@ -175,11 +176,13 @@ def below(db: freshet.Database) -> str:
 
 
 def test_a_hot_table_moves_up() -> None:
+    """Nothing of the other table joins b, so the answer is empty all the while: every counter is paid in vain."""
     db = star(freshet.Adapt(patience=200))
     view, deep = db.view("v"), below(db)
-    other = {"a": "c", "c": "a"}[deep]
+    other, column = {"a": ("c", "y"), "c": ("a", "x")}[deep]
     flicker(db, other, 300)
     assert db.metrics()["tree_switches"] == 0, "what pays nothing stays"
+    db.apply({other: [{column: 0, "_weight": -1}]})
     paid = []
     for _ in range(10):
         before = view.metrics()
@@ -187,16 +190,16 @@ def test_a_hot_table_moves_up() -> None:
         after = view.metrics()
         paid.append((after["counters_changed"] - before["counters_changed"]) / 200)
     assert paid[0] > WIDE / 2 and max(paid[3:]) <= 1, paid
-    assert view.metrics()["tree_switches"] == 1 and below(db) == other
-    assert view.to_arrow().num_rows == view.count() == WIDE
+    assert view.metrics()["tree_switches"] == 1 and below(db) == other and view.count() == 0
     said = view.explain()
     assert f"% of late changes are of {deep}" in said and "moves so far: 1" in said
     chosen = json.loads(view.explain("json"))["chosen"]
     assert chosen["moves"] == 1 and chosen["since"] == view.metrics()["tree_since"] > 600
+    assert db.apply({other: [{column: 0}]}).deltas["v"].num_rows == view.to_arrow().num_rows == WIDE
 
 
 def test_the_same_stream_without_adapting() -> None:
-    db = star(adapt=False)
+    db = star(False)
     deep = below(db)
     flicker(db, deep, 300)
     assert db.metrics()["tree_switches"] == 0 and below(db) == deep
@@ -272,6 +275,21 @@ def test_a_move_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     view.subscribe(lambda tx: heard.append(tx.deltas["v"].num_rows))
     db.execute("DELETE FROM a")
     assert heard == [WIDE] and view.count() == 0
+
+
+def test_a_plan_that_cannot_be_made_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction after which the view was looked at has happened, and its subscribers hear of it."""
+    db = star(freshet.Adapt(patience=100))
+    deep, heard = below(db), []
+    db.view("v").subscribe(lambda tx: heard.append(tx.version))
+
+    def failing(*_: object) -> None:
+        raise freshet.PlanError("no tree at all")
+
+    monkeypatch.setattr(adapt, "build_plan", failing)
+    flicker(db, deep, 200)
+    assert heard == list(range(2, db.version + 1)) and below(db) == deep
+    assert "PlanError: no tree at all" in db.view("v").explain() and db.view("v").count() == WIDE
 
 
 def test_a_full_disk_at_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +390,7 @@ def test_subscribers_in_the_middle() -> None:
 
 
 def test_reading_while_a_view_is_built_anew() -> None:
-    db = star(adapt=False)
+    db = star(False)
     view = db.view("v")
     reading = view.batches(10)
     next(reading)

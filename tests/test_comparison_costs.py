@@ -16,6 +16,7 @@ import pytest
 import freshet
 from freshet.db import Database
 from freshet.engine.query import Select
+from freshet.engine.rows import Rows
 from freshet.state.comparison import CHILDREN, ENDS_COLUMNS, LIVES, PARENTS
 
 SIZES = (1_000, 16_000)
@@ -94,3 +95,39 @@ def depth(roots: np.ndarray, sides: np.ndarray) -> int:
         deepest += 1
         level = [int(below) for node in level for below in sides.reshape(-1, 2)[node - 1] if below]
     return deepest
+
+
+BANDS = {
+    "above": "low.v < high.w AND high.w <= low.v + 20",
+    "below": "high.w - 20 <= low.v AND low.v < high.w",
+    "turned": "low.v > high.w AND low.v < high.w + 20",
+    "both offset": "low.v + 3 <= high.w + 1 AND high.w + 1 < low.v + 23",
+}
+
+
+@pytest.mark.parametrize("condition", BANDS.values(), ids=list(BANDS))
+def test_a_range_is_entered_at_its_end(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ends of a range bounded: whichever side a tuple comes to, only its partners are enumerated."""
+    checked: list[int] = []
+    plain = Select._checked
+
+    def counting(self: Select, rows: Rows) -> object:
+        checked.append(len(rows))
+        return plain(self, rows)
+
+    monkeypatch.setattr(Select, "_checked", counting)
+    for rows in SIZES:
+        db = freshet.connect()
+        db.execute(DDL)
+        view = db.create_view("v", f"SELECT low.n, high.w FROM low JOIN high ON low.k = high.k AND {condition}")
+        assert "no further than" in view.explain() and "delay      O(log n)" in view.explain()
+        values = np.arange(0, 10 * rows, 10)
+        db.apply({"low": pa.table({"k": 0 * values, "v": values, "n": values})}, deltas=False)
+        db.apply({"high": pa.table({"k": 0 * values, "w": values})}, deltas=False)
+        for table, name in (("low", "v"), ("high", "w")):
+            for value in (5, 5 * rows + 5, 10 * rows - 5):
+                for weight in (1, -1):
+                    checked.clear()
+                    row = {"k": 0, name: value, "_weight": weight, **({"n": value} if table == "low" else {})}
+                    told = db.apply({table: [row]}).deltas["v"].num_rows
+                    assert sum(checked) == told <= 2

@@ -84,3 +84,50 @@ def test_what_no_tree_can_place_is_checked_on_rows() -> None:
     assert "delay      not bounded" in explained and "PLUS_INTERVAL" in explained
     for name in ("q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"):
         assert "delay      constant" in freshet.plan(INEQUALITIES[name], INEQUALITY_DDL).explain(), name
+
+
+RANGES = {
+    "numbers": "SELECT a.id, b.id AS j FROM t a, t b WHERE a.g = b.g AND a.n < b.n AND b.n < a.n + 3",
+    "between": "SELECT a.id, b.id AS j FROM t a JOIN t b ON b.n BETWEEN a.n AND a.n + 1",
+    "below": "SELECT a.id, b.id AS j FROM t a JOIN t b ON a.g = b.g AND b.n >= a.n - 2 AND b.n - 1 < a.n",
+    "empty": "SELECT a.id, b.id AS j FROM t a JOIN t b ON a.n < b.n AND b.n < a.n - 1",
+    "days": "SELECT a.id, b.id AS j FROM t a JOIN t b ON a.d < b.d AND b.d <= a.d + INTERVAL 2 DAYS",
+    "times": "SELECT a.id, b.id AS j FROM t a, t b WHERE a.s < b.s AND b.s < a.s + INTERVAL 90 MINUTES",
+    "three": "SELECT a.id, b.id AS j, c.id AS k FROM t a, t b, t c"
+    " WHERE a.n < b.n AND b.n < a.n + 2 AND c.n <= b.n AND b.n < c.n + 2 AND c.g = 1",
+    "one too many": "SELECT a.id, b.id AS j FROM t a, t b WHERE a.n < b.n AND b.n < a.n + 4 AND b.n <= a.n + a.g",
+    "kept": "SELECT a.id, b.id AS j FROM t a LEFT JOIN t b ON a.g = b.g AND a.n < b.n AND b.n < a.n + 2",
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_ranges(seed: int) -> None:
+    """Two comparisons of the same values, one the other way round: partners lie within a distance."""
+    rng, count = np.random.default_rng(seed), 60
+    days = rng.integers(0, 8, count)
+    known = pa.table(
+        {
+            "id": np.arange(count),
+            "g": pa.array(rng.integers(0, 3, count)),
+            "n": pa.array(rng.integers(-4, 5, count), mask=rng.random(count) < 0.1),
+            "d": pa.array(days.astype(np.int32), pa.int32()).cast(pa.date32()),
+            "s": pa.array(rng.integers(0, 8, count) * HOUR // 2, pa.timestamp("us")),
+        }
+    )
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, n BIGINT, d DATE, s TIMESTAMP)")
+    twin = Twin(db, [TwinTable("t", known, ("id",))], RANGES)
+    for name in ("numbers", "between", "below", "days", "times", "three"):
+        assert "no further than" in twin.views[name].explain(), name
+    waves(twin, rng, 30, first=8)
+    drain(twin)
+
+
+def test_ranges_at_the_end_of_numbers() -> None:
+    least, most = -(1 << 63), (1 << 63) - 1
+    db = freshet.connect()
+    db.execute("CREATE TABLE a (v BIGINT); CREATE TABLE b (w BIGINT)")
+    view = db.create_view("v", "SELECT v, w FROM a JOIN b ON v <= w AND w - 5 <= v")
+    db.apply({"a": [{"v": v} for v in (least, least + 5, 0, most - 5, most)], "b": [{"w": w} for w in (0, 5, most)]})
+    found = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
+    assert found == {(0, 0), (0, 5), (most - 5, most), (most, most)}

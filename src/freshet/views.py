@@ -130,12 +130,20 @@ class Views:
                 continue
             rows = sum(db.tables[name].tuples.live for name in counts)
             if following.wait(counts, rows) <= 0:
-                spent = view.paid.total(view.maintained)
-                better = following.look(counts, spent, db.catalog.views[key], view.plan.root)
-                if better is not None:
-                    self.move(key, Plan(view.plan.sql, better.plan), better.why)
+                self._look(key, view, counts)
             waits.append(following.wait(counts, rows))
         self._look_at = db.changes + max(1, min(waits, default=sys.maxsize))
+
+    def _look(self, key: str, view: View, counts: dict[str, int]) -> None:
+        """The transaction before is over: whatever goes wrong here, it stands, and the view stays as it is."""
+        query, spent = self._db.catalog.views[key], view.paid.total(view.maintained)
+        try:
+            better = view.following.look(counts, spent, query, view.plan.root)
+        except Exception as e:
+            view.following.chosen = replace(view.following.chosen, failed=f"{type(e).__name__}: {e}")
+            return
+        if better is not None:
+            self.move(key, Plan(view.plan.sql, better.plan), better.why)
 
     def move(self, key: str, plan: Plan, why: str) -> None:
         """Builds a view anew on another plan of its query, if that can be done."""

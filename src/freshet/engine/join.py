@@ -29,6 +29,8 @@ from freshet.state.strings import StringPool
 from freshet.state.tree import change_unseen, enter, leave, live_parents, partakers, rise
 from freshet.state.tree_table import (
     ALIVE,
+    ANY_DISTANCE,
+    BAND,
     CHECK_COLUMNS,
     CHECK_STEPS,
     CHECKS,
@@ -159,6 +161,9 @@ class Join:
             row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
             row[OUTPUT] = node.output
             row[COMPARISON] = COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
+            row[BAND] = ANY_DISTANCE
+            if i in self.ordered and self.ordered[i].comparison.band is not None:
+                row[BAND] = self.ordered[i].comparison.band
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:

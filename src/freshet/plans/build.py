@@ -11,7 +11,7 @@ from freshet.plans.above import plan_above
 from freshet.plans.annotate import annotated
 from freshet.plans.attributes import Attributes, column_attribute, equality
 from freshet.plans.bags import bag_relation
-from freshet.plans.comparisons import Compared, carried, compared, placed_tree, unmarked
+from freshet.plans.comparisons import Compared, banded, carried, compared, placed_tree, unmarked
 from freshet.plans.cost import source_updates
 from freshet.plans.guarantee import guarantee
 from freshet.plans.implied import without_implied
@@ -342,7 +342,9 @@ class _Planner:
             )
             comparison = carried(marked, i, placed)
             if comparison is not None:
-                link = self._comparing(link, comparison.seen_from(numbers[n.parent]))
+                seen = comparison.seen_from(numbers[n.parent])
+                others = [c for c in map(compared, inner.residual) if c is not None and c not in placed]
+                link = self._comparing(link, banded(seen, numbers[n.parent], others))
             self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)

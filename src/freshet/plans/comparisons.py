@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
+from freshet.plans.attributes import lane_form
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, join_trees
-from freshet.sql.expression import Call, Expression, references
+from freshet.sql.expression import Call, Expression, Literal, references
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MARK = "~"  # first letter of a comparison's attribute
 _TREES = 5_000
+_FARTHEST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,44 @@ def compared(predicate: Expression) -> Compared | None:
     if left.type.lanes != right.type.lanes or "STRING" in (left.type.name, right.type.name):
         return None
     return Compared(predicate, _OPERATORS[predicate.name], left, right)
+
+
+def banded(comparison: Comparison, parent: int, others: Sequence[Compared]) -> Comparison:
+    """The comparison of an edge with the distance that another one allows, if one does: of the same two values but for
+    constants, the other way round."""
+    up = comparison.operator in ("<", "<=")
+    base, child = _apart(comparison.parent), _apart(comparison.child)
+    for other in others:
+        if other.operator == "<>" or base is None or child is None or parent not in other.relations:
+            continue
+        seen = other.seen_from(parent)
+        far, near = _apart(seen.parent), _apart(seen.child)
+        if far is None or near is None or (far[0], near[0]) != (base[0], child[0]):
+            continue
+        if comparison.operator == "<>" or up == (seen.operator in ("<", "<=")):
+            continue
+        # The edge has p + p1 < c + c1, the other p + p2 > c + c2: so c + c1 < (p + p1) + p2 - c2 + c1 - p1.
+        distance = (far[1] - near[1] + child[1] - base[1]) * (1 if up else -1) - (seen.operator in ("<", ">"))
+        if 0 <= distance < _FARTHEST and (comparison.band is None or distance < comparison.band):
+            comparison = replace(comparison, band=distance)
+    return comparison
+
+
+def _apart(e: Expression) -> tuple[Expression, int] | None:
+    """An expression of one lane, in the order of integers, as another one and a constant added to it."""
+    e = lane_form(e)
+    if not (e.type.is_integer or e.type.name in ("DATE", "TIMESTAMP")):
+        return None
+    if isinstance(e, Call) and e.name in ("add", "subtract", "plus_interval", "date_add"):
+        first, second = e.args
+        if isinstance(first, Literal) and e.name == "add":
+            first, second = second, first
+        moved = isinstance(second, Literal) and second.type.name != "MONTHS" and first.type.name == e.type.name
+        if moved and isinstance(second, Literal) and isinstance(second.value, int):
+            below = _apart(first)
+            added = -second.value if e.name == "subtract" else second.value
+            return None if below is None else (below[0], below[1] + added)
+    return e, 0
 
 
 def placed_tree(

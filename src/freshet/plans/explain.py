@@ -119,7 +119,8 @@ def _key(edge: Edge, shown: Any) -> list[str]:
     keys = [f"{p} = {c}" for p, c in zip(parents, children, strict=True)] if parents else children
     if edge.comparison is not None:
         c = edge.comparison
-        keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}")
+        band = "" if c.band is None else f" and no further than {c.band:,}"
+        keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}{band}")
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
 
 

@@ -53,6 +53,9 @@ def guarantee(
     delay = "constant, for deltas and answers"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
+        compares = [n.edge.comparison for n in nodes if n.edge is not None and n.edge.comparison is not None]
+        if len(residual) == sum(c.band is not None for c in compares):
+            delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
     ordered = [c.function for c in query.grouping.aggregates if c.function in ("min", "max")] if query.grouping else []
     if query.grouping is not None:

@@ -28,11 +28,13 @@ class RelationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The parent's value compared with the child's, by <, <=, >, >= or <>."""
+    """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: how far beyond the parent's value
+    the child's may lie at most, where another comparison of the query says so; that one is checked on result rows."""
 
     operator: str
     parent: Expression
     child: Expression
+    band: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,10 @@ told by the extreme of the first, whether a child is reached by that of the last
 a < max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update
 costs what it flips, plus a logarithm to find the place. For "different", the least and the greatest together tell: all
 differ from v unless both are v.
+
+Where a second comparison bounds the same two values the other way, a < b <= a + d, all partners of a tuple lie in a
+range of the chain. The range is entered at its far end, found in O(log n), instead of at the end of the chain. Support
+does not know of d: whoever enumerates still checks the second comparison, and may find a range empty.
 """
 
 from __future__ import annotations
@@ -14,9 +18,21 @@ from typing import Any
 import numpy as np
 
 from freshet.state.kernel import as_int32, as_int64, inlined
-from freshet.state.sorted_chain import HEAD, TAIL, add_sorted, first_from, less, remove_sorted, same, value_at
+from freshet.state.sorted_chain import (
+    HEAD,
+    TAIL,
+    add_sorted,
+    first_from,
+    last_upto,
+    less,
+    remove_sorted,
+    same,
+    value_at,
+)
 from freshet.state.tree_table import (
+    ANY_DISTANCE,
     AT_MOST,
+    BAND,
     CHILD_LINKS,
     CHILD_SIDES,
     CHILD_VALUES,
@@ -30,6 +46,8 @@ from freshet.state.tree_table import (
     TREE_COLUMNS,
     UNEQUAL,
 )
+
+_MOST = np.int64(np.iinfo(np.int64).max)
 
 # Places of the chains in ENDS, int32[keys, 9].
 CHILDREN, PARENTS, LIVES, ENDS_COLUMNS = 0, 3, 6, 9
@@ -239,6 +257,10 @@ def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, a, s)
     found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
+    band = t[base + BAND]
+    if s < 0 and found and band != ANY_DISTANCE and a[0] <= _MOST - band:
+        if value_at(values, found - 1)[0] > a[0] + band:
+            found = last_upto(ends, at, as_int32(t[base + CHILD_SIDES]), values, a[0] + band)
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
 
 
@@ -251,4 +273,8 @@ def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, b, s)
     found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
+    band = t[base + BAND]
+    if s < 0 and found and band != ANY_DISTANCE and b[0] >= band - _MOST:
+        if value_at(values, found - 1)[0] < b[0] - band:
+            found = first_from(ends, at, as_int32(t[base + LIVE_SIDES]), values, (b[0] - band, -_MOST), True)
     return found - 1 if found and holds(op, value_at(values, found - 1), b) else np.int64(-1)

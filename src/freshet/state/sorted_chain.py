@@ -129,6 +129,19 @@ def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: An
 
 
 @inlined
+def last_upto(ends: Any, at: Any, sides: Any, values: Any, most: Any) -> Any:
+    """The last slot of those whose values begin with `most` or less, + 1; 0 when there is none."""
+    found, node = np.int64(0), np.int64(ends[at + ROOT])
+    while node:
+        if value_at(values, node - 1)[0] <= most:
+            found = node
+            node = np.int64(sides[2 * (node - 1) + 1])
+        else:
+            node = np.int64(sides[2 * (node - 1)])
+    return found
+
+
+@inlined
 def first_from(ends: Any, at: Any, sides: Any, values: Any, value: Any, inclusive: Any) -> Any:
     """The first slot whose value is above `value` (or equal, if inclusive), + 1; 0 when there is none."""
     found, node = np.int64(0), np.int64(ends[at + ROOT])

@@ -9,8 +9,8 @@ from __future__ import annotations
 # Columns. On edges with a comparison, COMPARISON is not NONE and ENDS replaces KEYS (state/comparison).
 STATUS, COUNTER, WEIGHT, LANES, WIDTH, FULL, FIRST, NEXT, PARENT, KIND = range(10)
 KEYS, CHILD_KEY, CHILD_LINKS, PARENT_KEY, PARENT_LINKS, OUTPUT, OUTPUT_CHILDREN, CHECKS, CHECKS_END = range(10, 19)
-COMPARISON, ENDS, CHILD_SIDES, PARENT_SIDES, LIVE_LINKS, LIVE_SIDES, CHILD_VALUES, PARENT_VALUES = range(19, 27)
-TREE_COLUMNS = 27
+COMPARISON, ENDS, CHILD_SIDES, PARENT_SIDES, LIVE_LINKS, LIVE_SIDES, CHILD_VALUES, PARENT_VALUES, BAND = range(19, 28)
+TREE_COLUMNS = 28
 MOST_NODES = 256
 
 # What a plain edge keeps a key: KEYS is int32[keys, 4].
@@ -24,6 +24,9 @@ KINDS = {"inner": INNER, "semi": SEMI, "anti": ANTI, "left": LEFT}
 
 # Comparison of the parent's value with the child's. Greater is less with both values turned around (~).
 NONE, LESS, AT_MOST, UNEQUAL = range(4)
+
+# In BAND: no other comparison says how far the child's value may lie beyond the parent's.
+ANY_DISTANCE = -1
 
 # An assertion: two paths of nodes down from the tuple it is checked on, then a lane at the end of each.
 CHECK_STEPS = 8
