@@ -1,0 +1,154 @@
+"""Arms of a block (LEFT JOIN, EXISTS, NOT EXISTS): trees of their own, hung on the node that has what connects them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+from freshet.errors import PlanError
+from freshet.plans.attributes import Attributes, equality
+from freshet.plans.choice import Choice, all_output
+from freshet.plans.comparisons import Compared, compared, unmarked
+from freshet.plans.model import Comparison, Edge
+from freshet.plans.nodes import Inner
+from freshet.plans.unfit import UnfitError
+from freshet.query import Hypergraph, JoinTree, join_trees
+from freshet.sql.bound import Arm, Block
+from freshet.sql.expression import Expression, describe, references
+
+TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
+
+_ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / NOT IN"}
+
+
+class Arms(Choice):
+    def _add_arm(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
+        mine, theirs = set(arm.block.relations), set(host_block.relations)
+        local: list[Expression] = []
+        pairs: list[tuple[Expression, Expression, bool]] = []
+        condition: list[Expression] = []
+        compares: list[Comparison] = []
+        for p in arm.block.predicates:
+            read = references(p)
+            pair = equality(p)
+            comparison = compared(p)
+            if read <= mine:
+                local.append(p)
+            elif read <= theirs:
+                condition.append(p)
+            elif pair is not None and len(read & mine) == 1 and read <= mine | theirs:
+                left, right, null_safe = pair
+                pairs.append((left, right, null_safe) if references(left) <= theirs else (right, left, null_safe))
+            elif comparison is not None and len(read & mine) == 1 and read <= mine | theirs and not compares:
+                (host_relation,) = read & theirs
+                compares.append(comparison.seen_from(host_relation))
+            else:
+                raise UnfitError(
+                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison of plain values "
+                    "connect it to the rest of the query; use =, or compare after the join",
+                    host_block,
+                    arm,
+                )
+        inner = self._sort(local, mine)
+        above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
+        inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
+        at, parent_key = self._host(host_block, host, base, above, condition, arm)
+        tree, child_key, placed = self._arm_tree(host_block, arm, inner, inside, bool(compares))
+        edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
+        if compares:
+            sides = parent_key[len(pairs)], child_key[len(pairs)]
+            assert isinstance(sides[1], Expression)
+            edge = self._comparing(edge, Comparison(compares[0].operator, sides[0], sides[1]))
+        shows = arm.kind == "left" and self.nodes[at].output
+        root = self._add_tree(arm.block, tree, inner, (), edge, at, shows, placed)
+        node = self.nodes[root]
+        names = node.attributes
+        keys = tuple(
+            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner)
+            for k in child_key[: len(pairs)]
+        )
+        assert node.edge is not None
+        self.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
+        for below in arm.block.arms:
+            if below.kind == "left" and not shows:
+                continue  # whether rows exist does not depend on it
+            self._add_arm(arm.block, inner.attributes, root, below, distinct_tree)
+
+    def _host(
+        self, block: Block, attributes: Attributes, base: int, values: list[Expression], condition: list[Expression],
+        arm: Arm,
+    ) -> tuple[int, tuple[Expression, ...]]:  # fmt: skip
+        """The node of the block an arm hangs on: one whose relation has all the values it is correlated by."""
+        for i in range(base, len(self.nodes)):
+            node = self.nodes[i]
+            if node.relation not in block.relations or any(references(c) - {node.relation} for c in condition):
+                continue
+            here = [_seen_from(node.relation, v, attributes) for v in values]
+            if all(h is not None for h in here):
+                return i, tuple(h for h in here if h is not None)
+        names = ", ".join(describe(v) for v in [*values, *condition])
+        raise UnfitError(
+            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table",
+            block,
+            arm,
+            scattered=True,
+        )
+
+    def _arm_tree(
+        self, host: Block, arm: Arm, inner: Inner, values: list[Expression], compares: bool
+    ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]]:
+        """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
+        the comparisons it carries inside. A comparison at its top needs a relation there."""
+        block = arm.block
+        h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
+        h = replace(h, output=h.attributes)
+        if not h.is_acyclic:
+            raise UnfitError(f"the joins inside {_ARM_NAMES[arm.kind]} form a cycle; leave out one of them", host, arm)
+
+        def keys(tree: JoinTree) -> list[Expression | str] | None:
+            root = tree.nodes[0]
+            if root.relation is None:
+                names = [inner.attributes.named(v) for v in values]
+                return None if compares or not {*names} <= root.attributes else [n for n in names if n is not None]
+            seen = [_seen_from(block.relations[root.relation], v, inner.attributes) for v in values]
+            return None if None in seen else [s for s in seen if s is not None]
+
+        def accept(tree: JoinTree) -> bool:
+            return keys(tree) is not None and self._fits(block, unmarked(tree))
+
+        found = self._compare(block, h, inner, accept)
+        if found is None:
+            trees = [t for t in islice(join_trees(h), TREES) if accept(t)]
+            if not trees and self.wanted is not None:
+                raise PlanError(
+                    f"inside {_ARM_NAMES[arm.kind]} no tree of {', '.join(self._labels(block))} is the plan's"
+                )
+            if not trees:
+                names = ", ".join(describe(v) for v in values)
+                raise UnfitError(
+                    f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
+                    "connect it by one table",
+                    host,
+                    arm,
+                )
+            found = all_output(min(trees, key=lambda t: self._cost(block, t))), ()
+        tree, placed = found
+        left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
+        if left_over:
+            raise UnfitError(
+                f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; "
+                "only equalities and one comparison of plain values for each pair of tables can",
+                host,
+                arm,
+            )
+        found_keys = keys(tree)
+        assert found_keys is not None
+        return tree, found_keys, placed
+
+
+def _seen_from(relation: int, value: Expression, attributes: Attributes) -> Expression | None:
+    """The value read from this relation: its own, or one that equalities make equal."""
+    if references(value) == {relation}:
+        return value
+    name = attributes.named(value)
+    return attributes.value(relation, name) if name is not None and name in attributes.of(relation) else None

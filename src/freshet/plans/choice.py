@@ -1,0 +1,89 @@
+"""Which join tree a block gets: the one asked for, or the cheapest of those that can carry its predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from freshet.errors import PlanError
+from freshet.plans.comparisons import Compared, compared, placed_tree, unmarked
+from freshet.plans.cost import source_updates
+from freshet.plans.model import RelationPlan
+from freshet.plans.nodes import Inner, Nodes, unique_columns
+from freshet.plans.wanted import WantedTree, labels
+from freshet.query import Assertion as TreeAssertion
+from freshet.query import Hypergraph, JoinTree, best_tree, foreign_key_tree
+from freshet.sql.bound import Block, TableSchema
+
+
+class Choice(Nodes):
+    def __init__(self, relations: list[RelationPlan], updates: dict[str, float], wanted: WantedTree | None) -> None:
+        """`updates`: expected number of changes of each table. `wanted`: the tree asked for."""
+        super().__init__(relations)
+        self.updates, self.wanted = updates, wanted
+        self.labels = labels([r.alias for r in relations])
+        self.above: frozenset[int] = frozenset()  # relations whose columns are read above the join
+
+    def _cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
+        """What makes one tree worse than another. First, how many values of subqueries do not hang as a leaf: there a
+        new value touches only the tuples whose comparison with it changes, and at the root it would touch all."""
+        inner = {n.parent for n in tree.nodes}
+        exposed = sum(
+            (i == 0 or i in inner) and self._is_value(block.relations[n.relation])
+            for i, n in enumerate(tree.nodes)
+            if n.relation is not None
+        )
+        weight = sum(
+            tree.depth(i) * self._updates(block.relations[n.relation])
+            for i, n in enumerate(tree.nodes)
+            if n.relation is not None
+        )
+        return exposed, tree.height, weight, len(tree.nodes)
+
+    def _is_value(self, relation: int) -> bool:
+        """Whether a relation is a query that has one tuple at most for each key, and nobody reads it above the join."""
+        source = self.relations[relation].source
+        return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
+
+    def _updates(self, relation: int) -> float:
+        return source_updates(self.relations[relation].source, self.updates)
+
+    def _compare(
+        self, block: Block, h: Hypergraph, inner: Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
+    ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
+        """A tree with comparisons on its edges, where there are any it can carry."""
+        candidates = [c for c in map(compared, inner.residual) if c is not None]
+        if not candidates or not h.is_acyclic:
+            return None
+
+        def fits(tree: JoinTree) -> bool:
+            return accept(tree) and self._fits(block, unmarked(tree))
+
+        found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), fits)
+        return None if found is None else (all_output(found[0]), found[1])
+
+    def _choose(
+        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None]
+    ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
+        updates = [self._updates(r) for r in block.relations]
+        if h.is_acyclic and self.wanted is not None:
+            return all_output(self.wanted.drawn(h, self._labels(block))), ()
+        if h.is_acyclic:
+            return all_output(best_tree(h, updates)), ()
+        found = foreign_key_tree(h, keys, updates)
+        assert found is not None, "what is cyclic otherwise has been given bags"
+        if not self._fits(block, found.tree):
+            raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
+        return found.tree, found.assertions
+
+    def _labels(self, block: Block) -> list[str]:
+        return [self.labels[r] for r in block.relations]
+
+    def _fits(self, block: Block, tree: JoinTree) -> bool:
+        """Whether a tree is the one asked for, if one was."""
+        return self.wanted is None or self.wanted.is_drawn(tree, self._labels(block))
+
+
+def all_output(tree: JoinTree) -> JoinTree:
+    """Duplicates are kept, so every relation's tuples count, also those that show nothing."""
+    return JoinTree(tuple(replace(n, output=True) for n in tree.nodes))
