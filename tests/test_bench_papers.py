@@ -18,13 +18,14 @@ from benchmarks.papers.sequences import NEVER, by_lifespan
 def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--tiny", "--only", name, "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
-    written = sorted(p.name for p in tmp_path.iterdir())
-    assert "README.md" in written and len(written) >= 3
-    page = (tmp_path / "README.md").read_text()
-    for table in tmp_path.glob("*.csv"):
+    page = (tmp_path / f"{name}.md").read_text()
+    tables = list(tmp_path.glob("*.csv"))
+    for table in tables:
         assert len(table.read_text().splitlines()) > 1
         assert f"({table.stem}.svg)" in page and (tmp_path / f"{table.stem}.svg").stat().st_size > 1_000
-    assert "## " in page and told.count("| ---") == page.count("| ---")
+    assert len(tables) == told.count("\n| -") == page.count("\n| -") > 0
+    first = (tmp_path / "README.md").read_text()
+    assert f"({name}.md)" in first and first.count("\n- ") == page.count("\n- ")
 
 
 def result(values: list[float]) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import subprocess
 import sys
@@ -258,5 +259,18 @@ def test_refused_when_files_are_missing_or_torn(tmp_path: Path) -> None:
     with pytest.raises(freshet.StateError, match="is missing"):
         freshet.connect(tmp_path)
     lost.write_bytes(content)
+    with freshet.connect(tmp_path) as db:
+        assert db.execute("SELECT id FROM t").num_rows == 1
+
+
+def test_refused_when_another_version_wrote_it(tmp_path: Path) -> None:
+    with freshet.connect(tmp_path) as db:
+        db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+    catalog = tmp_path / "catalog.json"
+    kept = json.loads(catalog.read_text())
+    catalog.write_text(json.dumps(kept | {"format": 1}))
+    with pytest.raises(freshet.StateError, match="another format"):
+        freshet.connect(tmp_path)
+    catalog.write_text(json.dumps(kept))
     with freshet.connect(tmp_path) as db:
         assert db.execute("SELECT id FROM t").num_rows == 1

@@ -90,14 +90,17 @@ class Result:
             found = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (constant: {FLAT})"
             self._judge(f"{column} flat", found, ratio <= FLAT, where)
 
-    def linear(self, x: str, column: str, **where: Cell) -> None:
-        """Theory says linear: the slope of logarithms, where x has grown beyond its least value."""
+    def linear(self, x: str, column: str, at_most: bool = False, **where: Cell) -> None:
+        """Theory says linear: the slope of logarithms, where x has grown beyond its least value. Time has a fixed part
+        beside what grows, and is only held to be at most linear."""
         pairs = [p for p in zip(self.series(x, **where), self.series(column, **where), strict=True) if min(p) > 0][1:]
         if len(pairs) > 1:
             logs = np.log(np.array(pairs))
             slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
-            found = f"grows as {x}^{slope:.2f} (linear: 0.75 to 1.25)"
-            self._judge(f"{column} linear in {x}", found, 0.75 <= slope <= 1.25, where)
+            bounds = "at most 1.25" if at_most else "0.75 to 1.25"
+            held = slope <= 1.25 and (at_most or slope >= 0.75)
+            words = f"{column} {'at most ' if at_most else ''}linear in {x}"
+            self._judge(words, f"grows as {x}^{slope:.2f} (linear: {bounds})", held, where)
 
     def _judge(self, what: str, found: str, held: bool, where: dict[str, Cell]) -> None:
         of = ", ".join(str(v) for v in where.values())

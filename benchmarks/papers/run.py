@@ -19,10 +19,16 @@ from pathlib import Path
 from benchmarks.measure import CLOCKS
 from benchmarks.papers.data import real_folder
 from benchmarks.papers.figures import EXPERIMENTS
-from benchmarks.papers.harness import SIZES, Result, Size
-from benchmarks.papers.written import table, verdicts, write
+from benchmarks.papers.harness import SIZES, Size
+from benchmarks.papers.written import index, table, verdicts, write
 from freshet.version import __version__
 
+HEADING = """# The papers' experiments, run here
+
+AJU, CROWN and IEDyn are the papers behind Freshet; the numbers are of their figures. Counters changed are what theory
+bounds. Microseconds also hold what it does not count: caches that no longer suffice as data grows, and the fixed cost
+of a transaction. `done` below 1: the time for a stream was up."""
+CLOCK = {"wall": "wall time", "cpu": "processor time, on a machine that did other work beside"}
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
@@ -36,27 +42,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     size = replace(SIZES["tiny" if options.tiny else "quick" if options.quick else "full"], clock=options.clock)
     chosen = options.only or list(EXPERIMENTS)
-    results: list[Result] = []
     for number, name in enumerate(chosen, 1):
         started = time.perf_counter()
         print(f"{number} of {len(chosen)}: {name}", file=sys.stderr, flush=True)
-        for result in EXPERIMENTS[name](size):
-            results.append(result)
+        results = list(EXPERIMENTS[name](size))
+        for result in results:
             print(f"{result.title}\n\n{table(result)}\n", flush=True)
             print("\n".join(verdicts(result)), end="\n\n", flush=True)
+        write(name, results, options.out, conditions(size))
+        index(EXPERIMENTS, options.out, HEADING)
         print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    write(results, options.out, heading(size))
     return 0
 
 
-def heading(size: Size) -> str:
+def conditions(size: Size) -> str:
     data = "wiki-Vote and made data" if real_folder() else "made data"
     return (
-        "# The papers' experiments, run here\n\n"
         f"`make bench-papers`, {size.name} size, Freshet {__version__}, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores of {platform.machine()}, {data}. One process, one thread, {size.clock} time.\n\n"
-        "Counters changed are what theory bounds. Microseconds also hold what it does not count: caches that no longer "
-        "suffice as data grows, and the fixed cost of a transaction. `done` below 1: the time for a stream was up."
+        f"{os.cpu_count()} cores of {platform.machine()}, {data}. One process, one thread, {CLOCK[size.clock]}."
     )
 
 

@@ -1,10 +1,11 @@
-"""Results as files: a CSV and an SVG for each figure, and one page with all tables and verdicts."""
+"""Results as files: a CSV and an SVG for each figure, a page for each experiment with its tables and verdicts, and a
+first page that leads to them and repeats the verdicts."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -16,17 +17,31 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt  # after the choice of what it draws on
 from matplotlib.axes import Axes
 
-plt.rcParams["svg.hashsalt"] = "freshet"  # the same picture is the same file
+JUDGED = ("- holds: ", "- does not hold: ")
+plt.rcParams |= {"svg.hashsalt": "freshet", "svg.fonttype": "none"}  # the same picture is the same, small file
 
 
-def write(results: Iterable[Result], folder: Path, heading: str) -> None:
+def write(experiment: str, results: Sequence[Result], folder: Path, heading: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    page = [heading]
+    page = [f"# {experiment}", heading]
     for result in results:
         _csv(result, folder / f"{result.name}.csv")
         _svg(result, folder / f"{result.name}.svg")
         page += [f"## {result.title}", f"![{result.title}]({result.name}.svg)", table(result)]
         page += ["\n".join(verdicts(result))] if result.verdicts else []
+    (folder / f"{experiment}.md").write_text("\n\n".join(page) + "\n")
+
+
+def index(experiments: Iterable[str], folder: Path, heading: str) -> None:
+    """The first page, over what is there of all runs so far."""
+    page = [heading]
+    for experiment in experiments:
+        written = folder / f"{experiment}.md"
+        if written.exists():
+            lines = written.read_text().splitlines()
+            figures = [line.removeprefix("## ") for line in lines if line.startswith("## ")]
+            judged = [line for line in lines if line.startswith(tuple(JUDGED))]
+            page.append("\n".join([f"[{experiment}]({experiment}.md): {'; '.join(figures)}", *judged]))
     (folder / "README.md").write_text("\n\n".join(page) + "\n")
 
 
@@ -36,7 +51,7 @@ def table(result: Result) -> str:
 
 
 def verdicts(result: Result) -> list[str]:
-    return [f"- {'holds' if v.held else 'does not hold'}: {v.text}" for v in result.verdicts]
+    return [f"{JUDGED[not v.held]}{v.text}" for v in result.verdicts]
 
 
 def _shown(value: Cell) -> str:
@@ -71,13 +86,14 @@ def _svg(result: Result, path: Path) -> None:
         else:
             axes.plot([_finite(x) or 0.0 for x, _ in kept], [y for _, y in kept], marker="o", label=label)
     if plot.bars:
-        axes.set_xticks([p + 0.4 - 0.4 / len(names) for p in range(len(places))], [str(p) for p in places], rotation=45)
+        middles = [place + 0.4 - 0.4 / len(names) for place in range(len(places))]
+        axes.set_xticks(middles, [str(p) for p in places], rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
     _scales(axes, plot.log)
     axes.set_xlabel(plot.x)
     axes.set_ylabel(plot.y)
     axes.set_title(result.title, fontsize=10)
     if len(names) > 1:
-        axes.legend(fontsize=8)
+        axes.legend(title=plot.series, fontsize=8, title_fontsize=8)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -85,8 +101,12 @@ def _svg(result: Result, path: Path) -> None:
 def _scales(axes: Axes, log: str) -> None:
     if "x" in log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     if "y" in log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.tick_params(axis="y", which="minor", labelsize=7)
     else:
         axes.set_ylim(bottom=0)
 

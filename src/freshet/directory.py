@@ -15,7 +15,7 @@ from freshet.errors import StateError
 from freshet.state.arena import Arena
 
 _CATALOG, _OPEN = "catalog.json", "in-use"
-_FORMAT = 1
+_FORMAT = 2  # goes up when state written by one version cannot be read by the next
 
 
 class Directory:
@@ -38,7 +38,15 @@ class Directory:
     def catalog(self) -> dict[str, Any] | None:
         """What was saved last, if anything was."""
         kept = self.path / _CATALOG
-        return json.loads(kept.read_text()) if kept.exists() else None
+        if not kept.exists():
+            return None
+        found: dict[str, Any] = json.loads(kept.read_text())
+        if found.get("format") != _FORMAT:
+            raise StateError(
+                f"{self.path} was written by a version of Freshet with another format ({found.get('format')}, here "
+                f"{_FORMAT}); open it with that version, or fill a new folder from the tables' sources"
+            )
+        return found
 
     def save(self, catalog: dict[str, Any]) -> None:
         fresh = self.path / (_CATALOG + ".new")

@@ -15,8 +15,8 @@ def run(size: Size) -> Iterator[Result]:
     (scale,) = size.scales((0.05,), (0.01,), (0.001,))
     numbers = (3, 5, 13) if size.name == "tiny" else range(1, 23)
     time = Result("aju-11-time", f"AJU 11: TPC-H, scale factor {scale:g}, a window of a fifth",
-                  Plot("query", "µs a change", "", bars=True, log="y"))  # fmt: skip
-    memory = Result("aju-13-memory", "AJU 13: state of the TPC-H queries", Plot("query", "B a tuple", "", bars=True))
+                  Plot("query", "µs a change", bars=True))  # fmt: skip
+    memory = Result("aju-13-memory", "AJU 13: state of the TPC-H queries", Plot("query", "B a tuple", bars=True))
     latency = Result("aju-17-latency", "AJU 17: from a single change to its delta",
                      Plot("query", "µs", "percentile", bars=True, log="y"))  # fmt: skip
     for number in numbers:

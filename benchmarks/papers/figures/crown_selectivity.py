@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.papers.figures.crown_queries import graph_moves, opened
+from benchmarks.papers.figures.crown_queries import TRANSACTION, graph_moves, opened
 from benchmarks.papers.harness import Plot, Result, Size, recompute_seconds, stream_cost
 from benchmarks.papers.queries import GRAPH_DDL, graph_queries
 
@@ -21,7 +21,7 @@ def run(size: Size) -> Iterator[Result]:
         for keep in size.scales((1_000, 200, 50, 20, 10, 5, 2, 1), (1_000, 100, 10, 2, 1), (100, 1)):
             sql = graph_queries(int(keep))[name]
             db, view = opened(GRAPH_DDL, name, sql)
-            cost = stream_cost(db, view, moves.transactions(1_000), len(moves), size)
+            cost = stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size)
             anew = recompute_seconds(sql, moves.held(len(moves) // 2), size)
             result.rows.append({
                 "query": name, "share kept": 1 / keep, "seconds": round(cost.seconds, 4), **cost.row(),

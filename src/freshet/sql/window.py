@@ -128,7 +128,10 @@ class Windows:
         if type(call) in _NEIGHBOURS:
             self.statement.only(call, ("this", "offset", "default"))
             value, default = read(call.this), call.args.get("default")
-            default_args = () if default is None else (self._cast(read(default), value.type, node),)
+            instead = None if default is None else read(default)
+            if instead is not None and value.type.name == "VOID":
+                value = self._cast(value, instead.type, node)
+            default_args = () if instead is None else (self._cast(instead, value.type, node),)
             distance = (
                 1 if call.args.get("offset") is None else self._whole(call.args["offset"], 0, _NEIGHBOURS[type(call)])
             )
