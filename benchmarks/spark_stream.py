@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 
 from benchmarks import tpch
 from benchmarks.streams import order_window
-from examples.spark_demo import read_stream, start_spark, write_stream
+from examples.spark_demo import read_stream, write_stream
+from freshet.job.session import start_spark
 from freshet.state.kernel import compile_kernels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = Path(tempfile.mkdtemp(prefix="freshet-bench-"))
     try:
         _run(options, folder)
@@ -49,7 +49,8 @@ def _run(options: argparse.Namespace, folder: Path) -> None:
         f"Q3 at scale factor {options.scale:g}: {len(stream):,} changes in {batches} batches, {options.shards} shards"
     )
     compile_kernels()
-    spark = start_spark(options.shards, folder / "spark.log", "4g")
+    settings = {"spark.driver.memory": "4g", "spark.sql.streaming.minBatchesToRetain": "2"}
+    spark = start_spark("local[2]", options.shards, folder / "spark.log", settings)
     try:
         notes = str(folder / "notes")
         _stream(spark, folder, names, options, notes)

@@ -23,16 +23,15 @@ import pyarrow.parquet as pq
 
 from benchmarks import tpch
 from benchmarks.streams import OrderWindow, order_window
+from freshet.job.session import start_spark
 from freshet.state.kernel import compile_kernels
 
 VIEWS = ("q3", "q4", "q5", "q10")
 STREAM = ("orders", "lineitem")
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = Path(tempfile.mkdtemp(prefix="freshet-demo-"))
     try:
         return _run(options, folder)
@@ -53,7 +52,8 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     print(f"Wrote a FIFO stream of {last:,} changes of {' and '.join(STREAM)} as {batches} files each", flush=True)
 
     compile_kernels()  # here and once, rather than in each of Spark's workers
-    spark = start_spark(options.shards, folder / "spark.log")
+    settings = {"spark.driver.memory": "2g", "spark.sql.streaming.minBatchesToRetain": "2"}
+    spark = start_spark("local[2]", options.shards, folder / "spark.log", settings)
     try:
         from freshet.spark import explain, maintain
 
@@ -100,39 +100,6 @@ def write_stream(folder: Path, tables: dict[str, pa.Table], stream: OrderWindow,
 def _write(path: Path, table: pa.Table, number: int) -> None:
     pq.write_table(table, path)
     os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files in order of their time
-
-
-def start_spark(shards: int, log: Path, memory: str = "2g") -> Any:
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.sql.shuffle.partitions": str(shards),
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "ERROR",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("freshet")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    # What Spark's own process prints goes to a file: it inherits the stderr there is when it starts.
-    terminal = os.dup(2)
-    with open(log, "ab") as target:
-        os.dup2(target.fileno(), 2)
-        try:
-            return builder.getOrCreate()
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
 
 
 def read_stream(spark: Any, folder: Path, tables: Sequence[str]) -> dict[str, Any]:

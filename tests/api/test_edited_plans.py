@@ -111,6 +111,44 @@ def test_bags_of_a_cyclic_join() -> None:
         freshet.Plan.from_json(json.dumps(made))
 
 
+COUNTED = "SELECT a.id, COUNT(*) AS n, SUM(c.x) AS total FROM a, b, c WHERE a.k = b.k AND a.k = c.m GROUP BY a.id"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        [("a", None), ("totals of b", "a"), ("totals of c", "a")],
+        [("totals of c", None), ("a", "totals of c"), ("totals of b", "a")],
+        [("totals of b", None), ("totals of c", "totals of b"), ("a", "totals of c")],
+    ],
+    ids=lambda t: " ".join(n for n, _ in t),
+)
+def test_a_tree_over_totals_is_edited_like_any_other(tree: list[tuple[str, str | None]]) -> None:
+    plan = freshet.Plan.from_json(with_tree(*tree, sql=COUNTED))
+    assert [n["node"] for n in json.loads(plan.to_json())["trees"][0]["nodes"]] == [n for n, _ in tree]
+    db = freshet.connect()
+    db.execute(DDL)
+    given, made = db.create_view("given", plan), db.create_view("made", COUNTED)
+    db.execute("INSERT INTO a VALUES (1, 1), (2, 1), (3, 2)")
+    db.execute("INSERT INTO b VALUES (1, 7), (1, 8), (2, 7), (1, 7)")
+    db.execute("INSERT INTO c VALUES (1, 1), (1, 20), (2, 300)")
+    tx = db.execute("DELETE FROM b WHERE m = 8")
+    same_bag(given.to_arrow(), made.to_arrow())
+    same_bag(tx.deltas["given"], tx.deltas["made"])
+    assert sorted(given.to_arrow()["n"].to_pylist()) == [1, 4, 4]
+
+
+def test_what_totals_are_of_is_no_choice() -> None:
+    made = document(COUNTED)
+    whole = [("a", None), ("b", "a"), ("c", "a")]
+    made["trees"] = [{"nodes": [{"node": n, "parent": p} for n, p in whole]}]
+    with pytest.raises(freshet.PlanError, match="the query has 3 join trees, and the plan has 1; give each one"):
+        freshet.Plan.from_json(json.dumps(made))
+    made["trees"] = [made["trees"][0], *document(COUNTED)["trees"][1:]]
+    with pytest.raises(freshet.PlanError, match="the query has no b there; it has a, totals of b, totals of c"):
+        freshet.Plan.from_json(json.dumps(made))
+
+
 def test_a_plan_without_trees_leaves_the_choice() -> None:
     made = document()
     made["trees"] = []

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from freshet.cli import main
+from freshet.state.kernel import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = """
@@ -25,12 +26,11 @@ CREATE SINK s FROM v USING console;
 """
 
 
-def freshet(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def freshet(*arguments: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, as a shell runs it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
-        [sys.executable, "-m", "freshet.cli", *arguments], input=given, capture_output=True, text=True, timeout=240,
-        env=environment, check=False,
+        [sys.executable, "-m", "freshet.cli", *arguments], input=given, capture_output=True, text=True, timeout=600,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}, check=False,
     )  # fmt: skip
 
 
@@ -78,11 +78,6 @@ def test_check_of_sources(job: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "sequence orders changes by primary key, and it has none" in shown
 
 
-def test_check_of_no_file(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "none.sql"]) == 2
-    assert capsys.readouterr().err == "freshet: none.sql: No such file or directory\n"
-
-
 # run, before Spark starts -------------------------------------------------------------------------------------------
 
 
@@ -113,14 +108,6 @@ def test_run_refuses_wrong_arguments(
     pytest.importorskip("pyspark")
     assert main(["run", str(job), *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_run_names_the_package_a_source_needs(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyspark")
-    source = "kafka OPTIONS (kafka.bootstrap.servers 'h:1', subscribe 's')"
-    job.write_text(JOB.replace("csv OPTIONS (path 'in', header 'true')", source))
-    assert main(["run", str(job)]) == 2
-    assert "add SET packages = 'org.apache.spark:spark-sql-kafka-0-10_2.13:" in capsys.readouterr().err
 
 
 # sql --------------------------------------------------------------------------------------------------------------
@@ -218,8 +205,20 @@ def test_enclosure_mistakes(
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["doctor", "--json"])
     found = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
-    assert found["kernels"]["state"] == "fine" and found["java"]["state"] in ("fine", "missing")
+    assert found["kernels"]["state"] == "fine" and str(cache_folder()) in found["kernels"]["found"]
+    assert list(cache_folder().rglob("*.nbi")), "the folder it names holds them"
+    assert found["java"]["state"] in ("fine", "missing")
     assert code == (1 if any(f["state"] == "missing" for f in found.values()) else 0)
+
+
+@pytest.mark.long
+def test_doctor_starts_spark() -> None:
+    pytest.importorskip("pyspark")
+    done = freshet("doctor", "--start")
+    assert done.returncode == 0, done.stdout
+    assert "✓ spark        started and kept a view of 1 row in " in done.stdout
+    done = freshet("doctor", "--start", JAVA_HOME="/nowhere")
+    assert done.returncode == 1 and "✗ spark " in done.stdout and "Traceback" not in done.stderr
 
 
 def test_doctor_names_the_remedy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

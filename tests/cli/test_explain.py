@@ -38,13 +38,6 @@ def test_help_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str
     assert "\x1b" not in shown
 
 
-def test_no_command_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([])
-    assert stopped.value.code == 2
-    assert "COMMAND" in capsys.readouterr().err
-
-
 def test_explain(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     query, schema = files
     assert main(["explain", query, "--schema", schema]) == 0
@@ -77,20 +70,9 @@ def test_an_edited_plan_is_explained(
     assert capsys.readouterr().err == ("freshet: trees[0]: a hangs on c, which is not there; the nodes are b, a\n")
 
 
-def test_missing_file(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "no-such.sql", "--schema", files[1]]) == 2
-    assert capsys.readouterr().err == "freshet: no-such.sql: No such file or directory\n"
-
-
 def test_schema_not_given(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", files[0]]) == 2
     assert "give --schema tables.sql" in capsys.readouterr().err
-
-
-def test_no_text(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    Path(files[0]).write_bytes(b"\xff\xfe\x00")
-    assert main(["explain", files[0], "--schema", files[1]]) == 2
-    assert "is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_wrong_query(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

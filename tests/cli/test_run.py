@@ -1,22 +1,20 @@
-"""`freshet run` in a process of its own: the page beside it, a clean stop on SIGTERM, going on from the checkpoint."""
+"""`freshet run`: the page beside it, a clean stop on each signal, going on from the checkpoint, another job refused."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("starlette")
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.running import running
+
 JOB = """
 CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total DECIMAL(10, 2))
   USING csv OPTIONS (path 'in', changes '_change_type');
@@ -25,30 +23,12 @@ CREATE SINK feed FROM sums USING json OPTIONS (path 'out');
 """
 
 
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "freshet.cli",
-        "run",
-        str(folder / "job.sql"),
-        "--master",
-        "local[1]",
-        "--shards",
-        "1",
-    ]
-    with (folder / "said").open("w") as said:
-        return subprocess.Popen(
-            [*command, "--checkpoint", str(folder / "checkpoint"), "--json", *arguments],
-            stdout=subprocess.PIPE, stderr=said, text=True, cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        )  # fmt: skip
-
-
-def batch(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    found: dict[str, Any] = json.loads(process.stdout.readline())
-    return found
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "job.sql").write_text(JOB)
+    (tmp_path / "in" / "0.csv").write_text("1,ada,10.50,insert\n2,grace,20.00,insert\n3,ada,5.00,insert\n")
+    return tmp_path
 
 
 def shown(address: str) -> dict[str, int]:
@@ -57,46 +37,66 @@ def shown(address: str) -> dict[str, int]:
         return found
 
 
-def test_a_job_is_watched_stopped_and_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "job.sql").write_text(JOB)
-    (tmp_path / "in" / "0.csv").write_text("1,ada,10.50,insert\n2,grace,20.00,insert\n3,ada,5.00,insert\n")
-    process = started(tmp_path, "--web", "--port", "0")
-    try:
-        first = batch(process)
+def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:
+    with running(folder, "--web", "--port", "0") as job:
+        first = job.batch()
         assert first["version"] == 0 and first["changes"] == 3
         assert first["views"] == {"sums": {"appeared": 2, "vanished": 0}}
-        said = (tmp_path / "said").read_text()
-        address = said.split("the page is at ")[1].split()[0]
+        address = job.said().split("the page is at ")[1].split()[0]
         assert shown(address) == {"sums": 2}
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        assert (tmp_path / "said").read_text().endswith("stopped\n")
-    finally:
-        process.kill()
-        process.communicate()
+        job.signal(signal.SIGTERM)
+        job.ends()
+        assert job.said().endswith("stopped\n") and "Traceback" not in job.said()
 
-    (tmp_path / "in" / "1.csv").write_text("2,grace,20.00,delete\n4,ada,1.00,insert\n")
-    (tmp_path / "job.sql").write_text("SET trigger = 'available now';" + JOB)
-    process = started(tmp_path, "--web", "--port", "0")
-    try:
-        second = batch(process)
+    (folder / "in" / "1.csv").write_text("2,grace,20.00,delete\n4,ada,1.00,insert\n")
+    (folder / "job.sql").write_text("SET trigger = 'available now';" + JOB)
+    with running(folder, "--web", "--port", "0") as job:
+        second = job.batch()
         assert second["version"] == 1 and second["changes"] == 2
         assert second["views"] == {"sums": {"appeared": 1, "vanished": 2}}
-        assert process.wait(60) == 0
-        assert "going on from the checkpoint" in (tmp_path / "said").read_text()
-    finally:
-        process.kill()
-        process.communicate()
+        job.ends()
+        assert "going on from the checkpoint" in job.said()
 
-    (tmp_path / "job.sql").write_text(JOB.replace("SUM(total)", "MAX(total)"))
-    process = started(tmp_path)
-    try:
-        assert process.wait(120) == 2
-        said = (tmp_path / "said").read_text()
-        assert "was made by another job:\n  view sums: its query was\n" in said and "MAX(total)" in said
-        assert "Traceback" not in said
-    finally:
-        process.kill()
-        process.communicate()
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["version=0", "version=1"]
+    (folder / "job.sql").write_text(JOB.replace("SUM(total)", "MAX(total)"))
+    with running(folder) as job:
+        job.ends(2)
+        assert "was made by another job:\n  view sums: its query was\n" in job.said() and "MAX(total)" in job.said()
+        assert "Traceback" not in job.said()
+    assert sorted(p.name for p in (folder / "out").iterdir()) == ["version=0", "version=1"]
+
+
+@pytest.mark.long
+def test_a_stream_without_end_stops_on_ctrl_c(tmp_path: Path) -> None:
+    """Rows come from `rate` all the time, so that the signal finds a micro-batch in hand; what is counted before and
+    after are the same rows, each once."""
+    (tmp_path / "job.sql").write_text(
+        "CREATE TABLE ticks (timestamp TIMESTAMP, value BIGINT) USING rate OPTIONS (rowsPerSecond '20');\n"
+        "CREATE MATERIALIZED VIEW counted AS SELECT COUNT(*) AS n, SUM(value) AS total FROM ticks;\n"
+        "CREATE SINK feed FROM counted USING csv OPTIONS (path 'out');\n"
+    )
+    for _ in range(2):
+        with running(tmp_path) as job:
+            batches = [job.batch(), job.batch()]
+            assert all(b["changes"] for b in batches)
+            job.signal(signal.SIGINT)
+            job.ends()
+            assert job.said().endswith("stopped\n") and "Traceback" not in job.said()
+    assert "going on from the checkpoint" in job.said()
+    weights: dict[tuple[int, int], int] = {}
+    for part in (tmp_path / "out").glob("version=*/*.csv"):
+        for line in part.read_text().splitlines():
+            n, total, weight = (int(v or 0) for v in line.split(","))
+            weights[n, total] = weights.get((n, total), 0) + weight
+    ((n, total),) = (row for row, weight in weights.items() if weight)
+    assert n >= 40 and total == n * (n - 1) // 2
+
+
+@pytest.mark.long
+def test_when_spark_itself_ends(folder: Path) -> None:
+    with running(folder) as job:
+        job.batch()
+        (spark,) = (p for p in job.processes() if "SparkSubmit" in p.command)
+        os.kill(spark.pid, signal.SIGKILL)
+        job.ends(2)
+        assert "Spark's own process has ended (" in job.said()
+        assert job.said().endswith("run the job again, and it goes on from its checkpoint\n")

@@ -1,4 +1,4 @@
-"""Databases for the tests of JDBC targets: drivers fetched once, and a PostgreSQL of the test's own."""
+"""Databases for the tests of JDBC targets: drivers and a PostgreSQL of the test's own."""
 
 from __future__ import annotations
 
@@ -12,36 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
+from tests.spark.jars import JARS, jar
 
 DRIVERS = ("org.xerial:sqlite-jdbc:3.50.3.0", "org.postgresql:postgresql:42.7.7")
-JARS = Path(__file__).resolve().parents[2] / ".cache" / "jars"
 
 
 def driver_jars() -> list[Path]:
-    """The drivers' jars, as far as they can be had: fetched by the resolver that comes with Spark, kept in .cache."""
-    return [jar for jar in map(_jar, DRIVERS) if jar is not None]
+    """The drivers' jars, as far as they can be had."""
+    return [found for found in map(jar, DRIVERS) if found is not None]
 
 
 def has_driver(name: str) -> bool:
-    return any(name in jar.name for jar in JARS.glob("*.jar"))
-
-
-def _jar(coordinates: str) -> Path | None:
-    group, artifact, version = coordinates.split(":")
-    jar = JARS / f"{artifact}-{version}.jar"
-    ivy = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars", "ivy-*.jar"))
-    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-    if not jar.exists() and ivy:
-        pattern = str(JARS / "[artifact]-[revision].[ext]")
-        command = [java, "-jar", ivy[0], "-cache", str(JARS / "ivy"), "-dependency", group, artifact, version]
-        subprocess.run(
-            [*command, "-notransitive", "-types", "jar", "-retrieve", pattern],
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-    return jar if jar.exists() else None
+    return any(name in found.name for found in JARS.glob("*.jar"))
 
 
 def postgres_programs() -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -108,24 +109,51 @@ CREATE TABLE a (id BIGINT PRIMARY KEY, name STRING, price DECIMAL(10, 2), day DA
 CREATE MATERIALIZED VIEW v AS SELECT day, COUNT(*) AS n, SUM(price) AS total FROM a GROUP BY day;
 CREATE SINK out FROM v USING parquet OPTIONS (path 'out');
 """
-ROWS = [
-    (1, "x", "1.50", "2024-01-01", "insert"), (2, "y", "2.25", "2024-01-01", "insert"),
-    (3, None, "4.00", "2024-01-02", "insert"), (2, "y", "2.25", "2024-01-01", "delete"),
-]  # fmt: skip
-COLUMNS = ("id", "name", "price", "day", "_change_type")
+FORMATS = """
+CREATE TABLE a (id BIGINT PRIMARY KEY, name STRING) USING csv OPTIONS (path 'in/a', header 'true');
+CREATE TABLE b (id BIGINT, price DECIMAL(10, 2), day DATE)
+  USING tbl OPTIONS (path 'in/b', delimiter ';', trailing 'false');
+CREATE TABLE c (id BIGINT, n INT) USING orc OPTIONS (path 'in/c', changes '_weight');
+CREATE TABLE d (id BIGINT, seen BOOLEAN) USING json OPTIONS (path 'in/d', changes '_change_type');
+CREATE MATERIALIZED VIEW v AS
+SELECT a.id, name, price, day, n, seen FROM a, b, c, d WHERE a.id = b.id AND a.id = c.id AND a.id = d.id;
+CREATE SINK as_csv FROM v USING csv OPTIONS (path 'out/csv', header 'true');
+CREATE SINK as_json FROM v USING json OPTIONS (path 'out/json');
+CREATE SINK as_orc FROM v USING orc OPTIONS (path 'out/orc');
+CREATE SINK as_parquet FROM v USING parquet OPTIONS (path 'out/parquet', files '2');
+CREATE SINK shown FROM v USING console OPTIONS (rows '1');
+"""
 
 
-def test_text_sources_and_a_file_sink(spark: SparkSession, tmp_path: Path) -> None:
-    """JSON here; CSV and TBL are read alike in this process, and TBL on Spark by the ready-made TPC-H job."""
-    (tmp_path / "in").mkdir()
-    lines = (json.dumps(dict(zip(COLUMNS, r, strict=True))) + "\n" for r in ROWS)
-    (tmp_path / "in" / "0.json").write_text("".join(lines))
-    told = run(spark, read(SOURCES % ("json", ""), tmp_path), tmp_path)
-    assert {str(day): (n, str(total)) for day, n, total in told.rows["v"]} == {
-        "2024-01-01": (1, "1.50"), "2024-01-02": (1, "4.00"),
-    }  # fmt: skip
-    feed = pq.read_table(tmp_path / "out")
-    assert feed.column_names == ["day", "n", "total", "_weight", "version"] and feed.num_rows == 2
+def test_each_format_of_files_in_and_out(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for table in "abcd":
+        (tmp_path / "in" / table).mkdir(parents=True)
+    (tmp_path / "in" / "a" / "0.csv").write_text('id,name\n1,"x, y"\n2,\n3,z\n')
+    (tmp_path / "in" / "b" / "0.tbl").write_text("1;1.50;2024-01-01\n2;2.25;2024-01-02\n2;3.00;2024-01-03\n")
+    orc.write_table(
+        pa.table({"id": [1, 2, 3], "n": pa.array([10, 20, 30], pa.int32()), "_weight": [1, 1, 1]}),
+        str(tmp_path / "in" / "c" / "0.orc"),
+    )
+    lines = [(1, True, "insert"), (2, False, "insert"), (2, False, "delete"), (2, None, "insert")]
+    rows = (dict(zip(("id", "seen", "_change_type"), line, strict=True)) for line in lines)
+    (tmp_path / "in" / "d" / "0.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    told = run(spark, read(FORMATS, tmp_path), tmp_path)
+    expected = {
+        (1, "x, y", "1.50", "2024-01-01", 10, True),
+        (2, None, "2.25", "2024-01-02", 20, None),
+        (2, None, "3.00", "2024-01-03", 20, None),
+    }
+    assert {(i, name, str(p), str(d), n, seen) for i, name, p, d, n, seen in told.rows["v"]} == expected
+    kinds = "id BIGINT, name STRING, price DECIMAL(10, 2), day DATE, n INT, seen BOOLEAN, _weight BIGINT"
+    for form in ("csv", "json", "orc", "parquet"):
+        kept = spark.read.schema(kinds).options(**({"header": "true"} if form == "csv" else {})).format(form)
+        written = kept.load(str(tmp_path / "out" / form / "version=0")).collect()
+        assert {(*r[:2], str(r[2]), str(r[3]), *r[4:6]) for r in written} == expected, form
+        assert {r["_weight"] for r in written} == {1}
+    shown = capfd.readouterr().out
+    assert "shown, version 0\n  +1  id=" in shown and "... the first 1; OPTIONS (rows '...') shows more" in shown
 
 
 def test_a_bad_value_stops_the_job_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from freshet.web.feed import Settings
 from freshet.web.hub import Hub
 from freshet.web.server import Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 
 @contextmanager
@@ -52,3 +57,10 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not come to hold"
         time.sleep(0.02)
+
+
+def picture(page: Page, name: str) -> None:
+    """For the README, when FRESHET_SCREENSHOTS names a folder."""
+    folder = os.environ.get("FRESHET_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))

@@ -8,63 +8,23 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from freshet.demo import tpch
 from freshet.web.feed import Settings
-from freshet.web.server import Server
-from tests.web.pages import served, wait_until
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed; apt-get install chromium")
+from tests.web.pages import picture, served, wait_until
 
 TPCH = Settings(source="tpch", scale=0.001, mode="sliding", window=0.3, speed=2_500, repeat=False)
-PATIENCE = 20_000  # milliseconds, for machines that are busy
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
-    pages: list[Page] = []
-    wrong: list[str] = []
-
-    def opened(server: Server, width: int = 1280, height: int = 1500) -> Page:
-        page = browser.new_page(viewport={"width": width, "height": height})
-        page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(server.address)
-        page.wait_for_selector("#tree svg")
-        pages.append(page)
-        return page
-
-    expect.set_options(timeout=PATIENCE)
-    yield opened
-    for page in pages:
-        page.close()
-    assert not wrong, "the page's own scripts failed"
-
-
-def picture(page: Page, name: str) -> None:
-    folder = os.environ.get("FRESHET_SCREENSHOTS")
-    if folder:
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
 def write(page: Page, text: str) -> None:
@@ -176,6 +136,21 @@ def test_the_chart_shows_another_aggregate_and_other_groups(open_page: Callable[
         assert [float(v) for v in last_values(page)] == [totals[s] for s in ranked[:-3:-1]]
         page.click("#hold")
         expect(page.locator("#hold")).to_have_attribute("aria-pressed", "true")
+        page.click("#hold")
+        expect(page.locator("#chart .u-legend")).to_contain_text(ranked[-1])
+        page.click(f"#chart .u-legend th:has-text('{ranked[-1]}')")
+        expect(page.locator("#chart .u-series.u-off")).to_contain_text(ranked[-1])
+        expect(page.locator("#unzoom")).to_be_disabled()
+        page.locator("#chart").scroll_into_view_if_needed()
+        box = page.locator("#chart .u-over").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 60, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 160, box["y"] + 40, steps=5)
+        page.mouse.up()
+        expect(page.locator("#unzoom")).to_be_enabled()
+        page.click("#unzoom")
+        expect(page.locator("#unzoom")).to_be_disabled()
 
 
 def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
@@ -198,6 +173,11 @@ def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
         expect(page.locator("th[aria-sort=ascending]")).to_contain_text("n_name")
         expect(page.locator("#status")).to_have_text("paused · in-process")
         expect(page.locator("#pause")).to_have_text("Resume")
+        for form, reader in (("csv", pacsv.read_csv), ("parquet", pq.read_table)):
+            with page.expect_download() as download:
+                page.click(f"#{form}")
+            assert download.value.suggested_filename == f"nations.{form}"
+            assert sorted(reader(download.value.path()).column("n_name").to_pylist())[0] == "ALGERIA"
         assert server.hub.engine.version == before
         assert {v.name for v in server.hub.views.values()} == {"Q4", "nations"}
         page.click("button[aria-label='close view nations']")

@@ -11,12 +11,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from freshet.cli.terminal import Commands, command, paint
+from freshet.cli.terminal import Commands, command, paint, working
+from freshet.job.file import read_job
 from freshet.version import __version__
 
 _TEACHING = """\
@@ -29,6 +31,8 @@ something is missing that the in-process library or Spark needs.
 FINE, NOTE, MISSING = "fine", "note", "missing"
 _MARKS = {FINE: ("✓", "green"), NOTE: ("•", "yellow"), MISSING: ("✗", "red")}
 _GB = 1 << 30
+_SMALL = """SET trigger = 'available now'; CREATE TABLE t (k BIGINT) USING csv OPTIONS (path 'in');
+CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM t GROUP BY k;"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +126,18 @@ def _java() -> Iterator[Finding]:
 def _kernels() -> Iterator[Finding]:
     from freshet.state import kernel
 
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernel.__file__).parent / "__pycache__")
-    writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
+    folder = kernel.cache_folder()
+    there = next(p for p in (folder, *folder.parents) if p.exists())
     start = time.perf_counter()
     kernel.compile_kernels()
     took = time.perf_counter() - start
-    if not writable:
+    if not (there.is_dir() and os.access(there, os.W_OK)):
         yield Finding(
-            "kernels", NOTE, f"{folder} cannot be written: they are compiled anew in every process ({took:.1f} s)",
-            "export NUMBA_CACHE_DIR=some/writable/folder",
+            "kernels", NOTE, f"{folder} cannot be written: each process may compile them anew ({took:.1f} s)",
+            "export FRESHET_CACHE=some/writable/folder",
         )  # fmt: skip
     else:
-        yield Finding("kernels", FINE, f"compiled; loaded in {took:.1f} s from {folder}")
+        yield Finding("kernels", FINE, f"loaded in {took:.1f} s; kept in {folder}")
 
 
 def _disk() -> Iterator[Finding]:
@@ -158,19 +162,32 @@ def _memory() -> Iterator[Finding]:
 
 
 def _spark_starts() -> Iterator[Finding]:
+    """Spark with its stateful Python operators: a view over two rows."""
+    from freshet.job.run import JobRun
     from freshet.job.session import start_spark
 
     with tempfile.TemporaryDirectory() as folder:
-        log, start = Path(folder) / "spark.log", time.perf_counter()
+        place, start = Path(folder), time.perf_counter()
+        log = place / "spark.log"
+        (place / "in").mkdir()
+        (place / "in" / "rows.csv").write_text("1\n1\n")
+        job, _ = read_job(_SMALL, place)
         try:
-            spark = start_spark("local[1]", 1, log, {})
-            rows = spark.range(3).mapInArrow(lambda batches: batches, "id BIGINT").count()
-            spark.stop()
+            with working("starting Spark"):
+                spark = start_spark("local[1]", 1, log, {})
+                try:
+                    made = JobRun(spark, job, shards=1, checkpoint=f"{folder}/checkpoint", arena=f"{folder}/arena")
+                    made.wait(threading.Event(), lambda progress, sinks: None)
+                finally:
+                    spark.stop()
         except Exception as e:
             lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            yield Finding("spark", MISSING, lines[-1] if lines else str(e).splitlines()[0], "mend what is said above")
+            said = str(e).splitlines()[:1] or [type(e).__name__]
+            why = next((line for line in lines if "rror" in line), said[0])
+            yield Finding("spark", MISSING, why, "mend what is said above")
             return
-        yield Finding("spark", FINE, f"started and ran Python on {rows} rows in {time.perf_counter() - start:.0f} s")
+        rows, spent = made.sinks.counts.rows["v"], time.perf_counter() - start
+        yield Finding("spark", FINE, f"started and kept a view of {rows} row in {spent:.0f} s")
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _packages, _java, _kernels, _disk, _memory)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -15,8 +18,9 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 import freshet
+from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.cli.explain import read_plan
-from freshet.cli.terminal import Commands, command
+from freshet.cli.terminal import Commands, command, working
 from freshet.errors import ChangeError
 
 _TEACHING = """\
@@ -44,7 +48,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     plan = None if options.plan is None else read_plan(options.plan, options.schema)
-    found = freshet.enclosure(read_changes(Path(options.changes)), plan)
+    with working(f"reading {options.changes}"):
+        found = freshet.enclosure(read_changes(Path(options.changes)), plan)
     if options.json:
         print(json.dumps(asdict(found), indent=2))
         return 0
@@ -60,6 +65,7 @@ def read_changes(path: Path) -> Any:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ChangeError(f"{path} is no file of changes; give one that ends in {', '.join(_READERS)}")
+    path.stat()  # Arrow's own error for a file that is not there does not say so
     try:
         table = reader(str(path))
     except pa.ArrowInvalid as e:
@@ -69,12 +75,20 @@ def read_changes(path: Path) -> Any:
     return list(_by_table(table))
 
 
-def _by_table(table: pa.Table) -> Any:
-    """One transaction for each run of changes to the same table; columns that a table lacks are all NULL there."""
-    names = table.column(_TABLE).to_pylist()
+def _by_table(table: pa.Table) -> Iterator[dict[str, pa.Table]]:
+    """One transaction for each run of changes that do the same to the same table; columns that a table lacks are all
+    NULL there."""
+    if not table.num_rows:
+        return
     own = {}
-    for name in set(names):
+    for name in table.column(_TABLE).unique().to_pylist():
         part = table.filter(pc.equal(table.column(_TABLE), name)).drop_columns([_TABLE])
         own[name] = [c for c in part.column_names if part.column(c).null_count < part.num_rows]
-    for i, name in enumerate(names):
-        yield {name: table.slice(i, 1).select(own[name])}
+    differs = np.zeros(max(0, table.num_rows - 1), np.bool_)
+    for column in (c for c in (_TABLE, WEIGHT, CHANGE_TYPE) if c in table.column_names):
+        codes = table.column(column).combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        differs |= codes[1:] != codes[:-1]
+    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), table.num_rows]
+    for start, end in itertools.pairwise(edges):
+        name = table.column(_TABLE)[start].as_py()
+        yield {name: table.slice(start, end - start).select(own[name])}

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import freshet
-from freshet.cli.check import find_mistakes, packages_needed, summary
+from freshet.cli.check import summary
 from freshet.cli.terminal import Commands, command, paint, refuse
-from freshet.errors import PlanError, StateError
+from freshet.errors import PlanError
 from freshet.job.file import JobFile
+from freshet.job.mistakes import find_mistakes
 from freshet.sql import bind_query
 
 _TEACHING = """\
@@ -66,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
     shards = options.shards or int(job.settings.get("shards", _cores(master)))
     if shards < 1:
         return refuse(f"{shards} shards; give 1 or more")
-    _note_packages(job)
     stop = threading.Event()
     on_signals(stop)
     with tempfile.TemporaryDirectory(prefix="freshet-checkpoint-") as nowhere:
@@ -76,15 +76,25 @@ def run(options: argparse.Namespace) -> int:
             _say("no --checkpoint is given: this run cannot be continued later")
         _say(f"starting Spark on {master}: {summary(job)}, {shards} shards")
         page = _Page(job, options) if options.web else None
+
+        def told(progress: Any, sinks: Any) -> None:
+            if page is not None:
+                page.beside.progressed()
+            if options.json:
+                print(progress_json(progress, sinks), flush=True)
+            else:
+                _tell(progress, sinks)
+
         try:
             run_job(
                 job,
-                told=lambda p, sinks: print(progress_json(p, sinks), flush=True) if options.json else _tell(p, sinks),
+                told=told,
                 plans=_plans(options.plan, job),
                 master=master,
                 shards=shards,
                 checkpoint=checkpoint,
                 watch=[] if page is None else [page.take],
+                notes=None if page is None else str(page.beside.notes),
                 ready=lambda r: _ready(r, page),
                 stop=stop,
             )
@@ -135,15 +145,6 @@ def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:
 def _cores(master: str) -> int:
     named = re.fullmatch(r"local\[(\d+)\]", master)
     return int(named[1]) if named else max(1, min(os.cpu_count() or 1, 8))
-
-
-def _note_packages(job: JobFile) -> None:
-    import pyspark
-
-    for package in packages_needed(job):
-        wanted = package.format(spark=pyspark.__version__)
-        if "packages" not in job.settings and "spark.jars" not in job.settings:
-            raise StateError(f"a source needs Spark's package {wanted}; add SET packages = '{wanted}' to the job")
 
 
 def _tell(progress: Any, sinks: Any) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import secrets
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-from freshet.cli.terminal import Commands, command, lacking, paint
+from freshet.cli.terminal import Commands, command, lacking, paint, working
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import StateError
@@ -60,10 +59,10 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         raise lacking(e.name or "starlette") from None
     files = None
     if job is not None:
-        from freshet.cli.check import find_mistakes
         from freshet.job.local import file_source
+        from freshet.job.mistakes import find_mistakes
 
-        found, mistakes = find_mistakes(Path(job).read_text(), Path(job).resolve().parent)
+        found, mistakes = find_mistakes(Path(job).read_text(), Path(job).resolve().parent, options.engine == "spark")
         if mistakes:
             raise StateError("\n".join(f"{job}: {m.message}" for m in mistakes))
         files = file_source(found)
@@ -76,8 +75,8 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
     hub.settings = Settings().changed(given, hub.sources)
     token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
     server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
-    print("preparing the tables", file=sys.stderr, flush=True)
-    hub.start(paused=options.paused)
+    with working("preparing the tables"):
+        hub.start(paused=options.paused)
     server.start()
     print(f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)", flush=True)
     stop = threading.Event()

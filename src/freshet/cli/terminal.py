@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from freshet.errors import StateError
@@ -48,6 +50,22 @@ def progress() -> Progress:
         raise lacking("rich") from None
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Says on standard error what takes a while: on a terminal as long as it does."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        yield
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
 
 
 def lacking(package: str) -> StateError:

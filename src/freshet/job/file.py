@@ -19,7 +19,7 @@ from typing import NoReturn
 from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError
-from freshet.job.options import SETTINGS, SINKS, SOURCES, Format
+from freshet.job.options import SEQUENCE, SETTINGS, SINKS, SOURCES, Format
 from freshet.sql import Catalog
 from freshet.sql import source as sql
 from freshet.sql.bound import CreateTable, CreateView, TableSchema
@@ -45,6 +45,15 @@ class Place:
 class Source:
     schema: TableSchema
     place: Place
+
+    @property
+    def sequence(self) -> tuple[str, str] | None:
+        """The column that orders the changes, and its type: `sequence 'moment TIMESTAMP'`, BIGINT if not said."""
+        given = self.place.get(SEQUENCE)
+        if given is None:
+            return None
+        name, _, kind = given.strip().partition(" ")
+        return name, kind.strip() or "BIGINT"
 
 
 @dataclass(frozen=True, slots=True)

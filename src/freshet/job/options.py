@@ -6,7 +6,7 @@ Options that are not named here are handed to Spark as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Options of a source that Freshet reads itself: which column says what a row does, and which one orders changes.
 CHANGES, SEQUENCE = "changes", "sequence"
@@ -15,11 +15,13 @@ CHANGE_COLUMNS = ("_weight", "_change_type")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`needs`: alternatives, one of which must be given whole. `package`: what Spark must be started with."""
+    """`needs`: alternatives, one of which must be given whole. `package`: the one Spark must be started with, and
+    `settings`: what Spark must be told for it."""
 
     needs: tuple[tuple[str, ...], ...] = ((),)
     files: bool = False
     package: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def wrong(self, options: Mapping[str, str]) -> str | None:
         given = {name.lower() for name in options}
@@ -33,8 +35,15 @@ class Format:
 
 
 _FILES = Format((("path",),), files=True)
+_SERVERS = "kafka.bootstrap.servers"
 _KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}"
-_DELTA = "io.delta:delta-spark_2.13"
+_DELTA = Format(
+    (("path",),), package="io.delta:delta-spark_{line}_2.13:VERSION",
+    settings={
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+)  # fmt: skip
 
 SOURCES: dict[str, Format] = {
     "parquet": _FILES,
@@ -43,10 +52,11 @@ SOURCES: dict[str, Format] = {
     "json": _FILES,
     "tbl": _FILES,
     "rate": Format(),
-    "kafka": Format((("kafka.bootstrap.servers", "subscribe"), ("kafka.bootstrap.servers", "subscribePattern"),
-                     ("kafka.bootstrap.servers", "assign")), package=_KAFKA),
-    "delta": Format((("path",),), package=_DELTA),
-}  # fmt: skip
+    "kafka": Format(
+        tuple((_SERVERS, topics) for topics in ("subscribe", "subscribePattern", "assign")), package=_KAFKA
+    ),
+    "delta": _DELTA,
+}
 
 SINKS: dict[str, Format] = {
     "materialized": Format((("path",), ("url", "table", "driver"))),
@@ -55,8 +65,8 @@ SINKS: dict[str, Format] = {
     "orc": _FILES,
     "csv": _FILES,
     "json": _FILES,
-    "kafka": Format((("kafka.bootstrap.servers", "topic"),), package=_KAFKA),
-    "delta": Format((("path",),), package=_DELTA),
+    "kafka": Format(((_SERVERS, "topic"),), package=_KAFKA),
+    "delta": _DELTA,
 }
 
 

@@ -13,17 +13,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from freshet.errors import FreshetError, StateError
 from freshet.job.checkpoint import RECORD, continued, record
 from freshet.job.file import JobFile
+from freshet.job.packages import settings_needed
 from freshet.job.session import start_spark
 from freshet.job.spark_sink import Sinks, Write
-from freshet.job.spark_source import sequence_of, source_stream
+from freshet.job.spark_source import source_stream
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.spark.maintain import maintain
@@ -37,17 +40,18 @@ Told = Callable[[Any, Sinks], None]
 
 
 class JobRun:
-    """A running job. `told` are functions that take all changes of each micro-batch."""
+    """A running job. `told` are functions that take all changes of each micro-batch; `notes`: a folder where shards
+    write down what they hold and how long they took."""
 
     def __init__(
         self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
         plans: Mapping[str, Plan] | None = None, told: list[Write] | None = None, arena: str | None = "",
-        ready: Callable[[JobRun], None] | None = None,
+        notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
     ) -> None:  # fmt: skip
         self.spark, self.job, self.checkpoint = spark, job, checkpoint
         given = dict(plans or {})
         self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
-        self.changes = self._changes(shards, arena)
+        self.changes = self._changes(shards, arena, notes)
         self.sinks = Sinks(spark, job, self.changes, told or [])
         if ready is not None:
             ready(self)
@@ -67,13 +71,13 @@ class JobRun:
             return plans, False
         return continued(folder.read(RECORD), now, self.checkpoint, given), True
 
-    def _changes(self, shards: int, arena: str | None) -> DataFrame:
+    def _changes(self, shards: int, arena: str | None, notes: str | None) -> DataFrame:
         job = self.job
         streams = {s.schema.name: source_stream(self.spark, job, s) for s in job.sources.values()}
-        ordered = {name: found[0] for name, s in job.sources.items() if (found := sequence_of(s)) is not None}
+        ordered = {name: found[0] for name, s in job.sources.items() if (found := s.sequence) is not None}
         return maintain(
             self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
-            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={},
+            on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, told: Told) -> None:
@@ -110,7 +114,7 @@ class JobRun:
 
 def run_job(
     job: JobFile, *, told: Told, plans: Mapping[str, Plan] | None = None, master: str, shards: int, checkpoint: str,
-    watch: list[Write] | None = None, ready: Callable[[JobRun], None] | None = None,
+    watch: list[Write] | None = None, notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
     stop: threading.Event | None = None,
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
@@ -118,7 +122,7 @@ def run_job(
     _check_before(job, dict(plans or {}), shards, checkpoint)
     with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
         log = Path(folder) / "spark.log"
-        own = {k: v for k, v in job.settings.items() if k.startswith("spark.")}
+        own = settings_needed(job) | {k: v for k, v in job.settings.items() if k.startswith("spark.")}
         try:
             spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
         except Exception as e:
@@ -126,11 +130,21 @@ def run_job(
             why = next((line for line in said if "rror" in line), said[-1] if said else str(e))
             raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
         try:
-            run = JobRun(spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, ready=ready)
+            run = JobRun(
+                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, notes=notes, ready=ready
+            )
             run.wait(stop, told)
             return run.resumed
+        except (Py4JError, ConnectionError) as e:
+            if isinstance(e, Py4JJavaError):  # it is there, and has something to say
+                raise
+            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+            raise StateError(
+                f"Spark's own process has ended ({last[0]}); run the job again, and it goes on from its checkpoint"
+            ) from e
         finally:
-            spark.stop()
+            with suppress(Py4JError, ConnectionError):
+                spark.stop()
 
 
 def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:

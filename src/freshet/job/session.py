@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -42,12 +45,28 @@ def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str]
         chosen["spark.jars.packages"] = packages
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    # Spark's process inherits the standard error there is when it starts.
-    terminal = os.dup(2)
+    return in_order(builder.getOrCreate, log)
+
+
+def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:
+    """Starts Spark's process so that this one has the say: what it prints goes to `log`, and it ignores SIGTERM, as
+    PySpark makes it ignore SIGINT. Whoever ends a whole group of processes ends this one, which then stops Spark; and
+    SIGINT does here what it did before, where PySpark would have it cancel all that runs."""
+    first = log.with_suffix(".sh")  # read by the shell that becomes Spark's process
+    before = os.environ.get("BASH_ENV")
+    first.write_text("trap '' TERM\n" + (f". {shlex.quote(before)}\n" if before else ""))
+    os.environ["BASH_ENV"] = str(first)
+    interrupted = signal.getsignal(signal.SIGINT)
+    terminal = os.dup(2)  # it inherits the standard error there is when it starts
     with open(log, "ab") as target:
         os.dup2(target.fileno(), 2)
         try:
-            return builder.getOrCreate()
+            return start()
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, interrupted)
+            del os.environ["BASH_ENV"]
+            if before:
+                os.environ["BASH_ENV"] = before

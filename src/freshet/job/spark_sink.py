@@ -85,7 +85,9 @@ def _writer(spark: SparkSession, job: JobFile, sink: Sink, schema: StructType) -
     if kind == "kafka":
 
         def send(changes: DataFrame, number: int, query: str) -> None:
-            rows = changes.select(sf.to_json(sf.struct("*", sf.lit(number).alias(VERSION))).alias("value"))
+            rows = changes.select(
+                sf.to_json(sf.struct("*", sf.lit(number).alias(VERSION)), {"ignoreNullFields": "false"}).alias("value")
+            )
             rows.write.format("kafka").options(**options).save()
 
         return send

@@ -11,21 +11,11 @@ from pyspark.sql import functions as sf
 
 from freshet.errors import PlanError
 from freshet.job.file import JobFile, Source
-from freshet.job.options import CHANGES, SEQUENCE, SOURCES
+from freshet.job.options import CHANGES, SEQUENCE
 from freshet.spark.maintain import fields_ddl
 
 _TYPES = {"_weight": "BIGINT", "_change_type": "STRING"}
 _END = "_end"
-_RATE = ("timestamp", "value")
-
-
-def sequence_of(source: Source) -> tuple[str, str] | None:
-    """The column that orders a table's changes, and its type: `sequence 'moment TIMESTAMP'`, BIGINT if not said."""
-    given = source.place.get(SEQUENCE)
-    if given is None:
-        return None
-    name, _, kind = given.strip().partition(" ")
-    return name, kind.strip() or "BIGINT"
 
 
 def columns_ddl(source: Source) -> str:
@@ -34,7 +24,7 @@ def columns_ddl(source: Source) -> str:
     changes = source.place.get(CHANGES)
     if changes is not None:
         columns.append(f"`{changes}` {_TYPES[changes]}")
-    ordered = sequence_of(source)
+    ordered = source.sequence
     if ordered is not None and source.schema.position(ordered[0]) is None:
         columns.append(f"`{ordered[0]}` {ordered[1]}")
     return ", ".join(columns)
@@ -48,6 +38,8 @@ def source_stream(spark: SparkSession, job: JobFile, source: Source) -> DataFram
     if kind == "rate":
         return _chosen(spark.readStream.format("rate").options(**options).load(), source)
     if kind == "kafka":
+        if not any(name.lower().startswith("starting") for name in options):
+            options["startingOffsets"] = "earliest"  # the table is what the topic holds, not what is yet to come
         raw = spark.readStream.format("kafka").options(**options).load()
         value = sf.from_json(raw["value"].cast("string"), ddl, {"mode": "FAILFAST"})
         return raw.select(value.alias("row")).select("row.*")
@@ -66,7 +58,7 @@ def source_stream(spark: SparkSession, job: JobFile, source: Source) -> DataFram
 def _chosen(stream: DataFrame, source: Source) -> DataFrame:
     """The table's columns out of a source that has a schema of its own."""
     wanted = [f.name for f in source.schema.fields]
-    changes, ordered = source.place.get(CHANGES), sequence_of(source)
+    changes, ordered = source.place.get(CHANGES), source.sequence
     wanted += [changes] if changes else []
     wanted += [ordered[0]] if ordered and ordered[0] not in wanted else []
     there = {c.lower() for c in stream.columns}
@@ -77,21 +69,3 @@ def _chosen(stream: DataFrame, source: Source) -> DataFrame:
                 f"it has {', '.join(stream.columns)}"
             )
     return stream.select(*wanted)
-
-
-def source_mistakes(job: JobFile) -> list[str]:
-    """What is wrong with the sources, as far as it shows without Spark."""
-    found = []
-    for source in job.sources.values():
-        name, place = source.schema.name, source.place
-        path = job.path(place)
-        if SOURCES[place.format].files and path is not None and "://" not in path and not any(c in path for c in "*?["):
-            if not job.folder.joinpath(path).exists():
-                found.append(f"table {name}: {path} is not there; make the folder, or correct the path")
-        if sequence_of(source) is not None and not source.schema.primary_key:
-            found.append(f"table {name}: sequence orders changes by primary key, and it has none; declare one")
-        if place.format == "rate":
-            wrong = [f.name for f in source.schema.fields if f.name.lower() not in _RATE]
-            if wrong:
-                found.append(f"table {name}: rate has no column {wrong[0]}; it has {' and '.join(_RATE)}")
-    return found

@@ -148,11 +148,14 @@ class Level(StatefulProcessor):
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
     ) -> _Done:
+        before = shard.work()
         taken = take_in(shard, arrived, job.quarantine)
         deltas = shard.apply(taken.changes)
         applied = time.perf_counter()
         told = tell(job, shard, number, taken, deltas, standing.version == 0)
         shard.sweep()
+        if self.profile_to is not None:
+            profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=shard.work() - before)
         return _Done(taken.rows, taken.log, told, applied)
 
     def _stands(self, shard: int) -> _Standing:

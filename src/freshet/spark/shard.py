@@ -20,7 +20,7 @@ from freshet.engine.query import Select
 from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.plans.model import QueryPlan, schemas
+from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.spark.block import Signed, joined
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.normalize import Keyed
@@ -155,6 +155,14 @@ class Shard:
     def live_rows(self) -> int:
         return sum(t.tuples.live for t in self.tables.values())
 
+    def trees(self) -> dict[str, list[list[tuple[str, int, int]]]]:
+        """Of each operator's join trees, inner ones first, every node's alias, tuples and alive tuples."""
+        return {o.name: list(_trees(o.plan, kept)) for o, kept in self.operators}
+
+    def work(self) -> int:
+        """Counters changed since the shard was made."""
+        return sum(kept.work()[0] for _, kept in self.operators)
+
     def contents(self) -> Iterator[tuple[str, Signed]]:
         """The rows of every stream, some at a time."""
         for name, table in self.tables.items():
@@ -191,6 +199,15 @@ def _touch(kept: Maintained) -> None:
         kept.touched = True
     for below in kept.below:
         _touch(below)
+
+
+def _trees(plan: AnyPlan, kept: Maintained) -> Iterator[list[tuple[str, int, int]]]:
+    for (_, inner), below in zip(inputs(plan), kept.reads or kept.below, strict=False):
+        yield from _trees(inner, below)
+    held = kept.statistics()
+    if isinstance(plan, QueryPlan) and held:
+        names = (plan.relations[node.relation].alias for node in plan.nodes)
+        yield [(name, tuples, alive) for name, (tuples, alive) in zip(names, held, strict=True)]
 
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:

@@ -43,6 +43,11 @@ def _cache_folder() -> str:
 _folder = _cache_folder()
 
 
+def cache_folder() -> Path:
+    """Where compiled kernels are kept; FRESHET_CACHE or XDG_CACHE_HOME put it elsewhere."""
+    return Path(_folder)
+
+
 def kernel(signature: str) -> Callable[[F], F]:
     """Registers a kernel with its numba signature, for example "i8(i4[::1], i8[:,::1])"."""
 

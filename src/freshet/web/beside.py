@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +34,8 @@ class Beside:
     def __init__(self, job: JobFile, host: str, port: int, token: str | None) -> None:
         self.hub = Hub(Settings(source="files"), _JobStream(job))
         self.hub.fixed_views, self.hub.stream = True, _JobStream(job)
-        self.mirror = Mirror(job.catalog, self.hub.changed)
+        self.notes = Path(tempfile.mkdtemp(prefix="freshet-page-"))
+        self.mirror = Mirror(job.catalog, self.hub.changed, self.notes)
         self.hub.engine = self.mirror
         self.server = Server(self.hub, host, port, token)
         self.address = self.server.address
@@ -57,9 +61,12 @@ class Beside:
 
     def take(self, changes: DataFrame, number: int) -> None:
         self.mirror.take(changes)
-        if self.run is not None and getattr(self.run, "query", None) is not None:
-            self.mirror.progress(self.run.query)
+
+    def progressed(self) -> None:
+        """A micro-batch has ended, and Spark has told of it."""
+        self.mirror.progress(self.run.query)
 
     def close(self) -> None:
         self.server.close()
         self.hub.close()
+        shutil.rmtree(self.notes, ignore_errors=True)

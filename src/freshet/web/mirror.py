@@ -5,7 +5,10 @@ A copy is a bag: a table without key in a database of its own, to which every de
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +26,7 @@ from freshet.sql.bound import Field, TableSchema
 from freshet.view import View
 from freshet.web.engine import Changed, read_view
 from freshet.web.health import Meter
+from freshet.web.shard_notes import ShardNotes
 
 #: Steps of a micro-batch as Spark names them, in words.
 STAGES = {
@@ -34,19 +38,22 @@ STAGES = {
     "commitOffsets": "note its end",
     "triggerExecution": "all together",
 }
+ON_DISK = "rocksdbSstFileSize"  # bytes of a state store's files
 
 
 class Mirror:
     kind = "Spark"
 
-    def __init__(self, catalog: Catalog, changed: Changed) -> None:
+    def __init__(self, catalog: Catalog, changed: Changed, notes: Path) -> None:
+        """`notes`: the folder that `maintain` was given as `profile`."""
         self.catalog, self.meter, self._changed = catalog, Meter(), changed
+        self.notes, self.reading = ShardNotes(notes), threading.Lock()
         self.db = freshet.connect()
         self.plans: dict[str, Plan] = {}
         self.copies: dict[str, str] = {}  # view in lower case to the table that is its copy
         self.made = 0
         self.stages: dict[str, int] = {}
-        self.shown = -1
+        self.shown, self.state_bytes = -1, 0
 
     @property
     def version(self) -> int:
@@ -101,22 +108,35 @@ class Mirror:
         return self.db.view(f"{self.copies[name.lower()]}_rows")
 
     def explain(self, name: str) -> dict[str, Any]:
-        return as_dict(next(p for n, p in self.plans.items() if n.lower() == name.lower()).root)
+        standings = self.notes.standings([p.root for p in self.plans.values()])
+        for (view, plan), standing in zip(self.plans.items(), standings, strict=True):
+            if view.lower() == name.lower():
+                return as_dict(plan.root, standing)
+        raise PlanError(f"no view {name}; the views are {', '.join(self.plans)}")
 
     def progress(self, query: Any) -> int:
         """Takes note of the micro-batches finished since the last call; how many rows they read."""
-        rows = 0
-        for p in query.recentProgress:
-            if p.batchId > self.shown:
-                self.shown = p.batchId
-                self.stages = {STAGES[k]: int(v) for k, v in p.durationMs.items() if k in STAGES}
-                rows += p.numInputRows
-                if p.numInputRows:
-                    self.meter.add(p.numInputRows, p.durationMs.get("triggerExecution", 0) / 1000)
-        return rows
+        with self.reading:
+            news = [p for p in query.recentProgress if p.batchId > self.shown and p.numInputRows]
+            if not news:
+                return 0
+            for p in news:
+                self.meter.add(p.numInputRows, p.durationMs.get("triggerExecution", 0) / 1000)
+            last = news[-1]
+            self.shown = last.batchId
+            self.notes.read()
+            self.meter.tables = Counter(self.notes.tables)
+            self.stages = {STAGES[k]: int(v) for k, v in last.durationMs.items() if k in STAGES}
+            self.stages |= {f"{STAGES['addBatch']} · {step}": ms for step, ms in self.notes.spent(len(news)).items()}
+            self.state_bytes = sum(int(o.customMetrics.get(ON_DISK, 0)) for o in last.stateOperators)
+            return sum(p.numInputRows for p in news)
 
     def health(self) -> dict[str, Any]:
-        return {**self.meter.figures(), "version": self.version, "stages": self.stages}
+        return {
+            **self.meter.figures(), "version": self.version, "stages": self.stages,
+            "tuples": self.notes.tuples, **self.notes.paid(),
+            "state_bytes": self.state_bytes or None,
+        }  # fmt: skip
 
     def close(self) -> None:
         self.db.close()

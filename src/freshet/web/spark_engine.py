@@ -30,6 +30,7 @@ from freshet.web.engine import Changed
 from freshet.web.mirror import Mirror
 
 AHEAD = 50_000  # changed rows that may wait for Spark
+LOOK = 0.5  # seconds between two looks at Spark's progress, at least
 
 
 class SparkEngine(Mirror):
@@ -38,8 +39,8 @@ class SparkEngine(Mirror):
     def __init__(
         self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int, spark: SparkSession | None = None
     ) -> None:
-        super().__init__(Catalog.from_ddl(ddl), changed)
         self.folder, self.shards = Path(tempfile.mkdtemp(prefix="freshet-page-")), shards
+        super().__init__(Catalog.from_ddl(ddl), changed, self.folder / "notes")
         self.owns = spark is None
         self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
         self.query: Any = None
@@ -47,6 +48,7 @@ class SparkEngine(Mirror):
         self.guard = threading.RLock()  # around what the files and the query are
         self.moving = threading.Lock()  # around the copies
         self.files = self.waiting = self.queries = 0
+        self.looked = 0.0
         for table in self.catalog.tables.values():
             (self.folder / "in" / table.name.lower()).mkdir(parents=True)
         if fixed:
@@ -94,7 +96,6 @@ class SparkEngine(Mirror):
             pq.write_table(table, draft)
             os.rename(draft, place / f"{self.files:08}.parquet")
             rows += table.num_rows
-            self.meter.tables[name.lower()] += table.num_rows
         self.waiting += rows
         return rows
 
@@ -106,6 +107,7 @@ class SparkEngine(Mirror):
             self.queries += 1
             self.stale.clear()
             self.empty()
+            self.notes.forget()
         self.shown, self.waiting = -1, 0
         if not self.plans:
             self.query = None
@@ -117,7 +119,7 @@ class SparkEngine(Mirror):
         place = str(self.folder / f"checkpoint{self.queries}")
         changes = maintain(
             self.spark, dict(self.plans), streams, shards=self.shards, sizes={}, arena=str(self.folder / "arena"),
-            checkpoint=place,
+            checkpoint=place, profile=str(self.notes.folder),
         )  # fmt: skip
         number = self.queries
 
@@ -127,6 +129,13 @@ class SparkEngine(Mirror):
                     self.take(batch)
 
         self.query = changes.writeStream.foreachBatch(take).option("checkpointLocation", place).start()
+
+    def health(self) -> dict[str, Any]:
+        query = self.query
+        if query is not None and time.monotonic() - self.looked > LOOK:  # also while nothing is applied
+            self.looked = time.monotonic()
+            self.waiting -= self.progress(query)
+        return super().health()
 
     def close(self) -> None:
         with self.guard:

@@ -6,18 +6,22 @@ const COLOURS = ["#1971c2", "#e8590c", "#2f9e44", "#9c36b5", "#c92a2a", "#0b7285
 
 export class Chart {
   constructor(host, hold, unzoom) {
-    Object.assign(this, { host, hold, held: false, plot: null, shown: "", last: null, zoomed: false });
+    Object.assign(this, { host, hold, unzoom, held: false, plot: null, shown: "", last: null });
+    this.zoom(false);
     hold.onclick = () => {
       this.held = !this.held;
       hold.setAttribute("aria-pressed", String(this.held));
       hold.textContent = this.held ? "Go on" : "Hold";
       if (!this.held && this.last) this.show(...this.last);
     };
-    unzoom.onclick = () => {
-      this.zoomed = false;
-      if (this.last) this.show(...this.last);
-    };
+    unzoom.onclick = () => this.zoom(false);
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(host);
+  }
+
+  zoom(zoomed) {
+    this.zoomed = zoomed;
+    this.unzoom.disabled = !zoomed;
+    if (!zoomed && this.last) this.show(...this.last);
   }
 
   size() { return { width: Math.max(260, this.host.clientWidth), height: 260 }; }
@@ -53,8 +57,8 @@ export class Chart {
       scales: { x: { time: true } },
       axes: [axis, { ...axis, size: 84 }],
       cursor: { drag: { x: true, y: false } },
-      hooks: { setSelect: [(plot) => { if (plot.select.width > 4) this.zoomed = true; }],
-        ready: [(plot) => plot.over.addEventListener("dblclick", () => { this.zoomed = false; if (this.last) this.show(...this.last); })] },
+      hooks: { setSelect: [(plot) => { if (plot.select.width > 4) this.zoom(true); }],
+        ready: [(plot) => plot.over.addEventListener("dblclick", () => this.zoom(false))] },
       series: [{}, ...found.series.map((s, i) => ({ label: s.group, stroke: COLOURS[i % COLOURS.length], width: 2,
         points: { show: false }, spanGaps: false }))],
     };

@@ -1,0 +1,64 @@
+"""Everything that can be wrong with a job file, found without running it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from freshet.errors import FreshetError
+from freshet.job.file import JobFile, read_job
+from freshet.job.options import SOURCES
+from freshet.job.packages import missing
+from freshet.plans import plan as make_plan
+
+_RATE = ("timestamp", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+def find_mistakes(text: str, folder: Path, on_spark: bool = True) -> tuple[JobFile, list[Mistake]]:
+    """The job, and what is wrong with it; `on_spark`: also what Spark lacks to run it."""
+    job, wrong = read_job(text, folder)
+    found = [Mistake(str(e), e.line, e.column) for e in wrong]
+    for name, sql in job.views.items():
+        try:
+            make_plan(sql, job.catalog)
+        except FreshetError as e:
+            found.append(Mistake(f"view {name}: {e}"))
+    found += map(Mistake, (*_sources(job), *_sinks(job)))
+    if on_spark and importlib.util.find_spec("pyspark") is None:
+        found.append(Mistake("PySpark is not installed, and jobs run on it; pip install 'freshet[spark]'"))
+    elif on_spark:
+        found += map(Mistake, missing(job))
+    return job, found
+
+
+def _sources(job: JobFile) -> Iterator[str]:
+    for source in job.sources.values():
+        name, place = source.schema.name, source.place
+        path = job.path(place)
+        if SOURCES[place.format].files and path is not None and "://" not in path and not any(c in path for c in "*?["):
+            if not job.folder.joinpath(path).exists():
+                yield f"table {name}: {path} is not there; make the folder, or correct the path"
+        if source.sequence is not None and not source.schema.primary_key:
+            yield f"table {name}: sequence orders changes by primary key, and it has none; declare one"
+        if place.format == "rate":
+            wrong = [f.name for f in source.schema.fields if f.name.lower() not in _RATE]
+            if wrong:
+                yield f"table {name}: rate has no column {wrong[0]}; it has {' and '.join(_RATE)}"
+
+
+def _sinks(job: JobFile) -> Iterator[str]:
+    taken: dict[str, str] = {}
+    for sink in job.sinks:
+        path = job.path(sink.place)
+        if path is not None and path in taken:
+            yield f"sinks {taken[path]} and {sink.name} both write to {path}; give each its own"
+        taken[path or sink.name] = sink.name

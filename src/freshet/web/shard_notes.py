@@ -1,0 +1,129 @@
+"""What the shards of a query on Spark write down as they work, where this process can read it: the sizes of their join
+trees, what they paid, and where the time of a micro-batch went.
+
+Every worker process appends lines to a file of its own (`spark/profile.py`). Each is read once; a file that has grown
+large is cut, since nobody needs what was read. On a cluster whose workers are other machines there is nothing to read,
+and the page shows what Spark itself says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from freshet.metrics import MINUTE
+from freshet.plans.explain import Standing
+from freshet.plans.model import AnyPlan, QueryPlan, inputs
+
+LARGE = 4 << 20
+
+#: Steps of Freshet within a micro-batch, in words, and the fields of the notes that hold their seconds.
+STEPS = {
+    "encode rows": ("seconds",),
+    "read blocks, open state": ("reading", "opening"),
+    "maintain": ("engine",),
+    "tell changes": ("telling",),
+    "write the log": ("logging",),
+}
+
+Tree = list[tuple[str, int, int]]  # alias, tuples and alive tuples of each node
+
+
+class ShardNotes:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.read_to: dict[Path, int] = {}
+        self.trees: dict[tuple[int, int], dict[int, Tree]] = {}  # by operator and place within it, of each shard
+        self.tables: Counter[str] = Counter()  # changed rows that were read, by table
+        self.counted = 0
+        self.recent: list[tuple[float, int, int]] = []  # when, counters changed, rows read
+        self.steps: Counter[str] = Counter()  # seconds since they were last asked for
+
+    def read(self) -> None:
+        """Takes in what was written since the last time."""
+        for path in sorted(self.folder.glob("*.jsonl")):
+            begin = self.read_to.get(path, 0)
+            with path.open("rb") as file:
+                file.seek(begin)
+                text = file.read()
+            whole = text[: text.rfind(b"\n") + 1]  # the last line may still be in the writing
+            self.read_to[path] = begin + len(whole)
+            for line in whole.splitlines():
+                self._take(json.loads(line))
+            if self.read_to[path] > LARGE:
+                os.truncate(path, 0)
+                self.read_to[path] = 0
+
+    def _take(self, note: dict[str, Any]) -> None:
+        step = note["step"]
+        if step == "encode":
+            self.tables[note["table"]] += note["rows"]
+            self.recent.append((note["at"], 0, note["rows"]))
+        elif step == "nodes":
+            self.counted += note["counted"]
+            self.recent.append((note["at"], note["counted"], 0))
+            for operator, trees in note["trees"].items():
+                for place, tree in enumerate(trees):
+                    at = (int(operator.lstrip("#")), place)
+                    self.trees.setdefault(at, {})[note["shard"]] = [(a, t, alive) for a, t, alive in tree]
+        for name, fields in STEPS.items():
+            if step in ("encode", "level"):
+                self.steps[name] += sum(note.get(f, 0.0) for f in fields)
+
+    def spent(self, batches: int) -> dict[str, int]:
+        """Milliseconds by step since the last call, so many micro-batches ago, for each of them; all cores added up."""
+        found = {name: round(1000 * self.steps[name] / batches) for name in STEPS if self.steps[name]}
+        self.steps.clear()
+        return found
+
+    def paid(self) -> dict[str, float | None]:
+        """Counters changed for each row read, so far and in the last minute."""
+        now = time.time()
+        self.recent = [note for note in self.recent if now - note[0] <= MINUTE]
+        recent = [sum(part) for part in zip(*((c, r) for _, c, r in self.recent), strict=True)] or [0, 0]
+        total = (self.counted, self.tables.total())
+        return {
+            "counters_per_change": round(total[0] / total[1], 3) if total[1] else None,
+            "counters_per_change_minute": round(recent[0] / recent[1], 3) if recent[1] else None,
+        }
+
+    @property
+    def tuples(self) -> int:
+        return sum(n for shards in self.trees.values() for tree in shards.values() for _, n, _ in tree)
+
+    def standings(self, plans: Sequence[AnyPlan]) -> list[Standing]:
+        """What each plan's trees hold over all shards; a tuple that was copied to several counts in each.
+
+        Operators are numbered as their plans are met, a plan's inputs before itself, and keep the nodes of their plan:
+        so trees and operators are matched in order, by the names of their nodes. Operators that only add up what
+        shards said have no plan of their own and are passed over.
+        """
+        held = [_sum(list(self.trees[at].values())) for at in sorted(self.trees)]
+        return [_standing(plan, held) for plan in plans]
+
+    def forget(self) -> None:
+        """Another query begins: what the last one still wrote is not of its trees."""
+        self.read()
+        self.trees.clear()
+
+
+def _sum(trees: Sequence[Tree]) -> Tree:
+    return [
+        (nodes[0][0], sum(n[1] for n in nodes), sum(n[2] for n in nodes)) for nodes in zip(*trees, strict=True)
+    ]  # fmt: skip
+
+
+def _standing(plan: AnyPlan, held: list[Tree]) -> Standing:
+    below = [_standing(inner, held) for _, inner in inputs(plan)]
+    if isinstance(plan, QueryPlan):
+        wanted = [plan.relations[node.relation].alias for node in plan.nodes]
+        for i, tree in enumerate(held):
+            if [name for name, _, _ in tree] == wanted:
+                del held[: i + 1]
+                return Standing([(tuples, alive) for _, tuples, alive in tree], below)
+    return Standing((), below)
