@@ -185,3 +185,13 @@ def test_what_is_not_a_window_is_refused(sql: str, place: int, words: str) -> No
         freshet.plan(sql, "CREATE TABLE t (a INT, b INT)")
     assert words in caught.value.reason
     assert (caught.value.line, caught.value.column) == (1, place)
+
+
+def test_what_stands_in_for_a_missing_row_may_be_wider() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2)")
+    view = db.create_view(
+        "v", "SELECT k, LAG(0.5, 1, 12.25) OVER (ORDER BY k) AS x, LEAD(NULL, 1, 'none') OVER (ORDER BY k) AS s FROM t"
+    )
+    rows = sorted((r["k"], str(r["x"]), r["s"]) for r in view.to_arrow().to_pylist())
+    assert rows == [(1, "12.25", None), (2, "0.50", "none")]

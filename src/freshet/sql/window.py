@@ -19,6 +19,7 @@ from freshet.sql import functions
 from freshet.sql.aggregates import AGGREGATES
 from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.sql.functions.coercion import common_type
 from freshet.sql.limit import Ordering
 from freshet.sql.source import Statement
 from freshet.types import Type
@@ -129,8 +130,8 @@ class Windows:
             self.statement.only(call, ("this", "offset", "default"))
             value, default = read(call.this), call.args.get("default")
             instead = None if default is None else read(default)
-            if instead is not None and value.type.name == "VOID":
-                value = self._cast(value, instead.type, node)
+            if instead is not None and (value.type.name == "VOID" or value.type.name == instead.type.name == "DECIMAL"):
+                value = self._cast(value, common_type((value.type, instead.type)) or value.type, node)
             default_args = () if instead is None else (self._cast(instead, value.type, node),)
             distance = (
                 1 if call.args.get("offset") is None else self._whole(call.args["offset"], 0, _NEIGHBOURS[type(call)])
