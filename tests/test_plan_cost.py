@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import freshet
-from freshet.plans import build_plan
+from freshet.plans import QueryPlan, build_plan
 from freshet.plans.cost import walked
 from freshet.sql import Catalog, bind_query
 
@@ -39,3 +41,18 @@ def test_the_planner_walks_least() -> None:
     one, other = build_plan(query, CHANGES), build_plan(query, turned)
     assert walked(one, CHANGES) == walked(other, turned) == 100 + 10 + 2 * 1
     assert walked(one, turned) == walked(other, CHANGES) == 1 + 10 + 2 * 100
+
+
+def test_a_query_with_many_comparisons_is_planned_in_time() -> None:
+    """A chain of 16 relations compared each with the next three: 15 comparisons can be on edges, and there are very
+    many choices of 15."""
+    names = [f"r{i}" for i in range(16)]
+    ddl = "; ".join(f"CREATE TABLE {name} (v BIGINT)" for name in names)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 : i + 4]]
+    sql = f"SELECT r0.v FROM {', '.join(names)} WHERE " + " AND ".join(f"{a}.v <> {b}.v" for a, b in pairs)
+    started = time.perf_counter()
+    root = freshet.plan(sql, ddl).root
+    assert time.perf_counter() - started < 30
+    assert isinstance(root, QueryPlan)
+    assert sum(n.edge is not None and n.edge.comparison is not None for n in root.nodes) == 15
+    assert len(root.residual) == len(pairs) - 15

@@ -180,3 +180,11 @@ def test_refusals_say_what_to_do() -> None:
         best_tree(hypergraph(["ab", "bc"]), (1,))
     with pytest.raises(PlanError, match="not negative"):
         best_tree(hypergraph(["ab", "bc"]), (1, float("nan")))
+
+
+def test_relations_that_share_nothing_make_one_tree() -> None:
+    """None of the ways to put them together below a node is tried: there are billions of them."""
+    h = hypergraph(list("abcdefghijklmnopqrs"))
+    assert [drawn(tree) for tree in join_trees(h)] == [drawn(best_tree(h))]
+    joined = hypergraph(["ab", "bc", *"defghijklmnopqrs"])
+    assert len(list(join_trees(joined))) == len(list(join_trees(hypergraph(["ab", "bc"]))))

@@ -26,24 +26,49 @@ from freshet.sql.expression import ColumnRef, Expression, references, walk
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
     not left to be chosen."""
-    if isinstance(query, Query):
+    return _Plans(updates or {}, trees).plan(query)
+
+
+class _Plans:
+    """The plans of a query and of those nested in it. Where trees are to be chosen, equal queries get one plan: a query
+    that is planned again because an arm had no place has the same ones nested in it, and so have these."""
+
+    def __init__(self, updates: dict[str, float], trees: WantedTrees | None) -> None:
+        self.updates, self.trees = updates, trees or WantedTrees(())
+        self._chosen: dict[AnyQuery, AnyPlan] | None = {} if trees is None else None
+
+    def plan(self, query: AnyQuery) -> AnyPlan:
+        if self._chosen is None:
+            return self._planned(query)
+        if query not in self._chosen:
+            self._chosen[query] = self._planned(query)
+        return self._chosen[query]
+
+    def _planned(self, query: AnyQuery) -> AnyPlan:
+        if not isinstance(query, Query):
+            return plan_above(query, self.plan)
         query, totals = annotated(query)
         while True:
             try:
-                plan = _Planner(query, updates or {}, trees or WantedTrees(())).plan()
+                plan = _Planner(query, self).plan()
                 return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
             except UnfitError as unfit:
                 query = made_fit(query, unfit)
             except NullsInCycleError:
                 query = without_null_safe(query)
-    return plan_above(query, lambda below: build_plan(below, updates, trees))
+
+    def relation(self, relation: Relation) -> RelationPlan:
+        source = relation.source
+        if isinstance(source, TableSchema):
+            return RelationPlan(relation.alias, source, relation.fields)
+        return RelationPlan(relation.alias, self.plan(source), relation.fields)
 
 
 class _Planner(Arms):
-    def __init__(self, query: Query, updates: dict[str, float], trees: WantedTrees) -> None:
+    def __init__(self, query: Query, plans: _Plans) -> None:
         self.query = query
-        wanted = trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
-        super().__init__([_relation(r, updates, trees) for r in query.relations], updates, wanted)
+        wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
+        super().__init__([plans.relation(r) for r in query.relations], plans.updates, wanted)
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
@@ -227,10 +252,3 @@ def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
 
 def _has_left(block: Block) -> bool:
     return any(arm.kind == "left" for arm in block.arms)
-
-
-def _relation(relation: Relation, updates: dict[str, float], trees: WantedTrees) -> RelationPlan:
-    source = relation.source
-    if isinstance(source, TableSchema):
-        return RelationPlan(relation.alias, source, relation.fields)
-    return RelationPlan(relation.alias, build_plan(source, updates, trees), relation.fields)

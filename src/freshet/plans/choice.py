@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from freshet.errors import PlanError
 from freshet.plans.comparisons import Compared, compared, placed_tree, unmarked
@@ -23,6 +24,7 @@ class Choice(Nodes):
         self.updates, self.wanted = updates, wanted
         self.labels = labels([r.alias for r in relations])
         self.above: frozenset[int] = frozenset()  # relations whose columns are read above the join
+        self._updates = cache(self._source_updates)
 
     def _cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
         """What makes one tree worse than another. First, how many values of subqueries do not hang as a leaf: there a
@@ -45,7 +47,7 @@ class Choice(Nodes):
         source = self.relations[relation].source
         return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
 
-    def _updates(self, relation: int) -> float:
+    def _source_updates(self, relation: int) -> float:
         return source_updates(self.relations[relation].source, self.updates)
 
     def _compare(
@@ -57,7 +59,7 @@ class Choice(Nodes):
             return None
 
         def fits(tree: JoinTree) -> bool:
-            return accept(tree) and self._fits(block, unmarked(tree))
+            return accept(tree) and (self.wanted is None or self._fits(block, unmarked(tree)))
 
         found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), fits)
         return None if found is None else (all_output(found[0]), found[1])

@@ -6,19 +6,20 @@ the two must be neighbours. An edge carries one comparison; what no tree can pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import islice
 
 from freshet.plans.attributes import lane_form
 from freshet.plans.model import Comparison
-from freshet.query import Hypergraph, JoinTree, join_trees
+from freshet.query import Hypergraph, JoinTree, best_tree, join_trees
 from freshet.sql.expression import Call, Expression, Literal, references
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MARK = "~"  # first letter of a comparison's attribute
-_TREES = 5_000
+_NODES = 20_000  # of trees looked at for one number of comparisons
+_CHOICES = 16
 _FARTHEST = 1 << 62
 
 
@@ -99,28 +100,65 @@ def placed_tree(
     cost: Callable[[JoinTree], tuple[float, ...]],
     accept: Callable[[JoinTree], bool] = lambda tree: True,
 ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
-    """The cheapest tree that carries as many of the comparisons as any can, and which those are."""
-    for count in range(len(candidates), 0, -1):
+    """The cheapest tree that carries as many of the comparisons as any can, and which those are.
+
+    Of a large query not every choice of comparisons and not every tree is looked at."""
+    for count in range(len(_independent(h, relations, candidates)), 0, -1):
+        choices = list(islice(_choices(h, relations, candidates, count), _CHOICES))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
-        for chosen in combinations(candidates, count):
-            pairs = [frozenset(c.relations) for c in chosen]
-            if len(set(pairs)) < len(pairs):
-                continue
-            edges = [
-                edge | {f"{_MARK}{i}" for i, c in enumerate(chosen) if r in c.relations}
-                for edge, r in zip(h.relations, relations, strict=True)
-            ]
-            marked = Hypergraph(tuple(edges), frozenset().union(*edges))
-            if not marked.is_acyclic:
-                continue
-            trees = [t for t in islice(join_trees(marked), _TREES) if _plain_above(t) and accept(t)]
-            if trees:
-                tree = min(trees, key=cost)
-                if best is None or cost(tree) < cost(best[0]):
-                    best = tree, chosen
+        for chosen in choices:
+            marked = _marked(h, relations, chosen)
+            trees = islice(join_trees(marked), 1 + _NODES // (len(relations) * len(choices)))
+            found = (t for t in (best_tree(marked), *trees) if _plain_above(t) and accept(t))
+            tree = min(found, key=cost, default=None)
+            if tree is not None and (best is None or cost(tree) < cost(best[0])):
+                best = tree, chosen
         if best is not None:
             return best
     return None
+
+
+def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> Hypergraph:
+    """The query with an attribute for each chosen comparison."""
+    edges = [
+        edge | {f"{_MARK}{i}" for i, c in enumerate(chosen) if r in c.relations}
+        for edge, r in zip(h.relations, relations, strict=True)
+    ]
+    return Hypergraph(tuple(edges), frozenset().union(*edges))
+
+
+def _fit(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> bool:
+    """Whether some tree has an edge for each of the comparisons. Such sets are those of edges in spanning trees of
+    most shared attributes, a matroid: what is added to one that fits, as long as it fits, ends with the most there is.
+    """
+    pairs = [frozenset(c.relations) for c in chosen]
+    return len(set(pairs)) == len(pairs) and _marked(h, relations, chosen).is_acyclic
+
+
+def _independent(h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared]) -> list[Compared]:
+    """As many of the comparisons as fit together."""
+    found: list[Compared] = []
+    for c in candidates:
+        if _fit(h, relations, [*found, c]):
+            found.append(c)
+    return found
+
+
+def _choices(
+    h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared], count: int
+) -> Iterator[tuple[Compared, ...]]:
+    """Every choice of so many comparisons that fit together."""
+
+    def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:
+        for i in range(start, len(candidates) - (count - len(chosen)) + 1):
+            more = (*chosen, candidates[i])
+            if _fit(h, relations, more):
+                if len(more) == count:
+                    yield more
+                else:
+                    yield from grown(more, i + 1)
+
+    yield from grown((), 0)
 
 
 def carried(tree: JoinTree, node: int, placed: Sequence[Compared]) -> Compared | None:

@@ -38,9 +38,12 @@ def _below(fragments: Fragments, part: int, key: int) -> Iterator[Sketch]:
         attributes = fragments.relations[top]
         if key & ~attributes:
             continue
-        for groups in _groupings(fragments.components(part ^ (1 << top), attributes)):
+        components = fragments.components(part ^ (1 << top), attributes)
+        if not all(fragments.key(component, attributes) for component in components):
+            continue  # a component that shares nothing with the top shares nothing with the others either
+        for groups in _groupings(components):
             edges = [(group, fragments.key(group, attributes)) for group in groups]
-            if all(below and fragments.may_hang(group, below) for group, below in edges):
+            if all(fragments.may_hang(group, below) for group, below in edges):
                 for children in _forests(partial(_below, fragments), edges):
                     yield Sketch(top, attributes, children)
 
@@ -49,7 +52,11 @@ def _generalized(fragments: Fragments, part: int, attributes: int) -> Iterator[S
     """All trees of a part with the generalized node of these attributes on top."""
     if not fragments.may_hang(part, attributes):
         return
-    for groups in _groupings(fragments.components(part, attributes)):
+    components = fragments.components(part, attributes)
+    if attributes and not all(fragments.key(component, attributes) for component in components):
+        return
+    # without attributes there is nothing that two components could hang together by
+    for groups in _groupings(components) if attributes else [components]:
         if len(groups) > 1:
             for children in _forests(partial(_guarded, fragments), [(group, attributes) for group in groups]):
                 yield Sketch(None, attributes, children)
