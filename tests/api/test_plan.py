@@ -71,3 +71,13 @@ def test_bad_queries_are_refused_without_a_database() -> None:
         freshet.plan("SELECT nothing FROM a", DDL)
     with pytest.raises(freshet.UnsupportedError, match="window function is not supported"):
         freshet.plan("SELECT k, MEDIAN(k) OVER () AS m FROM b", DDL)
+
+
+def test_queries_that_differ_in_the_sign_of_zero_are_told_apart() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a INT)")
+    view = db.create_view(
+        "v", "SELECT CAST(a * -0.0e0 AS STRING) AS s FROM t UNION ALL SELECT CAST(a * 0.0e0 AS STRING) AS s FROM t"
+    )
+    db.execute("INSERT INTO t VALUES (1)")
+    assert sorted(view.to_arrow()["s"].to_pylist()) == ["-0.0", "0.0"]

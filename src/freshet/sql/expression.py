@@ -25,12 +25,23 @@ class ColumnRef(Expression):
     outer: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+def _shown(value: int | float | str | None) -> object:
+    return value.hex() if isinstance(value, float) else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expression):
     """A constant in its lane form: int for integers, booleans (0/1), dates (days), timestamps (microseconds), intervals
     and decimals (unscaled, of any size); float; str; None for NULL."""
 
     value: int | float | str | None
+
+    def __eq__(self, other: object) -> bool:
+        """By what a query shows of it: -0.0 is not 0.0 as text, and NaN is itself."""
+        return type(other) is Literal and self.type == other.type and _shown(self.value) == _shown(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.type, _shown(self.value)))
 
 
 @dataclass(frozen=True, slots=True)
