@@ -5,6 +5,8 @@ from __future__ import annotations
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
 
 _NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from"}
+#: Functions that have no value for some arguments although none is NULL.
+_ALWAYS = {"format_number", "regexp_substr", "sha2"}
 _WHEN_ALL = {"coalesce", "greatest", "least"}
 
 
@@ -16,6 +18,10 @@ def nullable(expression: Expression) -> bool:
     assert isinstance(expression, Call)
     if expression.name in _NEVER:
         return False
+    if expression.name in _ALWAYS:
+        return True
+    if expression.name == "concat_ws":
+        return nullable(expression.args[0])
     if expression.name in _WHEN_ALL:
         return all(nullable(a) for a in expression.args)
     if expression.name == "case":  # a condition that is NULL only sends the row on
