@@ -95,7 +95,7 @@ REFUSED = {
     "SELECT array(x) FROM a": (8, "ARRAY(x)"),
     "SELECT s RLIKE 'x' FROM a": (8, "s RLIKE 'x'"),
     "SELECT date_format(d, 'ww') FROM a": (8, "ww in the pattern"),
-    "SELECT INTERVAL '1' DAY FROM a": (8, "an INTERVAL as a column"),
+    "SELECT INTERVAL '1' DAY FROM a": (17, "an INTERVAL as a column"),
     "SELECT INTERVAL x DAY FROM a": (17, "use date_add"),
     "SELECT * EXCEPT (k) FROM a": (8, "EXCEPT (k)"),
     "SELECT DISTINCT ON (x) k FROM a": (8, "DISTINCT ON"),
