@@ -11,6 +11,7 @@ from freshet.column import Column
 from freshet.errors import EvaluationError, UnsupportedError
 from freshet.sql.expression import Call, Expression
 from freshet.sql.functions.casting import cast
+from freshet.sql.functions.nullability import MAY_BE_NULL
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
 from freshet.sql.functions.text_calls import as_text, in_python, literal, register, signature
 from freshet.sql.functions.text_casts import writer
@@ -21,6 +22,8 @@ register(STRING, "text", signature("t", least=1), "sha1", "sha")
 register(STRING, "text and 224, 256, 384 or 512", signature("t", "i", least=2), "sha2")
 register(BIGINT, "text", signature("t", least=1), "crc32")
 register(STRING, "text", signature("t", least=1), "base64")
+
+MAY_BE_NULL.update(("sha2", "format_number"))
 
 #: The digits after the point that FORMAT_NUMBER shows of a decimal, and of other numbers.
 _MOST_DIGITS, _LANE_DIGITS = 10_000, 340

@@ -5,9 +5,9 @@ from __future__ import annotations
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
 
 _NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from"}
-#: Functions that have no value for some arguments although none is NULL.
-_ALWAYS = {"format_number", "regexp_substr", "sha2"}
 _WHEN_ALL = {"coalesce", "greatest", "least"}
+#: Functions that are NULL for some arguments that are not; their families add them.
+MAY_BE_NULL: set[str] = set()
 
 
 def nullable(expression: Expression) -> bool:
@@ -18,9 +18,9 @@ def nullable(expression: Expression) -> bool:
     assert isinstance(expression, Call)
     if expression.name in _NEVER:
         return False
-    if expression.name in _ALWAYS:
+    if expression.name in MAY_BE_NULL:
         return True
-    if expression.name == "concat_ws":
+    if expression.name == "concat_ws":  # it skips all but its separator
         return nullable(expression.args[0])
     if expression.name in _WHEN_ALL:
         return all(nullable(a) for a in expression.args)
