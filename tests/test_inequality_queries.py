@@ -131,3 +131,25 @@ def test_ranges_at_the_end_of_numbers() -> None:
     db.apply({"a": [{"v": v} for v in (least, least + 5, 0, most - 5, most)], "b": [{"w": w} for w in (0, 5, most)]})
     found = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
     assert found == {(0, 0), (0, 5), (most - 5, most), (most, most)}
+
+
+EQUAL = {
+    "another has the value": "SELECT r.a, s.e, t.h FROM r, s, t WHERE r.a < s.d AND s.d = t.g AND r.k = t.k",
+    "two on one edge": "SELECT r.a, s.e, t.h FROM r, s, t WHERE r.a < s.d AND r.b <> s.d AND s.d = t.g",
+    "with an offset": "SELECT r.a, s.e, t.h FROM r, s, t WHERE r.a < s.d + 1 AND s.d = t.g AND r.k = t.k",
+    "its own, by an equality": "SELECT r.b, s.e FROM r, s WHERE r.a = s.d AND r.a < s.e AND s.d <= r.b",
+    "of two relations": "SELECT r.b, s.e FROM r, s WHERE r.a = s.d AND r.k = s.k AND (s.d < r.b OR s.k <> r.a)",
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_values_that_equalities_make_equal(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {name: some_nulls(table, rng) for name, table in inequality_tables(40, 3, seed, spread=5).items()}
+    db = freshet.connect()
+    db.execute(INEQUALITY_DDL)
+    twin = Twin(db, [TwinTable(name, rows) for name, rows in tables.items()], EQUAL)
+    checked = {name for name in EQUAL if "residual" in twin.views[name].explain()}
+    assert checked == {"two on one edge", "with an offset"}  # s.d + 1 is another value, which might overflow
+    waves(twin, rng, 20, pace=dict.fromkeys(tables, 4))
+    drain(twin)

@@ -90,6 +90,14 @@ class Result:
             found = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (constant: {FLAT})"
             self._judge(f"{column} flat", found, ratio <= FLAT, where)
 
+    def logarithmic(self, x: str, column: str, **where: Cell) -> None:
+        """Theory says logarithmic: beyond the growth of log x, the value is flat."""
+        sizes, values = self.series(x, **where), self.series(column, **where)
+        if len(values) > 1:
+            ratio, log = values[-1] / values[0], math.log(sizes[-1]) / math.log(sizes[0])
+            found = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (logarithmic: {FLAT * log:.2f})"
+            self._judge(f"{column} logarithmic in {x}", found, ratio <= FLAT * log, where)
+
     def linear(self, x: str, column: str, at_most: bool = False, **where: Cell) -> None:
         """Theory says linear: the slope of logarithms, where x has grown beyond its least value. Time has a fixed part
         beside what grows, and is only held to be at most linear."""

@@ -5,13 +5,11 @@ before its first or after its last change. λ of a tuple is the largest number o
 own among them, and λ of the sequence is the average (AJU, section 1). Inserts alone and first in, first out have λ = 1.
 
 For a join tree (CROWN, definitions 6.3 and 6.4) only lifespans of tuples in nodes below count, and they are
-*effective* ones: cut off at the first deletion below that node, or begun at the last insertion below it. A tuple whose
-two effective lifespans are disjoint counts twice, as in the proof of theorem 6.6, where every lifespan stands for
-counters that changed. The formula of definition 6.4 lets it count once: then one lifespan of each pair has to be chosen
-so that most are disjoint, a scheduling problem that is hard in general (in the number of relations). Taking all of the
-first kind, or all of the second, are two such choices, and the better one has at least half of all, so what the formula
-says lies between the two figures given here. They differ only below nodes with grandchildren. Filters are not looked
-at: every row of a table is a tuple of its nodes.
+*effective* ones: cut off at the first deletion below that node, or begun at the last insertion below it. λ_T of a tuple
+is the largest number of disjoint effective lifespans inside its own. What is counted are lifespans, in the words of
+definition 6.4 and in the proof of theorem 6.6, where each stands for counters that changed: so a tuple whose two
+effective lifespans are disjoint counts with both. Filters are not looked at: every row of a table is a tuple of its
+nodes.
 
 The largest number of disjoint intervals inside a given one is found greedily, always the one that ends first;
 `_Packing` follows those steps for all intervals at once, in powers of two.
@@ -37,12 +35,10 @@ _SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -
 
 @dataclass(frozen=True, slots=True)
 class Enclosureness:
-    """`sequence`: λ; `tree`: λ_T, if a plan was given, and `tree_least` if no tuple may count twice; `tuples`:
-    lifespans; `changes`: rows changed."""
+    """`sequence`: λ; `tree`: λ_T, if a plan was given; `tuples`: lifespans; `changes`: rows changed."""
 
     sequence: float
     tree: float | None
-    tree_least: float | None
     tuples: int
     changes: int
 
@@ -73,8 +69,8 @@ def enclosure(stream: Any, plan: Plan | None = None) -> Enclosureness:
     if not len(every):
         raise ChangeError("the sequence has no changes; give at least one")
     whole = _Packing(every, last).inside(every)
-    most, least = (None, None) if plan is None else _tree(plan, spans, last)
-    return Enclosureness(float(whole.mean()), most, least, len(every), changes)
+    tree = None if plan is None else _tree(plan, spans, last)
+    return Enclosureness(float(whole.mean()), tree, len(every), changes)
 
 
 # Lifespans --------------------------------------------------------------------------------------------------------
@@ -220,8 +216,7 @@ class _Packing:
 # Trees ------------------------------------------------------------------------------------------------------------
 
 
-def _tree(plan: Plan, spans: Mapping[str, Lifespans], last: int) -> tuple[float, float]:
-    """With both of a tuple's effective lifespans, and with one kind of them alone."""
+def _tree(plan: Plan, spans: Mapping[str, Lifespans], last: int) -> float:
     root = plan.root
     if not isinstance(root, QueryPlan):
         raise PlanError("λ of a tree needs the plan of a select; this one is of another operator")
@@ -233,19 +228,16 @@ def _tree(plan: Plan, spans: Mapping[str, Lifespans], last: int) -> tuple[float,
             above = root.nodes[above].parent
     own = {i: _tuples(root, i, spans) for i in below}
     effective = {i: _effective(own[i], _joined([own[j] for j in below[i]]), last) for i in below}
-    most = least = count = 0
+    inside = count = 0
     for i, nodes in below.items():
         count += len(own[i])
-        if not nodes or not len(own[i]):
-            continue
-        cut, begun = (_joined([effective[j][kind] for j in nodes]) for kind in (0, 1))
-        alone = [_Packing(kind, last).inside(own[i]) for kind in (cut, begun)]
-        most += int(_Packing(_joined([cut, begun]), last).inside(own[i]).sum())
-        least += int(np.maximum(*alone).sum())
+        if nodes and len(own[i]):
+            inner = _joined([lifespan for j in nodes for lifespan in effective[j]])
+            inside += int(_Packing(inner, last).inside(own[i]).sum())
     if not count:
         read = ", ".join(sorted({r.source.name for r in root.relations if isinstance(r.source, TableSchema)}))
         raise PlanError(f"no change is of a table of the query; it reads {read}, the changes are of {', '.join(spans)}")
-    return max(most / count, 1.0), max(least / count, 1.0)
+    return max(inside / count, 1.0)
 
 
 def _tuples(plan: QueryPlan, i: int, spans: Mapping[str, Lifespans]) -> Lifespans:

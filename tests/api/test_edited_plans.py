@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 
 import freshet
@@ -53,22 +54,27 @@ TREES = [
 ]
 
 
+def answered_alike(plan: freshet.Plan, sql: str, a: str, b: str, c: str) -> pa.Table:
+    """The plan's answer over these rows, once it has been compared with that of its query, and so have their deltas."""
+    db = freshet.connect()
+    db.execute(DDL)
+    given, made = db.create_view("given", plan), db.create_view("made", sql)
+    for table, rows in (("a", a), ("b", b), ("c", c)):
+        db.execute(f"INSERT INTO {table} VALUES {rows}")
+    tx = db.execute("DELETE FROM b WHERE m = 8")
+    same_bag(given.to_arrow(), made.to_arrow())
+    same_bag(tx.deltas["given"], tx.deltas["made"])
+    return given.to_arrow()
+
+
 @pytest.mark.parametrize("tree", TREES, ids=lambda t: " ".join(n for n, _ in t))
 def test_another_tree_runs_and_answers_alike(tree: list[tuple[str, str | None]]) -> None:
     text = with_tree(*tree)
     jsonschema.validate(json.loads(text), SCHEMA)
     plan = freshet.Plan.from_json(text)
     assert [n["node"] for n in json.loads(plan.to_json())["trees"][0]["nodes"]] == [n for n, _ in tree]
-    db = freshet.connect()
-    db.execute(DDL)
-    given, made = db.create_view("given", plan), db.create_view("made", SQL)
-    db.execute("INSERT INTO a VALUES (1, 1), (2, 1), (3, 2), (-4, 1)")
-    db.execute("INSERT INTO b VALUES (1, 7), (1, 8), (2, 7), (3, 9), (1, 7)")
-    db.execute("INSERT INTO c VALUES (7, 1), (7, 2), (8, 3)")
-    tx = db.execute("DELETE FROM b WHERE m = 8")
-    same_bag(given.to_arrow(), made.to_arrow())
-    same_bag(tx.deltas["given"], tx.deltas["made"])
-    assert given.count() == 5 * 2
+    a, b, c = "(1, 1), (2, 1), (3, 2), (-4, 1)", "(1, 7), (1, 8), (2, 7), (3, 9), (1, 7)", "(7, 1), (7, 2), (8, 3)"
+    assert answered_alike(plan, SQL, a, b, c).num_rows == 5 * 2
 
 
 WRONG = [
@@ -126,16 +132,10 @@ COUNTED = "SELECT a.id, COUNT(*) AS n, SUM(c.x) AS total FROM a, b, c WHERE a.k 
 def test_a_tree_over_totals_is_edited_like_any_other(tree: list[tuple[str, str | None]]) -> None:
     plan = freshet.Plan.from_json(with_tree(*tree, sql=COUNTED))
     assert [n["node"] for n in json.loads(plan.to_json())["trees"][0]["nodes"]] == [n for n, _ in tree]
-    db = freshet.connect()
-    db.execute(DDL)
-    given, made = db.create_view("given", plan), db.create_view("made", COUNTED)
-    db.execute("INSERT INTO a VALUES (1, 1), (2, 1), (3, 2)")
-    db.execute("INSERT INTO b VALUES (1, 7), (1, 8), (2, 7), (1, 7)")
-    db.execute("INSERT INTO c VALUES (1, 1), (1, 20), (2, 300)")
-    tx = db.execute("DELETE FROM b WHERE m = 8")
-    same_bag(given.to_arrow(), made.to_arrow())
-    same_bag(tx.deltas["given"], tx.deltas["made"])
-    assert sorted(given.to_arrow()["n"].to_pylist()) == [1, 4, 4]
+    answer = answered_alike(
+        plan, COUNTED, "(1, 1), (2, 1), (3, 2)", "(1, 7), (1, 8), (2, 7), (1, 7)", "(1, 1), (1, 20), (2, 300)"
+    )
+    assert sorted(answer["n"].to_pylist()) == [1, 4, 4]
 
 
 def test_what_totals_are_of_is_no_choice() -> None:

@@ -52,3 +52,12 @@ def test_a_chain_of_comparisons_needs_no_check_on_rows() -> None:
     sql = "SELECT x, z, u FROM a, b, c WHERE x < z AND z < u AND x < u"
     assert "residual" not in freshet.plan(sql, ddl).explain()
     assert "residual" in freshet.plan(sql.replace("x < u", "x + 1 < u"), ddl).explain()
+
+
+def test_equal_values_lead_on() -> None:
+    ddl = "CREATE TABLE a (x INT, v INT); CREATE TABLE b (y INT, w BIGINT); CREATE TABLE c (u INT)"
+    joined = "SELECT a.v, b.w, c.u FROM a, b, c WHERE a.x = b.y"
+    for implied in ("a.x < c.u AND b.y < c.u", "b.y < c.u AND a.x <= c.u", "b.y < c.u AND a.x <= b.y"):
+        assert "residual" not in freshet.plan(f"{joined} AND {implied}", ddl).explain(), implied
+    kept = freshet.plan(f"{joined} AND b.y <= c.u AND c.u > a.x", ddl).explain()
+    assert "<=" not in kept and ">=" not in kept  # the sharper one stays

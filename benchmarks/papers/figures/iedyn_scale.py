@@ -30,5 +30,5 @@ def run(size: Size) -> Iterator[Result]:
             })  # fmt: skip
         result.linear("inserts", "state MB", query=name)
         result.flat("counters a change", query=name)
-        result.flat("µs a change", query=name)
+        result.logarithmic("inserts", "µs a change", query=name)
     yield result

@@ -60,8 +60,6 @@ def run(options: argparse.Namespace) -> int:
     print(f"changes    {found.changes:,}\ntuples     {found.tuples:,}\nλ          {found.sequence:.3f}")
     if found.tree is not None:
         print(f"λ of tree  {found.tree:.3f}")
-    if found.tree is not None and found.tree_least is not None and found.tree_least < found.tree:
-        print(f"           {found.tree_least:.3f} at least, if no tuple may count twice")
     return 0
 
 

@@ -83,7 +83,7 @@ class Arms(Choice):
             node = self.nodes[i]
             if node.relation not in block.relations or any(references(c) - {node.relation} for c in condition):
                 continue
-            here = [_seen_from(node.relation, v, attributes) for v in values]
+            here = [attributes.seen_from(node.relation, v) for v in values]
             if all(h is not None for h in here):
                 return i, tuple(h for h in here if h is not None)
         names = ", ".join(describe(v) for v in [*values, *condition])
@@ -110,7 +110,7 @@ class Arms(Choice):
             if root.relation is None:
                 names = [inner.attributes.named(v) for v in values]
                 return None if compares or not {*names} <= root.attributes else [n for n in names if n is not None]
-            seen = [_seen_from(block.relations[root.relation], v, inner.attributes) for v in values]
+            seen = [inner.attributes.seen_from(block.relations[root.relation], v) for v in values]
             return None if None in seen else [s for s in seen if s is not None]
 
         def accept(tree: JoinTree) -> bool:
@@ -144,11 +144,3 @@ class Arms(Choice):
         found_keys = keys(tree)
         assert found_keys is not None
         return tree, found_keys, placed
-
-
-def _seen_from(relation: int, value: Expression, attributes: Attributes) -> Expression | None:
-    """The value read from this relation: its own, or one that equalities make equal."""
-    if references(value) == {relation}:
-        return value
-    name = attributes.named(value)
-    return attributes.value(relation, name) if name is not None and name in attributes.of(relation) else None

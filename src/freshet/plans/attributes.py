@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from freshet.sql.expression import Call, ColumnRef, Expression, references
+from freshet.sql.expression import Call, ColumnRef, Expression, references, transform, walk
 from freshet.sql.functions import build
+from freshet.sql.functions.compiled import is_total
 from freshet.types import INTEGERS
 
 Member = tuple[int, Expression, bool]  # relation, what is read of it, whether NULL equals NULL
@@ -96,6 +97,25 @@ class Attributes:
             if any(e == expression and not safe for _, e, safe in members):
                 return name
         return None
+
+    def seen_from(self, relation: int, value: Expression) -> Expression | None:
+        """The value read from this relation: its own, or one that equalities make equal."""
+        if references(value) == {relation}:
+            return value
+        name = self.named(value)
+        if name is not None:
+            return self.value(relation, name) if name in self.of(relation) else None
+        if not is_total(value):
+            return None  # it may fail on tuples that meet nothing
+        found: dict[Expression, ColumnRef] = {}
+        for column in (e for e in walk(value) if isinstance(e, ColumnRef)):
+            name = self.named(column)
+            here = self.value(relation, name) if name is not None and name in self.of(relation) else None
+            own = column if column.relation == relation else here
+            if not isinstance(own, ColumnRef) or own.type != column.type or own.type.is_fraction:
+                return None  # 0.0 and -0.0 are equal, and not the same to every function
+            found[column] = own
+        return transform(value, lambda e: found.get(e, e))
 
     def described(self) -> tuple[tuple[str, str], ...]:
         from freshet.sql.expression import describe

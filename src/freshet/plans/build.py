@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -12,13 +12,13 @@ from freshet.plans.arms import TREES, Arms
 from freshet.plans.attributes import Attributes, column_attribute
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, compared
-from freshet.plans.guarantee import guarantee
+from freshet.plans.guarantee import described, guarantee
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.nodes import Inner
 from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, TreeNode, classify, decompose, foreign_key_tree, join_trees
+from freshet.query import Hypergraph, JoinTree, TreeNode, classify, decompose, join_trees
 from freshet.sql.bound import AnyQuery, Block, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, references, walk
 
@@ -78,9 +78,15 @@ class _Planner(Arms):
         residual = [*inner.residual, *query.where]
         self.above = _columns_above(query, [p for p in residual if compared(p) is None])
         shown = self._shown(inner.attributes)
-        hypergraph = self._hypergraph(block, inner.attributes, shown)
+        predicates = self._asked(inner)
+        hypergraph = self._hypergraph(block, inner.attributes, shown, frozenset().union(*predicates.values()))
+        joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
+        whole = replace(joined, output=joined.attributes)
         keys = [self._primary_key(r, inner.attributes) for r in block.relations]
-        verdict = classify(hypergraph, keys)
+        along = None if whole.is_acyclic else self._along_keys(block, whole, keys, inner)
+        if not whole.is_acyclic and along is None:
+            keys = [None] * len(keys)
+        verdict = classify(*self._readable(block, hypergraph, keys, predicates))
         tree: JoinTree | None = None
         assertions: tuple[TreeAssertion, ...] = ()
         placed: tuple[Compared, ...] = ()
@@ -89,16 +95,14 @@ class _Planner(Arms):
             tree = self._distinct_tree(block, hypergraph, inner.attributes)
             distinct_tree = tree is not None
         if tree is None:
-            joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
-            whole = replace(joined, output=joined.attributes)
-            if not whole.is_acyclic and foreign_key_tree(whole, keys) is None:
+            if not whole.is_acyclic and along is None:
                 block, inner, whole = self._store_bags(block, inner, whole)
             found = self._compare(block, whole, inner)
             if found is not None:
                 tree, placed = found
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
-                tree, assertions = self._choose(block, whole, keys)
+                tree, assertions = self._choose(block, whole, along)
         self._add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
@@ -147,14 +151,25 @@ class _Planner(Arms):
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
         return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
 
-    def _hypergraph(self, block: Block, attributes: Attributes, shown: frozenset[str]) -> Hypergraph:
-        """Join attributes and shown columns, and for a relation that shows less than identifies its tuples, one hidden
-        attribute for the rest."""
+    def _asked(self, inner: Inner) -> dict[str, frozenset[str]]:
+        """What joins ask beside equality, in words, and the attributes it reads."""
+        return {
+            described(p, self.query): frozenset(
+                column_attribute(inner.attributes, e) for e in walk(p) if isinstance(e, ColumnRef)
+            )
+            for p in inner.residual
+        }
+
+    def _hypergraph(
+        self, block: Block, attributes: Attributes, shown: frozenset[str], compared: frozenset[str]
+    ) -> Hypergraph:
+        """Join attributes, shown and compared columns, and for a relation that shows less than identifies its tuples,
+        one hidden attribute for the rest."""
         edges = []
         for r in block.relations:
             joins = attributes.of(r)
             fields = self.relations[r].fields
-            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in shown}
+            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in shown | compared}
             here = joins | frozenset(own.values())
             columns = {
                 i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
@@ -165,6 +180,33 @@ class _Planner(Arms):
             edges.append(here if whole else here | {f"{r}.*"})
         every = frozenset().union(*edges) if edges else frozenset()
         return Hypergraph(tuple(edges), shown & every)
+
+    def _readable(
+        self,
+        block: Block,
+        h: Hypergraph,
+        keys: Sequence[frozenset[str] | None],
+        predicates: Mapping[str, frozenset[str]],
+    ) -> tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]:
+        """The same with names of relations and columns: the reasons of a verdict are read by people."""
+
+        def readable(attribute: str) -> str:
+            number, _, column = attribute.partition(".")
+            if column in ("", "*"):
+                return f"{self.labels[int(number)]}.*" if column else attribute
+            names = [f.name for f in self.relations[int(number)].fields]
+            name = names[int(column)]
+            return f"{self.labels[int(number)]}.{name if names.count(name) == 1 else column}"
+
+        def all_of(attributes: frozenset[str]) -> frozenset[str]:
+            return frozenset(map(readable, attributes))
+
+        names = tuple(self.labels[r] for r in block.relations)
+        return (
+            Hypergraph(tuple(map(all_of, h.relations)), all_of(h.output), names),
+            [None if key is None else all_of(key) for key in keys],
+            {words: all_of(read) for words, read in predicates.items()},
+        )
 
     def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
         """A tree whose output nodes hold nothing but shown attributes, so that every row comes out once."""

@@ -7,14 +7,16 @@ from dataclasses import replace
 from functools import cache
 
 from freshet.errors import PlanError
-from freshet.plans.comparisons import Compared, compared, placed_tree, unmarked
+from freshet.plans.comparisons import Compared, compared, elsewhere, independent, placed_tree, unmarked
 from freshet.plans.cost import source_updates
 from freshet.plans.model import RelationPlan
 from freshet.plans.nodes import Inner, Nodes, unique_columns
 from freshet.plans.wanted import WantedTree, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, best_tree, foreign_key_tree
+from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, best_tree, foreign_key_tree
 from freshet.sql.bound import Block, TableSchema
+from freshet.sql.expression import ColumnRef
+from freshet.sql.functions import nullable
 
 
 class Choice(Nodes):
@@ -57,6 +59,8 @@ class Choice(Nodes):
         candidates = [c for c in map(compared, inner.residual) if c is not None]
         if not candidates or not h.is_acyclic:
             return None
+        if len(independent(h, block.relations, candidates)) < len(candidates):
+            candidates += [e for c in candidates for e in elsewhere(c, block.relations, inner.attributes)]
 
         def fits(tree: JoinTree) -> bool:
             return accept(tree) and (self.wanted is None or self._fits(block, unmarked(tree)))
@@ -64,19 +68,36 @@ class Choice(Nodes):
         found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), fits)
         return None if found is None else (all_output(found[0]), found[1])
 
+    def _along_keys(
+        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], inner: Inner
+    ) -> ForeignKeyTree | None:
+        """A tree along foreign keys whose assertions can be checked by following slots to columns."""
+        found = foreign_key_tree(h, keys, [self._updates(r) for r in block.relations])
+        if found is None:
+            return None
+        for a in found.assertions:
+            for n in (a.left, a.right):
+                relation = found.tree.nodes[n].relation
+                assert relation is not None
+                value = inner.attributes.value(block.relations[relation], a.attribute)
+                # NULL is no value that a column could be followed to
+                equal_nulls = inner.attributes.null_safe(a.attribute) and nullable(value)
+                if not isinstance(value, ColumnRef) or equal_nulls:
+                    return None
+        return found
+
     def _choose(
-        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None]
+        self, block: Block, h: Hypergraph, along: ForeignKeyTree | None
     ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
-        updates = [self._updates(r) for r in block.relations]
+        """`along`: the tree along foreign keys of a cyclic join."""
         if h.is_acyclic and self.wanted is not None:
             return all_output(self.wanted.drawn(h, self._labels(block))), ()
         if h.is_acyclic:
-            return all_output(best_tree(h, updates)), ()
-        found = foreign_key_tree(h, keys, updates)
-        assert found is not None, "what is cyclic otherwise has been given bags"
-        if not self._fits(block, found.tree):
+            return all_output(best_tree(h, [self._updates(r) for r in block.relations])), ()
+        assert along is not None, "what is cyclic otherwise has been given bags"
+        if not self._fits(block, along.tree):
             raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
-        return found.tree, found.assertions
+        return along.tree, along.assertions
 
     def _labels(self, block: Block) -> list[str]:
         return [self.labels[r] for r in block.relations]

@@ -1,7 +1,8 @@
 """Comparisons between two relations, and trees that can carry them on their edges (IEDyn's generalized join trees).
 
 A comparison is placed by giving both relations an attribute of their own for it: in a join tree with that attribute
-the two must be neighbours. An edge carries one comparison; what no tree can place stays a check on result rows.
+the two must be neighbours. Where an equality says that another relation has the same value, that one will do as well.
+An edge carries one comparison; what no tree can place stays a check on result rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from freshet.plans.attributes import lane_form
+from freshet.plans.attributes import Attributes, lane_form
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, join_trees
 from freshet.sql.expression import Call, Expression, Literal, references
@@ -53,6 +54,18 @@ def compared(predicate: Expression) -> Compared | None:
     if left.type.lanes != right.type.lanes or "STRING" in (left.type.name, right.type.name):
         return None
     return Compared(predicate, _OPERATORS[predicate.name], left, right)
+
+
+def elsewhere(comparison: Compared, relations: Sequence[int], attributes: Attributes) -> Iterator[Compared]:
+    """The same comparison, read from other relations that have equal values."""
+    left = [e for r in relations if (e := attributes.seen_from(r, lane_form(comparison.left))) is not None]
+    right = [e for r in relations if (e := attributes.seen_from(r, lane_form(comparison.right))) is not None]
+    for a in left:
+        for b in right:
+            other = replace(comparison, left=a, right=b)
+            if a.type.lanes == b.type.lanes and len({*other.relations}) == 2:
+                if other.relations != comparison.relations:
+                    yield other
 
 
 def banded(comparison: Comparison, parent: int, others: Sequence[Compared]) -> Comparison:
@@ -103,7 +116,7 @@ def placed_tree(
     """The cheapest tree that carries as many of the comparisons as any can, and which those are.
 
     Of a large query not every choice of comparisons and not every tree is looked at."""
-    for count in range(len(_independent(h, relations, candidates)), 0, -1):
+    for count in range(len(independent(h, relations, candidates)), 0, -1):
         choices = list(islice(_choices(h, relations, candidates, count), _CHOICES))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
         for chosen in choices:
@@ -131,11 +144,12 @@ def _fit(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) ->
     """Whether some tree has an edge for each of the comparisons. Such sets are those of edges in spanning trees of
     most shared attributes, a matroid: what is added to one that fits, as long as it fits, ends with the most there is.
     """
-    pairs = [frozenset(c.relations) for c in chosen]
-    return len(set(pairs)) == len(pairs) and _marked(h, relations, chosen).is_acyclic
+    pairs = {frozenset(c.relations) for c in chosen}
+    predicates = {c.predicate for c in chosen}
+    return len(pairs) == len(predicates) == len(chosen) and _marked(h, relations, chosen).is_acyclic
 
 
-def _independent(h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared]) -> list[Compared]:
+def independent(h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared]) -> list[Compared]:
     """As many of the comparisons as fit together."""
     found: list[Compared] = []
     for c in candidates:

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
+from freshet.query.classify import BY_PREDICATES
 from freshet.sql.bound import Query, TableSchema
 from freshet.sql.expression import Expression, describe
+
+
+def described(e: Expression, query: Query) -> str:
+    """An expression over a query's relations, by their aliases."""
+    places = range(len(query.relations))
+    return describe(e, lambda c: f"{query.relations[c.relation].alias}.{c.name}" if c.relation in places else c.name)
 
 
 def guarantee(
@@ -21,12 +28,8 @@ def guarantee(
 ) -> Guarantee:
     name, lost = verdict.name, []
 
-    places = range(len(query.relations))
-
     def shown(e: Expression) -> str:
-        return describe(
-            e, lambda c: f"{query.relations[c.relation].alias}.{c.name}" if c.relation in places else c.name
-        )
+        return described(e, query)
 
     if name == "cyclic":
         update = "O(λ) amortized for each tuple of a table or bag that changes"
@@ -57,6 +60,8 @@ def guarantee(
         if len(residual) == sum(c.band is not None for c in compares):
             delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
+        if name == BY_PREDICATES:
+            lost.append(f"constant delay: {verdict.why_not['acyclic']}")
     ordered = [c.function for c in query.grouping.aggregates if c.function in ("min", "max")] if query.grouping else []
     if query.grouping is not None:
         delay = "constant for answers, read from the groups"

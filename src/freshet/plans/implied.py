@@ -1,39 +1,43 @@
-"""Comparisons that follow from others: `x < u` says nothing beside `x < z AND z < u`. Without them a query may be
-acyclic that was not (IEDyn's semantic acyclicity), and there is less to check."""
+"""Comparisons that follow from others: `x < u` says nothing beside `x < z AND z < u`, nor beside `x < y AND y = u`.
+Without them a query may be acyclic that was not (IEDyn's semantic acyclicity), and there is less to check."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from freshet.plans.attributes import lane_form
 from freshet.sql.expression import Call, Expression
 
+Value = Expression | str  # a value by itself, or all those that are equal to it
 _SIDES = {"lt": (0, 1, True), "le": (0, 1, False), "gt": (1, 0, True), "ge": (1, 0, False)}
 
 
-def without_implied(predicates: Sequence[Expression]) -> list[Expression]:
+def without_implied(
+    predicates: Sequence[Expression], named: Callable[[Expression], str | None] = lambda e: None
+) -> list[Expression]:
     """The conjuncts without comparisons that the remaining ones imply. All hold on the same rows: where two comparisons
-    in a chain are true none of their values is NULL, and every type has one order."""
-    steps = {i: step for i, p in enumerate(predicates) if (step := _step(p)) is not None}
+    in a chain are true none of their values is NULL, and every type has one order. `named`: one name for all values
+    that equalities make equal."""
+    steps = {i: step for i, p in enumerate(predicates) if (step := _step(p, named)) is not None}
     for i, (low, high, strict) in list(steps.items()):
         others = [step for j, step in steps.items() if j != i]
         if _leads(others, low, high, strict):
             del steps[i]
-    return [p for i, p in enumerate(predicates) if i in steps or _step(p) is None]
+    return [p for i, p in enumerate(predicates) if i in steps or _step(p, named) is None]
 
 
-def _step(predicate: Expression) -> tuple[Expression, Expression, bool] | None:
+def _step(predicate: Expression, named: Callable[[Expression], str | None]) -> tuple[Value, Value, bool] | None:
     """The lower side, the higher side, and whether they must differ."""
     if not isinstance(predicate, Call) or predicate.name not in _SIDES:
         return None
     low, high, strict = _SIDES[predicate.name]
-    return predicate.args[low], predicate.args[high], strict
+    sides = [named(lane_form(side)) or side for side in predicate.args]
+    return sides[low], sides[high], strict
 
 
-def _leads(
-    steps: Sequence[tuple[Expression, Expression, bool]], start: Expression, end: Expression, strict: bool
-) -> bool:
+def _leads(steps: Sequence[tuple[Value, Value, bool]], start: Value, end: Value, strict: bool) -> bool:
     """Whether steps lead from one value up to the other, one of them strictly if asked for."""
-    seen: set[tuple[Expression, bool]] = set()
+    seen: set[tuple[Value, bool]] = set()
     ahead = [(start, False)]
     while ahead:
         here, higher = ahead.pop()

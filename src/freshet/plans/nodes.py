@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from freshet.errors import UnsupportedError
 from freshet.plans.attributes import Attributes, equality
 from freshet.plans.comparisons import Compared, banded, carried, compared, unmarked
 from freshet.plans.implied import without_implied
@@ -13,8 +12,9 @@ from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, N
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import JoinTree
 from freshet.sql.bound import Block, Field, TableSchema
-from freshet.sql.expression import ColumnRef, Expression, describe, references
+from freshet.sql.expression import ColumnRef, Expression, references
 from freshet.sql.functions import build, nullable
+from freshet.sql.functions.compiled import is_total
 
 
 @dataclass
@@ -50,14 +50,19 @@ class Nodes:
             else:
                 residual.append(p)
         attributes = Attributes(equalities)
-        for r in relations:
+        for r in sorted(relations):
             own = list(attributes.own_filter(r))
             if own:
                 filters.setdefault(r, []).extend(own)
+            # by equalities it has all that some predicates read
+            own = [here for p in residual if is_total(p) and (here := attributes.seen_from(r, p)) is not None]
+            if own:
+                filters.setdefault(r, []).extend(own)
+                residual = [p for p in residual if not is_total(p) or attributes.seen_from(r, p) is None]
         for r, found in filters.items():
             self.filters.setdefault(r, []).extend(found)
         self.described.extend(attributes.described())
-        return Inner(filters, attributes, without_implied(residual), equalities)
+        return Inner(filters, attributes, without_implied(residual, attributes.named), equalities)
 
     def _primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
@@ -105,7 +110,8 @@ class Nodes:
             comparison = carried(marked, i, placed)
             if comparison is not None:
                 seen = comparison.seen_from(numbers[n.parent])
-                others = [c for c in map(compared, inner.residual) if c is not None and c not in placed]
+                done = {c.predicate for c in placed}
+                others = [c for c in map(compared, inner.residual) if c is not None and c.predicate not in done]
                 link = self._comparing(link, banded(seen, numbers[n.parent], others))
             self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
@@ -144,11 +150,6 @@ class Nodes:
         for value, n in ((left, a.left), (right, a.right)):
             if nullable(value):
                 self.filters.setdefault(numbers[n], []).append(build("is_not_null", (value,)))
-        if not (isinstance(left, ColumnRef) and isinstance(right, ColumnRef)):
-            raise UnsupportedError(
-                f"the assertion {describe(left)} = {describe(right)} compares expressions; "
-                "join on plain columns of one type"
-            )
         check = Assertion(
             tuple(base + n for n in _path(tree, a.node, a.left)), left,
             tuple(base + n for n in _path(tree, a.node, a.right)), right,

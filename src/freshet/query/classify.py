@@ -3,21 +3,28 @@
 q-hierarchical: constant time for every update. Free-connex: constant delay, constant time for insert-only streams and,
 with a join tree of height 2, for sliding windows. Acyclic: as free-connex, but duplicates are projected away while
 enumerating. Foreign-key acyclic: a cyclic query that primary keys make a tree. Cyclic: bags of relations.
+
+Predicates between relations, comparisons above all, take part (IEDyn's generalized join trees, see `predicates`): a
+query is free-connex or acyclic only if a tree has an edge for each of them. Cyclic by predicates: the equalities alone
+have a join tree, but none has such edges; it is used all the same, and rows are checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph, minimal_cycle
+from freshet.query.predicates import Left, left
+
+BY_PREDICATES = "cyclic by predicates"
 
 
 @dataclass(frozen=True)
 class Classification:
-    """`name` is the strongest of "q-hierarchical", "free-connex", "acyclic", "foreign-key acyclic" and "cyclic" that
-    holds; `why_not` has one sentence for each class that does not, with a witness."""
+    """`name` is the strongest of "q-hierarchical", "free-connex", "acyclic", "cyclic by predicates", "foreign-key
+    acyclic" and "cyclic" that holds; `why_not` has one sentence for each class that does not, with a witness."""
 
     name: str
     q_hierarchical: bool
@@ -28,29 +35,64 @@ class Classification:
     why_not: dict[str, str] = field(default_factory=dict)
 
 
-def classify(h: Hypergraph, primary_keys: PrimaryKeys | None = None) -> Classification:
+def classify(
+    h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, frozenset[str]] | None = None
+) -> Classification:
+    """`predicates`: what is asked of several relations beside equality, in words, and the attributes each reads."""
+    asked = _Asked(h, {} if predicates is None else predicates)
     by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
     verdicts = {
-        "q-hierarchical": h.is_q_hierarchical,
-        "free-connex": h.is_free_connex,
-        "acyclic": h.is_acyclic,
+        "q-hierarchical": h.is_q_hierarchical and not asked.between,
+        "free-connex": h.is_free_connex and asked.is_free_connex,
+        "acyclic": h.is_acyclic and asked.is_acyclic,
         "foreign-key acyclic": by_keys,
     }
     reasons: dict[str, Callable[[Hypergraph], str]] = {
-        "q-hierarchical": _not_q_hierarchical,
-        "free-connex": _not_free_connex,
-        "acyclic": _not_acyclic,
+        "q-hierarchical": _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
+        "free-connex": _not_free_connex if not h.is_free_connex else asked.not_free_connex,
+        "acyclic": _not_acyclic if not h.is_acyclic else asked.not_acyclic,
         "foreign-key acyclic": lambda h: _not_foreign_key_acyclic(h, primary_keys),
     }
+    name = next((name for name, holds in verdicts.items() if holds), "cyclic")
     return Classification(
-        name=next((name for name, holds in verdicts.items() if holds), "cyclic"),
-        q_hierarchical=h.is_q_hierarchical,
+        name=BY_PREDICATES if h.is_acyclic and not verdicts["acyclic"] else name,
+        q_hierarchical=verdicts["q-hierarchical"],
         hierarchical=h.is_hierarchical,
-        free_connex=h.is_free_connex,
-        acyclic=h.is_acyclic,
+        free_connex=verdicts["free-connex"],
+        acyclic=verdicts["acyclic"],
         foreign_key_acyclic=by_keys,
         why_not={name: reasons[name](h) for name, holds in verdicts.items() if not holds},
     )
+
+
+class _Asked:
+    """What predicates make of a query whose equalities alone have a join tree."""
+
+    def __init__(self, h: Hypergraph, predicates: Mapping[str, frozenset[str]]) -> None:
+        self.between = {p: read for p, read in predicates.items() if not any(read <= r for r in h.relations)}
+        self.shown: Left = left(dict(enumerate(h.relations)), tuple(self.between.values()), h.output)
+        self.rest: Left = left(self.shown.relations, self.shown.predicates, frozenset())
+        self.is_acyclic = not self.rest.relations
+        self.is_free_connex = self.is_acyclic and self.shown.variables == h.output
+
+    def not_q_hierarchical(self, h: Hypergraph) -> str:
+        return f"relations meet by more than equality: {self._listed(tuple(self.between.values()))}"
+
+    def not_free_connex(self, h: Hypergraph) -> str:
+        if not self.is_acyclic:
+            return self.not_acyclic(h)
+        hidden, names = self.shown.variables - h.output, [h.name(i) for i in self.shown.relations]
+        decides = "is not output, but decides" if len(hidden) == 1 else "are not output, but decide"
+        return (
+            f"the output {_set(h.output)} is not connex: {_set(hidden)} {decides} which tuples of "
+            f"{', '.join(names)} meet, by {self._listed(self.shown.predicates)}"
+        )
+
+    def not_acyclic(self, h: Hypergraph) -> str:
+        return f"no join tree has an edge for each of {self._listed(self.rest.predicates)}"
+
+    def _listed(self, predicates: Sequence[frozenset[str]]) -> str:
+        return ", ".join(p for p, read in self.between.items() if read in predicates)
 
 
 def _not_q_hierarchical(h: Hypergraph) -> str:

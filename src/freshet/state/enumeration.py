@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from freshet.state.chains import child_key, parent_key
 from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.live import is_live
 from freshet.state.sorted_chain import value_at
-from freshet.state.tree import child_key, is_live, parent_key
 from freshet.state.tree_table import (
     CHILD_HEAD,
     CHILD_LINKS,
