@@ -15,6 +15,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     datetime,
     logic,
     rounding,
+    spread,
     strings,
 )
 from freshet.sql.functions.casting import cast
