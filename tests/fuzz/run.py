@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -11,19 +12,39 @@ from tests.fuzz.case import run_case, shortest
 from tests.fuzz.choices import Choices
 
 
+class _TooLongError(BaseException):
+    """No Exception, which a case would take for its own failure."""
+
+
+def _give_up(*_: object) -> None:
+    raise _TooLongError
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description="Random queries and transactions, compared with DuckDB.")
     options.add_argument("--cases", type=int, default=5_000)
     options.add_argument("--seed", type=int, default=None, help="of the first case; each next one is one more")
     options.add_argument("--failures", type=int, default=10, help="stop after so many")
     options.add_argument("--shrink", type=int, default=1_000, help="tries to make a failing case smaller")
+    options.add_argument(
+        "--seconds", type=int, default=60, help="give a case up after so long: cross joins of many tables"
+    )
     given = options.parse_args()
+    signal.signal(signal.SIGALRM, _give_up)
     first = int(time.time()) * 100_000 % (1 << 31) if given.seed is None else given.seed
     print(f"seeds {first} to {first + given.cases - 1}", flush=True)
     kinds: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for number in range(given.cases):
-        outcome = run_case(Choices(seed=first + number))
+        signal.alarm(given.seconds)
+        try:
+            outcome = run_case(Choices(seed=first + number))
+        except _TooLongError:
+            kinds["too long"] += 1
+            print(f"seed {first + number} took more than {given.seconds} s", flush=True)
+            continue
+        finally:
+            signal.alarm(0)
         kinds[outcome.kind] += 1
         if outcome.kind in ("refused", "no oracle"):
             reasons[f"{outcome.kind}: {outcome.why[:90]}"] += 1
@@ -40,7 +61,7 @@ def main() -> int:
 
 
 def _line(kinds: Counter[str]) -> str:
-    return ", ".join(f"{kinds[k]} {k}" for k in ("agreed", "refused", "no oracle", "failed"))
+    return ", ".join(f"{kinds[k]} {k}" for k in ("agreed", "refused", "no oracle", "too long", "failed"))
 
 
 if __name__ == "__main__":

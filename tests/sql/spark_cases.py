@@ -13,7 +13,7 @@ from pathlib import Path
 INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "div": "div",
     "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "not_distinct": "<=>",
-    "and": "AND", "or": "OR", "like": "LIKE", "concat": "||",
+    "and": "AND", "or": "OR", "like": "LIKE", "concat": "||", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
 }  # fmt: skip
 
 Argument = list[str | None]
@@ -56,7 +56,8 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
         for a, b in itertools.combinations(
             [*NUMBERS, *ODD, literal("STRING", "7"), literal("STRING", "2024-02-29")], 2
         ):
-            case(op, a, b)
+            if len(a) + len(b) < 6:  # not two literals: a case has a column
+                case(op, a, b)
     for x in NUMBERS:
         for name in ("negate", "abs", "ceil", "floor", "round", "sqrt"):
             case(name, x)
@@ -164,6 +165,86 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
     case("nvl", ["INT", None], ["DECIMAL(5,2)", "1.50"])
     for base, power in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
         case("power", ["INT", base], ["DOUBLE", power])
+    return [*made, *number_cases(), *calendar_cases()]
+
+
+Case = tuple[str, list[Argument], str | None]
+
+
+def number_cases() -> list[Case]:
+    made: list[Case] = []
+    reals = columns(
+        *(("DOUBLE", text) for text in ("2.5", "-2.5", "0", "1", "NaN", "Infinity", "-1", "0.5", "-0.0", "3.5"))
+    )
+    others = columns(("INT", "3"), ("DECIMAL(5,2)", "-12.35"), ("INT", None), ("STRING", "2"), ("BOOLEAN", "true"))
+    for x in [*reals, *others]:
+        for name in ("exp", "expm1", "cbrt", "rint", "sign", "signum", "sin", "cos", "tan", "asin", "acos", "atan",
+                     "sinh", "cosh", "tanh", "degrees", "radians", "ln", "log", "log10", "log2", "log1p",
+                     "isnan"):  # fmt: skip
+            made += [(name, [x], None)]
+        for name in ("atan2", "hypot", "log", "nanvl"):
+            made += [(name, [x, y], None) for y in [reals[0], reals[2], reals[4], *columns(("INT", "2"))]]
+    integers = columns(("TINYINT", "-7"), ("SMALLINT", "300"), ("INT", "-2147483648"), ("INT", "12"), ("INT", None),
+                       ("BIGINT", "-4"), ("BIGINT", "9223372036854775807"), ("INT", "0"))  # fmt: skip
+    for x in integers:
+        made += [(name, [x], None) for name in ("bit_not", "bit_count", "positive", "zeroifnull", "nullifzero")]
+        for y in [*integers, *columns(("DOUBLE", "1.5"))]:
+            made += [(name, [x, y], None) for name in ("bit_and", "bit_or", "bit_xor", "equal_null")]
+        for y in columns(*(("INT", by) for by in ("1", "33", "-1", "65", None))):
+            made += [(name, [x, y], None) for name in ("shiftleft", "shiftright")]
+        for y in columns(("INT", "5"), ("INT", "-5"), ("BIGINT", "7"), ("DOUBLE", "2.5"), ("INT", "0")):
+            made += [(name, [x, y], None) for name in ("pmod", "try_add", "try_subtract", "try_multiply", "try_mod",
+                                                       "try_divide")]  # fmt: skip
+    for x in columns(("INT", "-1"), ("INT", "0"), ("INT", "5"), ("INT", "20"), ("INT", "21"), ("INT", None)):
+        made.append(("factorial", [x], None))
+    for a, b in ((("DECIMAL(10,2)", "5.00"), ("DECIMAL(10,2)", "0.00")), (("DECIMAL(38,0)", "9" * 38), ("INT", "9"))):
+        for name in ("try_add", "try_divide", "try_multiply"):
+            made.append((name, [list(a), list(b)], None))
+    for text in ("12", "x", "", "1e3", "2024-02-29", "2024-02-30", "true", None, "99999999999"):
+        for to in ("INT", "DOUBLE", "DATE", "TIMESTAMP", "BOOLEAN", "DECIMAL(4,2)"):
+            made.append(("try_cast", [["STRING", text]], to))
+    for x in columns(
+        ("BIGINT", "9223372036854775807"), ("DOUBLE", "NaN"), ("DOUBLE", "3.7"), ("DECIMAL(5,2)", "999.99")
+    ):
+        made += [("try_cast", [x], to) for to in ("INT", "TINYINT", "DECIMAL(4,2)", "STRING")]
+    for x in columns(("INT", "1"), ("INT", None), ("INT", "3")):
+        made.append(("nvl2", [x, ["INT", "5"], ["DOUBLE", "2.5"]], None))
+        made.append(("decode", [x, literal("INT", "1"), ["STRING", "one"], ["INT", None], ["STRING", "none"]], None))
+        made.append(("decode", [x, ["INT", "1"], ["STRING", "one"], ["STRING", "other"]], None))
+    return made
+
+
+def calendar_cases() -> list[Case]:
+    made: list[Case] = []
+    moments = ("2024-02-29 23:59:59.999999", "1969-12-31 23:59:59.5", "2024-12-30 00:00:00", "2021-01-03 12:30:01",
+               "2023-01-31 08:00:00", "0001-01-01 00:00:00", "2023-02-28 08:00:00", None)  # fmt: skip
+    patterns = ("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss.SSS", "d/M/yy", "MMM d, yyyy", "EEEE MMMM", "hh:mm a", "E D DDD",
+                "yyyy'T'HH", "'o''clock' H m s S SS SSSSSS h", "q/Q y", "", "yyyyMMdd")  # fmt: skip
+    parts = ("YEAR", "QTR", "MONTH", "WEEK", "DAY", "DOW", "DOW_ISO", "DOY", "HOUR", "MINUTE", "SECOND", "YEAROFWEEK",
+             "fortnight")  # fmt: skip
+    units = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+    for when in moments:
+        both = [[kind, when if when is None or kind == "TIMESTAMP" else when[:10]] for kind in ("DATE", "TIMESTAMP")]
+        for x in both:
+            for name in ("weekofyear", "unix_date", "unix_seconds", "unix_millis", "unix_micros", "unix_timestamp",
+                         "to_unix_timestamp", "monthname", "dayname"):  # fmt: skip
+                made += [(name, [x], None)]
+            made += [("date_format", [x, literal("STRING", p)], None) for p in patterns]
+            made += [("date_part", [literal("STRING", p), x], None) for p in parts]
+            for other in moments:
+                made.append(("months_between", [x, ["TIMESTAMP", other]], None))
+                made += [("timestampdiff", [literal("UNIT", u), x, ["TIMESTAMP", other]], None) for u in units]
+            for n in ("1", "-13" if when != moments[5] else "13", "0", None):
+                made += [("timestampadd", [literal("UNIT", u), ["INT", n], x], None) for u in units]
+            made += [("next_day", [x, literal("STRING", d)], None) for d in ("MON", "tu", "Sunday")]
+    for n in ("0", "1", "-1", "1700000000", "19000", None):
+        for name in ("timestamp_seconds", "timestamp_millis", "timestamp_micros", "date_from_unix_date",
+                     "from_unixtime"):  # fmt: skip
+            if n != "1700000000" or not name.startswith("date"):
+                made.append((name, [["INT" if name.startswith("date") else "BIGINT", n]], None))
+        made.append(("from_unixtime", [["BIGINT", n], literal("STRING", "yyyy-MM")], None))
+    for y, m, d in (("2024", "2", "29"), ("2023", "2", "29"), ("2023", "13", "1"), ("1", "1", "1"), (None, "1", "1")):
+        made.append(("make_date", [["INT", y], ["INT", m], ["INT", d]], None))
     return made
 
 
@@ -178,12 +259,14 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
         if not is_literal:
             fields.append(f"CAST({quoted} AS {kind}) AS c{i}")
             written.append(f"c{i}")
+        elif kind == "UNIT":
+            written.append(str(text))
         elif kind in ("INT", "INTERVAL"):
             written.append(f"({text})")
         else:
             written.append(str(text) if kind.startswith("DECIMAL") else quoted)
     if to is not None:
-        expression = f"CAST({written[0]} AS {to})"
+        expression = f"{name.upper()}({written[0]} AS {to})"
     elif name in INFIX and len(args) == 2:
         expression = f"{written[0]} {INFIX[name]} {written[1]}"
     elif name == "in":
@@ -193,7 +276,7 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
     elif name == "is_null":
         expression = f"{written[0]} IS NULL"
     else:
-        expression = f"{ {'negate': 'negative'}.get(name, name) }({', '.join(written)})"
+        expression = f"{ {'negate': 'negative', 'bit_not': '~'}.get(name, name) }({', '.join(written)})"
     return expression, ", ".join(fields)
 
 

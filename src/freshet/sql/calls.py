@@ -25,6 +25,9 @@ BINARY: dict[type[exp.Expr], str] = {
     exp.Or: "or",
     exp.Like: "like",
     exp.DPipe: "concat",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseXor: "bit_xor",
 }
 
 
@@ -79,9 +82,24 @@ CALLS: dict[type[exp.Expr], Shape] = {
     exp.Hour: Shape("hour"),
     exp.Minute: Shape("minute"),
     exp.Second: Shape("second"),
-    exp.DateDiff: Shape("datediff", ("this", "expression")),
     exp.AddMonths: Shape("add_months", ("this", "expression")),
+    exp.DecodeCase: Shape("decode", ("expressions",)),
+    exp.BitwiseNot: Shape("bit_not"),
+    exp.BitwiseLeftShift: Shape("shiftleft", ("this", "expression")),
+    exp.BitwiseRightShift: Shape("shiftright", ("this", "expression")),
 }
+
+#: Functions that are read by name and argument list alone, not as what the parser makes of them: it rewrites some, and
+#: patterns of dates to those of other languages.
+BY_NAME = {
+    "acos", "asin", "atan", "atan2", "bit_count", "cbrt", "cos", "cosh", "date_format", "date_from_unix_date",
+    "date_part", "date_trunc", "datepart", "dayname", "degrees", "e", "equal_null", "exp", "expm1", "factorial",
+    "from_unixtime", "hypot", "isnan", "ln", "log", "log10", "log1p", "log2", "make_date", "monthname",
+    "months_between", "nanvl", "negative", "next_day", "nvl2", "pi", "pmod", "positive", "radians", "rint", "sign",
+    "signum", "sin", "sinh", "tan", "tanh", "to_unix_timestamp", "trunc", "try_add", "try_divide", "try_mod",
+    "try_multiply", "try_subtract", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp",
+    "weekofyear",
+}  # fmt: skip
 
 #: Functions that are parsed by name only and called otherwise here.
 ANONYMOUS = {"isnull": "is_null", "isnotnull": "is_not_null"}
@@ -89,5 +107,5 @@ ANONYMOUS = {"isnull": "is_null", "isnotnull": "is_not_null"}
 #: Functions whose value is not decided by their arguments; no view over them could be kept right.
 NEVER_THE_SAME = frozenset(
     {"now", "random", "rand", "randn", "uuid", "current_timezone", "current_database", "monotonically_increasing_id"}
-    | {"localtimestamp", "curdate", "unix_timestamp", "spark_partition_id", "input_file_name", "shuffle"}
+    | {"localtimestamp", "curdate", "spark_partition_id", "input_file_name", "shuffle"}
 )

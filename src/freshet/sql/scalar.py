@@ -161,7 +161,10 @@ class ScalarBinder:
     def _cast(self, node: exp.Expr) -> Expression:
         value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
         if isinstance(node, exp.TryCast):
-            self.statement.refuse("TRY_CAST", "use CAST, which fails on a value that does not fit", node)
+            try:
+                return functions.try_cast(value, to)
+            except SqlError as error:
+                raise self.statement.placed(error, node) from None
         return self.cast(value, to, node)
 
     def _to_date(self, node: exp.Expr) -> Expression:
@@ -191,15 +194,25 @@ class ScalarBinder:
         return self.build(name, [self.bind(p) for p in parts if p is not None], node)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        part = node.name.upper()
-        name = _PARTS.get(part)
-        if name is None:
-            self.statement.refuse(f"EXTRACT({part})", "these work: " + ", ".join(sorted(set(_PARTS.values()))), node)
-        return self.build(name, [self.bind(node.expression)], node)
+        return self.build("date_part", [Literal(types.STRING, node.name), self.bind(node.expression)], node)
+
+    def _days_between(self, node: exp.Expr) -> Expression:
+        end, start = (e.this if isinstance(e, exp.TsOrDsToDate) else e for e in (node.this, node.expression))
+        if node.args.get("unit") is None:
+            return self.build("datediff", [self.bind(end), self.bind(start)], node)
+        return self._between_moments(node, start, end)
+
+    def _between_moments(self, node: exp.Expr, start: exp.Expr, end: exp.Expr) -> Expression:
+        unit = Literal(types.STRING, node.text("unit"))
+        return self.build("timestampdiff", [unit, self.bind(start), self.bind(end)], node)
+
+    def _add_units(self, node: exp.Expr) -> Expression:
+        unit = Literal(types.STRING, node.text("unit"))
+        return self.build("timestampadd", [unit, self.bind(node.expression), self.bind(node.this)], node)
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
-        if name in NEVER_THE_SAME:
+        if name in NEVER_THE_SAME or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
         target = ANONYMOUS.get(name, name)
         if target not in functions.names() or target in _OPERATORS:
@@ -237,11 +250,8 @@ class ScalarBinder:
 
 
 #: Names of operators, which are not callable as functions.
-_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {"not", "negate", "case", "in", "plus_interval"}
-
-_PARTS = {
-    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "HOUR": "hour", "MINUTE": "minute",
-    "SECOND": "second", "DAYOFWEEK": "dayofweek", "DOW": "dayofweek",
+_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {
+    "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds",
 }  # fmt: skip
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
@@ -272,6 +282,13 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
     (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
     (exp.Extract, ("this", "expression"), ScalarBinder._extract),
+    (exp.DateDiff, ("this", "expression", "unit"), ScalarBinder._days_between),
+    (
+        exp.TimestampDiff,
+        ("this", "expression", "unit"),
+        lambda self, node: self._between_moments(node, node.expression, node.this),
+    ),
+    (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
     ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),

@@ -77,6 +77,10 @@ class Selection:
         order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs, "ORDER BY"))
         distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
         expressions = [o.expression for o in outputs]
+        for o in outputs:
+            if o.expression.type in (types.MONTHS, types.MICROS):
+                remedy = "add it to a DATE or TIMESTAMP, or show a number of days"
+                self.statement.refuse("an INTERVAL as a column", remedy, o.node)
         if self.binder.outer is not None:
             having = self._as_values(expressions, having, distinct)
             names = [describe(e) for e in expressions]

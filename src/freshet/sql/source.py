@@ -18,6 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
+from freshet.sql.calls import BY_NAME
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
 _NO_MEANING = frozenset({"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted"})
@@ -29,7 +30,7 @@ class Reader(Spark):
     class Parser(SparkParser):
         STRICT_CAST = True
         FUNCTIONS: ClassVar = {
-            **SparkParser.FUNCTIONS,
+            **{name: make for name, make in SparkParser.FUNCTIONS.items() if name.lower() not in BY_NAME},
             "EVERY": exp.LogicalAnd.from_arg_list,
             "SOME": exp.LogicalOr.from_arg_list,
             "STD": exp.Stddev.from_arg_list,

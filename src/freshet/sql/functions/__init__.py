@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 from freshet.sql.expression import Expression
 from freshet.sql.functions import (  # noqa: F401  (importing a family registers its functions)
+    analysis,
     arithmetic,
+    bits,
+    calendar,
     comparison,
     conditional,
     datetime,
@@ -18,6 +21,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     spread,
     strings,
 )
+from freshet.sql.functions.attempts import try_cast
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.coercion import aggregate_type, common_type
 from freshet.sql.functions.compiled import fold
@@ -25,7 +29,7 @@ from freshet.sql.functions.nullability import nullable
 from freshet.sql.functions.registry import names, resolve
 from freshet.types import Type
 
-__all__ = ["aggregate_type", "build", "cast", "common_type", "names", "nullable"]
+__all__ = ["aggregate_type", "build", "cast", "common_type", "names", "nullable", "try_cast"]
 
 
 def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:

@@ -15,7 +15,7 @@ from freshet.sql.functions.coercion import common_type
 from freshet.sql.functions.comparison import aligned, comparer
 from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolve, resolves, strict
 from freshet.sql.functions.rows import gather, longest, on_rows, spread, truth
-from freshet.types import BOOLEAN, VOID, Type
+from freshet.types import BOOLEAN, INT, VOID, Type
 
 
 @resolves("case", takes="conditions and values in turn, then the value for all other rows")
@@ -69,6 +69,58 @@ def _resolve_ifnull(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
     return resolve("coalesce", args)
+
+
+@resolves("nvl2", takes="a value, and two of one type: the first where it is not NULL")
+def _resolve_nvl2(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 3:
+        raise refuse(name, args)
+    return _resolve_case("case", (resolve("is_not_null", args[:1]), *args[1:]))
+
+
+@resolves(
+    "decode", takes="a value, then pairs of a value to compare it with and a result, and optionally one for others"
+)
+def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
+    """Unlike CASE, NULL is found where NULL is looked for."""
+    if len(args) < 3:
+        raise refuse(name, args)
+    paired = 1 + (len(args) - 1) // 2 * 2
+    pairs, rest = args[1:paired], args[paired:]
+    branches: list[Expression] = []
+    for sought, found in zip(pairs[::2], pairs[1::2], strict=True):
+        branches += [resolve("not_distinct", (args[0], sought)), found]
+    return _resolve_case("case", (*branches, *rest))
+
+
+@resolves("zeroifnull", takes="a number")
+def _resolve_zero(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return resolve("coalesce", (args[0], Literal(INT, 0)))
+
+
+@resolves("nullifzero", takes="a number")
+def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return resolve("nullif", (args[0], Literal(INT, 0)))
+
+
+@resolves("equal_null", takes="two comparable values")
+def _resolve_equal_null(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return resolve("not_distinct", args)
+
+
+@resolves("negative", "positive", takes="a number")
+def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    negated = resolve("negate", args)
+    assert isinstance(negated, Call)
+    return negated if name == "negative" else negated.args[0]
 
 
 def _same(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:

@@ -14,33 +14,37 @@ from freshet.sql.functions.registry import Step, refuse, resolve, resolves, stri
 from freshet.sql.functions.rows import both, first_bad
 from freshet.types import DATE, INT, STRING, TIMESTAMP, Type
 
-_DAY = 86_400_000_000
+DAY = 86_400_000_000
 #: Days of 0001-01-01 and 9999-12-31, the dates SQL text can write.
 _LEAST_DAY, _GREATEST_DAY = -719_162, 2_932_896
 
 
-def _months(days: Int64s) -> Int64s:
+def months(days: Int64s) -> Int64s:
     return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
 
 
-def _first_day(months: Int64s) -> Int64s:
+def first_day(months: Int64s) -> Int64s:
     return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
 
 
-def _day_of_month(days: Int64s) -> Int64s:
-    return days - _first_day(_months(days)) + 1
+def day_of_month(days: Int64s) -> Int64s:
+    return days - first_day(months(days)) + 1
+
+
+def year_start(days: Int64s) -> Int64s:
+    return first_day(months(days) // 12 * 12)
 
 
 def _day_of_year(days: Int64s) -> Int64s:
-    return days - _first_day(_months(days) // 12 * 12) + 1
+    return days - year_start(days) + 1
 
 
 _DATE_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
-    "year": lambda d: _months(d) // 12 + 1970,
-    "quarter": lambda d: _months(d) % 12 // 3 + 1,
-    "month": lambda d: _months(d) % 12 + 1,
-    "day": _day_of_month,
-    "dayofmonth": _day_of_month,
+    "year": lambda d: months(d) // 12 + 1970,
+    "quarter": lambda d: months(d) % 12 // 3 + 1,
+    "month": lambda d: months(d) % 12 + 1,
+    "day": day_of_month,
+    "dayofmonth": day_of_month,
     "dayofyear": _day_of_year,
     "dayofweek": lambda d: (d + 4) % 7 + 1,  # 1970-01-01 was a Thursday; Sunday is 1
     "weekday": lambda d: (d + 3) % 7,  # Monday is 0
@@ -52,47 +56,47 @@ _TIME_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
 }
 #: The first day of the unit a day lies in, and the length of units within a day.
 _DATE_UNITS: dict[str, Callable[[Int64s], Int64s]] = {
-    "year": lambda d: _first_day(_months(d) // 12 * 12),
-    "quarter": lambda d: _first_day(_months(d) // 3 * 3),
-    "month": lambda d: _first_day(_months(d)),
+    "year": year_start,
+    "quarter": lambda d: first_day(months(d) // 3 * 3),
+    "month": lambda d: first_day(months(d)),
     "week": lambda d: d - (d + 3) % 7,
 }
-_TIME_UNITS = {"day": _DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000}
+_TIME_UNITS = {"day": DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000}
 _SHORT = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
-_WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
+WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
 
 
 @resolves(*_DATE_PARTS, takes="a DATE or TIMESTAMP")
 def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name not in _WHEN:
+    if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(INT, name, (cast(args[0], DATE),))
 
 
 @resolves(*_TIME_PARTS, takes="a TIMESTAMP")
 def _resolve_time_part(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name not in _WHEN:
+    if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(INT, name, (cast(args[0], TIMESTAMP),))
 
 
 @resolves("to_date", "date", takes="a DATE, TIMESTAMP or text of one; no format")
 def _resolve_date(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name not in _WHEN:
+    if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return cast(args[0], DATE)
 
 
 @resolves("to_timestamp", "timestamp", takes="a DATE, TIMESTAMP or text of one; no format")
 def _resolve_timestamp(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name not in _WHEN:
+    if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return cast(args[0], TIMESTAMP)
 
 
 @resolves("date_add", "date_sub", "dateadd", takes="a DATE and a number of days (INT)")
 def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or args[0].type.name not in _WHEN or not _is_int(args[1]):
+    if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
         raise refuse(name, args)
     days = cast(args[1], INT)
     return Call(DATE, "date_add", (cast(args[0], DATE), days if name != "date_sub" else _negative(days)))
@@ -110,28 +114,28 @@ def _is_int(argument: Expression) -> bool:
 
 @resolves("datediff", "date_diff", takes="two DATEs: end and start")
 def _resolve_datediff(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or any(a.type.name not in _WHEN for a in args):
+    if len(args) != 2 or any(a.type.name not in WHEN for a in args):
         raise refuse(name, args)
     return Call(INT, "datediff", (cast(args[0], DATE), cast(args[1], DATE)))
 
 
 @resolves("add_months", takes="a DATE and a number of months (INT)")
 def _resolve_add_months(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or args[0].type.name not in _WHEN or not _is_int(args[1]):
+    if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], DATE), cast(args[1], INT)))
 
 
 @resolves("last_day", takes="a DATE")
 def _resolve_last_day(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name not in _WHEN:
+    if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], DATE),))
 
 
 @resolves("date_trunc", takes="a literal unit and a TIMESTAMP")
 def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or args[1].type.name not in _WHEN:
+    if len(args) != 2 or args[1].type.name not in WHEN:
         raise refuse(name, args)
     unit = _unit(name, args[0], (*_DATE_UNITS, *_TIME_UNITS))
     return Call(TIMESTAMP, name, (Literal(STRING, unit), cast(args[1], TIMESTAMP)))
@@ -139,7 +143,7 @@ def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @resolves("trunc", takes="a DATE and a literal unit")
 def _resolve_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or args[0].type.name not in _WHEN:
+    if len(args) != 2 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], DATE), Literal(STRING, _unit(name, args[1], tuple(_DATE_UNITS)))))
 
@@ -157,12 +161,12 @@ def _unit(name: str, argument: Expression, known: tuple[str, ...]) -> str:
 def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
     """A DATE stays one when whole months or whole days are added, and becomes a TIMESTAMP otherwise."""
     when, interval = args
-    whole_days = isinstance(interval, Literal) and isinstance(interval.value, int) and interval.value % _DAY == 0
+    whole_days = isinstance(interval, Literal) and isinstance(interval.value, int) and interval.value % DAY == 0
     if when.type.name == "DATE" and (interval.type.name == "MONTHS" or whole_days):
         if interval.type.name == "MONTHS":
             return Call(DATE, "add_months", (when, interval))
         assert isinstance(interval, Literal) and isinstance(interval.value, int)
-        return Call(DATE, "date_add", (when, Literal(INT, interval.value // _DAY)))
+        return Call(DATE, "date_add", (when, Literal(INT, interval.value // DAY)))
     return Call(TIMESTAMP, name, (cast(when, TIMESTAMP), interval))
 
 
@@ -175,8 +179,8 @@ def _part(call: Call) -> Step:
     return lambda a: Column(INT, part(a.data), a.valid)
 
 
-def _checked(data: Int64s, valid: Bools | None, type: Type) -> Column:
-    days = data if type.name == "DATE" else data // _DAY
+def checked(data: Int64s, valid: Bools | None, type: Type) -> Column:
+    days = data if type.name == "DATE" else data // DAY
     bad = first_bad((days < _LEAST_DAY) | (days > _GREATEST_DAY), valid)
     if bad >= 0:
         raise EvaluationError(f"a {type} outside the years 1 to 9999; correct the interval added to it", bad)
@@ -185,7 +189,7 @@ def _checked(data: Int64s, valid: Bools | None, type: Type) -> Column:
 
 @strict("date_add")
 def _date_add(call: Call) -> Step:
-    return lambda a, b: _checked(a.data + b.data, both(a.valid, b.valid), DATE)
+    return lambda a, b: checked(a.data + b.data, both(a.valid, b.valid), DATE)
 
 
 @strict("datediff", total=True)
@@ -193,22 +197,22 @@ def _datediff(call: Call) -> Step:
     return lambda a, b: Column(INT, a.data - b.data, both(a.valid, b.valid))
 
 
-def _moved(days: Int64s, months: Int64s) -> Int64s:
-    """The same day of another month, or that month's last day when it is shorter."""
-    moved = _months(days) + months
-    first = _first_day(moved)
-    last: Int64s = _first_day(moved + 1) - first - 1
-    return first + np.minimum(_day_of_month(days) - 1, last)
+def moved(days: Int64s, by: Int64s) -> Int64s:
+    """The same day of a month so many later, or that month's last day when it is shorter."""
+    month = months(days) + by
+    first = first_day(month)
+    last: Int64s = first_day(month + 1) - first - 1
+    return first + np.minimum(day_of_month(days) - 1, last)
 
 
 @strict("add_months")
 def _add_months(call: Call) -> Step:
-    return lambda a, b: _checked(_moved(a.data, b.data), both(a.valid, b.valid), DATE)
+    return lambda a, b: checked(moved(a.data, b.data), both(a.valid, b.valid), DATE)
 
 
 @strict("last_day", total=True)
 def _last_day(call: Call) -> Step:
-    return lambda a: Column(DATE, _first_day(_months(a.data) + 1) - 1, a.valid)
+    return lambda a: Column(DATE, first_day(months(a.data) + 1) - 1, a.valid)
 
 
 @strict("trunc", total=True)
@@ -220,10 +224,10 @@ def _trunc(call: Call) -> Step:
 @strict("date_trunc", total=True)
 def _date_trunc(call: Call) -> Step:
     unit = _word(call.args[0])
-    first, length = _DATE_UNITS.get(unit), _TIME_UNITS.get(unit, _DAY)
+    first, length = _DATE_UNITS.get(unit), _TIME_UNITS.get(unit, DAY)
     if first is None:
         return lambda _, a: Column(TIMESTAMP, a.data // length * length, a.valid)
-    return lambda _, a: Column(TIMESTAMP, first(a.data // _DAY) * _DAY, a.valid)
+    return lambda _, a: Column(TIMESTAMP, first(a.data // DAY) * DAY, a.valid)
 
 
 def _word(argument: Expression) -> str:
@@ -234,10 +238,10 @@ def _word(argument: Expression) -> str:
 @strict("plus_interval")
 def _plus_interval(call: Call) -> Step:
     if call.args[1].type.name == "MICROS":
-        return lambda a, b: _checked(a.data + b.data, both(a.valid, b.valid), TIMESTAMP)
+        return lambda a, b: checked(a.data + b.data, both(a.valid, b.valid), TIMESTAMP)
 
     def step(a: Column, b: Column) -> Column:
-        moved = _moved(a.data // _DAY, b.data) * _DAY + a.data % _DAY
-        return _checked(moved, both(a.valid, b.valid), TIMESTAMP)
+        when = moved(a.data // DAY, b.data) * DAY + a.data % DAY
+        return checked(when, both(a.valid, b.valid), TIMESTAMP)
 
     return step

@@ -6,6 +6,8 @@ from freshet.sql.expression import Call, ColumnRef, Expression, Literal
 
 _NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from"}
 _WHEN_ALL = {"coalesce", "greatest", "least"}
+#: Functions that are NULL for some arguments that are not; their families add them.
+MAY_BE_NULL: set[str] = set()
 
 
 def nullable(expression: Expression) -> bool:
@@ -16,6 +18,8 @@ def nullable(expression: Expression) -> bool:
     assert isinstance(expression, Call)
     if expression.name in _NEVER:
         return False
+    if expression.name in MAY_BE_NULL:
+        return True
     if expression.name in _WHEN_ALL:
         return all(nullable(a) for a in expression.args)
     if expression.name == "case":  # a condition that is NULL only sends the row on
