@@ -46,6 +46,11 @@ class Adapt:
             raise PlanError(f"a patience of {self.patience} changes; give 1 or more")
 
 
+def adapting(times: float) -> bool | Adapt:
+    """What `connect` takes, from how many times cheaper a tree must be; 0: views stay on theirs."""
+    return Adapt(ratio=times) if times else False
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Which of its trees a view has: since which version, why, after how many moves."""

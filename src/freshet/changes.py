@@ -310,7 +310,7 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
 
 
 def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
-    weights = _whole_weights(schema, array)
+    weights = whole_weights(array, schema.name)
     too_many = (weights > MOST_GIVEN) | (weights < -MOST_GIVEN)
     if too_many.any():
         row = int(np.argmax(too_many))
@@ -318,15 +318,15 @@ def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
     return weights
 
 
-def _whole_weights(schema: TableSchema, array: pa.Array) -> Int64s:
+def whole_weights(array: pa.Array, table: str | None) -> Int64s:
     try:
         cast = array.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         reason = f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n"
-        raise ChangeError(reason, schema.name) from None
+        raise ChangeError(reason, table) from None
     if cast.null_count:
         row = int(np.argmax(np.asarray(cast.is_null())))
-        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, row)
+        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", table, row)
     return np.array(cast, np.int64)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.changes import CHANGE_TYPE, WEIGHT
+from freshet.changes import CHANGE_TYPE, WEIGHT, whole_weights
 from freshet.column import Int64s
 from freshet.errors import ChangeError, PlanError
 from freshet.plans import Plan, QueryPlan
@@ -116,15 +116,17 @@ def _changes(given: Any, name: str) -> tuple[pa.Table, Int64s]:
     """Rows without what says how they change, and their weights."""
     table = as_arrow(given)
     weights = np.ones(table.num_rows, np.int64)
+    if WEIGHT in table.column_names and CHANGE_TYPE in table.column_names:
+        raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", name or None)
     if WEIGHT in table.column_names:
-        weights = table.column(WEIGHT).to_numpy().astype(np.int64)
+        weights = whole_weights(table.column(WEIGHT).combine_chunks(), name or None)
     elif CHANGE_TYPE in table.column_names:
         kinds = table.column(CHANGE_TYPE).to_pylist()
         for i, kind in enumerate(kinds):
             if kind not in _SIGNS:
                 listed = ", ".join(_SIGNS)
                 reason = f"{CHANGE_TYPE} is {kind!r}, which says not which row goes; give whole rows with {listed}"
-                raise ChangeError(reason, name, i) if name else ChangeError(f"row {i}: {reason}")
+                raise ChangeError(reason, name or None, i)
         weights = np.array([_SIGNS[k] for k in kinds], np.int64)
     return table.drop_columns([c for c in (WEIGHT, CHANGE_TYPE) if c in table.column_names]), weights
 
@@ -141,8 +143,13 @@ def as_arrow(given: Any) -> pa.Table:
 def identity(rows: pa.Table) -> Int64s:
     """A number for each row, equal where all values are."""
     found = np.zeros(rows.num_rows, np.int64)
-    for column in rows.columns:
-        codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        try:
+            codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        except pa.ArrowNotImplementedError:
+            raise ChangeError(
+                f"column {name} is {column.type}, which rows are not told apart by; leave it out"
+            ) from None
         indices = codes.indices if isinstance(codes, pa.DictionaryArray) else codes.combine_chunks().indices
         _, found = np.unique(found * (len(rows) + 1) + indices.to_numpy(), return_inverse=True)
     return found.astype(np.int64)
@@ -227,7 +234,10 @@ def _tree(plan: Plan, spans: Mapping[str, Lifespans], last: int) -> float:
         if nodes and len(own[i]):
             inner = _joined([lifespan for j in nodes for lifespan in effective[j]])
             inside += int(_Packing(inner, last).inside(own[i]).sum())
-    return max(inside / count, 1.0) if count else 1.0
+    if not count:
+        read = ", ".join(sorted({r.source.name for r in root.relations if isinstance(r.source, TableSchema)}))
+        raise PlanError(f"no change is of a table of the query; it reads {read}, the changes are of {', '.join(spans)}")
+    return max(inside / count, 1.0)
 
 
 def _tuples(plan: QueryPlan, i: int, spans: Mapping[str, Lifespans]) -> Lifespans:
@@ -239,7 +249,10 @@ def _tuples(plan: QueryPlan, i: int, spans: Mapping[str, Lifespans]) -> Lifespan
     if not isinstance(source, TableSchema):
         raise PlanError(f"{plan.relations[node.relation].alias} is a nested query, whose changes the sequence lacks")
     if "" in spans:
-        raise PlanError("the sequence does not say which table each change is of; give dicts of table name to rows")
+        raise PlanError(
+            "the sequence does not say which table each change is of; give dicts of table name to rows, or a file with "
+            "a column _table"
+        )
     return spans.get(source.name.lower(), Lifespans(none, none))
 
 

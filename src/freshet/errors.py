@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_WIDE, _BEFORE = 160, 60  # characters of a line that an error shows, and of those before its place
+
 
 class FreshetError(Exception):
     """Root of all errors raised on purpose."""
@@ -23,7 +25,15 @@ class SqlError(FreshetError):
         lines = (self.text or "").splitlines()
         if not 1 <= self.line <= len(lines):
             return where
-        return f"{where}\n  {lines[self.line - 1]}\n  {' ' * ((self.column or 1) - 1)}^"
+        shown, before = _around(lines[self.line - 1], (self.column or 1) - 1)
+        return f"{where}\n  {shown}\n  {' ' * before}^"
+
+
+def _around(line: str, at: int) -> tuple[str, int]:
+    """A line that fits a screen, cut around one place of it, and where that place now is."""
+    begin = max(0, min(at - _BEFORE, len(line) - _WIDE)) if len(line) > _WIDE else 0
+    head, tail = "…" if begin else "", "…" if begin + _WIDE < len(line) else ""
+    return head + line[begin : begin + _WIDE] + tail, at - begin + len(head)
 
 
 class UnsupportedError(SqlError):
@@ -39,8 +49,8 @@ class ChangeError(FreshetError):
 
     def __init__(self, reason: str, table: str | None = None, row: int | None = None) -> None:
         self.reason, self.table, self.row = reason, table, row
-        where = "" if table is None else f"table {table}" + ("" if row is None else f", row {row}") + ": "
-        super().__init__(where + reason)
+        where = [*([] if table is None else [f"table {table}"]), *([] if row is None else [f"row {row}"])]
+        super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 
 
 class EvaluationError(FreshetError):

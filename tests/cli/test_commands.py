@@ -96,10 +96,14 @@ def test_run_without_sinks(job: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--shards", "-1"], "-1 shards; give 1 or more"),
+        (["--shards", "-1"], "--shards -1: give a whole number, 1 or more"),
+        (["--shards", "0"], "--shards 0: give a whole number, 1 or more"),
+        (["--master", "here"], "--master here: give local[4], local[*], spark://host:port"),
+        (["--checkpoint", __file__], "test_commands.py is a file; give a folder"),
+        (["--web", "--port", "70000"], "the page cannot be at port 70000; give 1 to 65535"),
         (["--plan", "v"], "--plan v names no file; write --plan v=plan.json"),
         (["--plan", "w=p.json"], "--plan: no view w; the views are v"),
-        (["--plan", "v=none.json"], "none.json: No such file or directory"),
+        (["--plan", "v=none.json"], "none.json: no such file; correct the path"),
     ],
 )
 def test_run_refuses_wrong_arguments(
@@ -134,6 +138,19 @@ def test_sql_as_json_from_a_file_kept_on_disk(tmp_path: Path) -> None:
     assert again.stdout == '{"a": 2}\n'
 
 
+def test_sql_as_json_is_json() -> None:
+    done = freshet(
+        "sql", "--json", "--adapt", "0",
+        given="SELECT 1 AS a, 2 AS a, CAST('NaN' AS DOUBLE) AS n, CAST('-Infinity' AS DOUBLE) AS i, "
+        "DATE '2024-02-29' AS d, 1.50 AS e, 'é' AS s, NULL AS nothing, true AS b",
+    )  # fmt: skip
+    assert json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) == {
+        "a": 1, "a#2": 2, "n": "NaN", "i": "-Infinity", "d": "2024-02-29", "e": "1.50", "s": "é", "nothing": None,
+        "b": True,
+    }  # fmt: skip
+    assert freshet("sql", given="SELECT 1 AS a, 2 AS a").stdout == "a  a\n─  ─\n1  2\n1 row\n"
+
+
 def test_sql_mistakes_name_their_line() -> None:
     done = freshet("sql", given="CREATE TABLE t (a BIGINT);\n\nSELECT b FROM t;")
     assert done.returncode == 2
@@ -158,6 +175,8 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
         (["--source", "graph", "--query", "nothing"], "no query nothing; graph has two hops"),
         (["--source", "graph", "--scale", "-1"], "a scale of -1; give more than 0"),
         (["--source", "graph", "--transaction", "0"], "transactions of 0 rows; give 1 or more"),
+        (["--source", "graph", "--window", "nan"], "a window of nan; give more than 0, and at most 1"),
+        (["--source", "graph", "--seconds", "-1"], "-1 seconds; give more than 0"),
     ],
 )
 def test_bench_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +202,10 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     query.write_text("SELECT x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.y = a.x)")
     assert main(["enclosure", str(path), "--plan", str(query), "--schema", str(schema)]) == 0
     assert "λ of tree  1.000" in capsys.readouterr().out
+    path.write_text('{"_table": "c", "x": 1}\n')
+    assert main(["enclosure", str(path), "--plan", str(query), "--schema", str(schema)]) == 2
+    said = "no change is of a table of the query; it reads a, b, the changes are of c"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -192,6 +215,12 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("c.parquet", b"nothing", "cannot be read"),
         ("c.csv", b"x,_change_type\n1,upsert\n", "row 0: _change_type is 'upsert', which says not which row goes"),
         ("c.csv", b"x,_weight\n", "the sequence has no changes"),
+        ("c.csv", b"x,_weight\n1,much\n", "_weight is string, not whole numbers; +n adds n copies, -n removes n"),
+        ("c.csv", b"x,_weight\n1,1.5\n", "_weight is double, not whole numbers"),
+        ("c.csv", b"x,_weight\n1,1\n2,\n", "row 1: _weight is NULL; +n adds n copies"),
+        ("c.csv", b"x,_weight,_change_type\n1,1,insert\n", "rows carry both _weight and _change_type; keep one"),
+        ("c.json", b'{"x": [1]}\n', "column x is list<item: int64>, which rows are not told apart by; leave it out"),
+        ("c.json", b'{"_table": "a", "x": 1}\n{"x": 2}\n', "row 1: _table is NULL; name the table each change is of"),
     ],
 )
 def test_enclosure_mistakes(
@@ -216,7 +245,7 @@ def test_doctor_starts_spark() -> None:
     pytest.importorskip("pyspark")
     done = freshet("doctor", "--start")
     assert done.returncode == 0, done.stdout
-    assert "✓ spark        started and kept a view of 1 row in " in done.stdout
+    assert "✓ spark          started and kept a view of 1 row in " in done.stdout
     done = freshet("doctor", "--start", JAVA_HOME="/nowhere")
     assert done.returncode == 1 and "✗ spark " in done.stdout and "Traceback" not in done.stderr
 
@@ -225,7 +254,7 @@ def test_doctor_names_the_remedy(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert "✗ java         no Java in JAVA_HOME=/nowhere; Spark needs JDK 17 or 21" in shown
+    assert "✗ java           no Java in JAVA_HOME=/nowhere; Spark needs JDK 17 or 21" in shown
     assert "apt-get install openjdk-17-jdk-headless" in shown
 
 
@@ -235,18 +264,19 @@ def test_doctor_names_the_remedy(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 @pytest.mark.parametrize("command", ["serve", "demo"])
 def test_the_page_is_served_and_ends_on_a_signal(command: str) -> None:
     pytest.importorskip("starlette")
-    extra = ["--no-browser"] if command == "demo" else []
+    extra = ["--json", "--adapt", "2.5", *(["--no-browser"] if command == "demo" else [])]
     process = subprocess.Popen(
         [sys.executable, "-m", "freshet.cli", command, "--source", "graph", "--scale", "0.001", "--port", "0", *extra],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        address = process.stdout.readline().split()[4]
+        address = json.loads(process.stdout.readline())["address"]
         with urllib.request.urlopen(address, timeout=10) as page:
             assert b"<title>Freshet</title>" in page.read()
         with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
-            assert json.load(answer)["settings"]["source"] == "graph"
+            settings = json.load(answer)["settings"]
+            assert settings["source"] == "graph" and settings["adapt"] == 2.5
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     finally:

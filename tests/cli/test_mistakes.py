@@ -4,7 +4,11 @@ those are read."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,15 +50,47 @@ def test_a_file_that_is_not_there(command: str, capsys: pytest.CaptureFixture[st
     name = "none.parquet" if command == "enclosure" else "none.sql"
     if command == "serve":
         pytest.importorskip("starlette")
-    assert refused([command, name], capsys).endswith(f"freshet: {name}: No such file or directory\n")
+    assert refused([command, name], capsys) == f"freshet: {name}: no such file; correct the path\n"
 
 
-@pytest.mark.parametrize("command", ["explain", "plan", "check", "serve", "sql"])
+@pytest.mark.parametrize("command", ["explain", "plan", "check", "run", "serve", "sql"])
 def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x.sql").write_bytes(b"\xff\xfe\x00")
     if command == "serve":
         pytest.importorskip("starlette")
-    assert "a file is not UTF-8 text: " in refused([command, str(tmp_path / "x.sql")], capsys)
+    path = tmp_path / "x.sql"
+    for content, message in (
+        (b"SELECT 'caf\xe9' AS a", "is no UTF-8 text (invalid continuation byte at byte 11); save it as UTF-8"),
+        ("SELECT 1 AS a".encode("utf-16-le"), "is no UTF-8 text (it has NUL bytes); save it as UTF-8"),
+        (b"-" * (17 << 20), "has 17 MB, and at most 16 are read; is it the file you mean?"),
+    ):
+        path.write_bytes(content)
+        assert refused([command, str(path)], capsys) == f"freshet: {path} {message}\n"
+    assert refused([command, str(tmp_path)], capsys) == f"freshet: {tmp_path} is a folder; name a file in it\n"
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "q.sql").write_text("\ufeffSELECT 1 AS one")
+    assert main(["explain", str(tmp_path / "q.sql"), "--schema", str(tmp_path / "q.sql")]) == 0
+    assert "output     one" in capsys.readouterr().out
+
+
+def test_a_long_line_is_cut_around_its_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "q.sql"
+    path.write_text(f"SELECT {'1 + ' * 300}nothing AS a FROM t")
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (a BIGINT)")
+    first, line, mark = refused(["plan", str(path), "--schema", str(tmp_path / "t.sql")], capsys).splitlines()
+    assert first == "freshet: line 1, column 1208: no column nothing; t has a"
+    assert len(line) < 170 and line.startswith("  …") and line[mark.index("^") :].startswith("nothing AS a")
+
+
+def test_a_reader_that_goes_away_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "many.sql").write_text("SELECT 1 AS a;" * 5_000)
+    command = f"{shlex.quote(sys.executable)} -m freshet.cli sql {tmp_path}/many.sql --json | head -n 1"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")},
+    )  # fmt: skip
+    assert done.stdout == '{"a": 1}\n' and done.stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -73,6 +109,28 @@ def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys: pytest.Cap
             "delta needs Spark's package io.delta:delta-spark_4.",
         ),
         (f"SET shards = 0; {TABLE} {VIEW}", "shards is '0'; give a whole number, 1 or more"),
+        (f"SET shards = 10001; {TABLE} {VIEW}", "shards is '10001'; give at most 10,000"),
+        (f"SET master = 'here'; {TABLE} {VIEW}", "master is 'here'; give local[4], local[*], spark://host:port"),
+        (
+            f"{TABLE} {VIEW} CREATE SINK s FROM v USING console OPTIONS (rows 'all');",
+            "has rows 'all'; give a whole number",
+        ),
+        (
+            f"{TABLE} {VIEW} CREATE SINK s FROM v USING csv OPTIONS (path 'in');",
+            "in, which table t reads; give it a folder",
+        ),
+        (
+            f"{TABLE} {VIEW} CREATE SINK s FROM v USING csv OPTIONS (path 'job.sql');",
+            "job.sql is a file; give a folder",
+        ),
+        (
+            f"CREATE TABLE t (a BIGINT PRIMARY KEY) USING csv OPTIONS (path 'in', sequence 'lsn MOMENT'); {VIEW}",
+            "sequence has the type MOMENT, which there is not; write 'lsn BIGINT'",
+        ),
+        (
+            f"CREATE TABLE t (a BIGINT) USING csv OPTIONS (path 'in', header 'yes'); {VIEW}",
+            "has header 'yes'; give 'true' or",
+        ),
         (f"{TABLE} {VIEW} CREATE SINK s FROM v USING materialized OPTIONS (url 'jdbc:x');", "needs path, or url and"),
     ],
 )
@@ -105,6 +163,23 @@ def test_a_plan_of_another_query(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "p.json is a plan of another query than view v's; make it from that query" in shown
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "99999"], "the page cannot be at port 99999; give 1 to 65535, or 0 for a free one"),
+        (["--host", "bad host", "--token", "long enough"], "at bad host, which is no address; give another --host"),
+        (["--host", "203.0.113.9", "--token", "long enough"], "Cannot assign requested address; give another --host"),
+        (["--adapt", "0.5"], "a ratio of 0.5: a tree must be cheaper to move to it; give 1 or more"),
+        (["--adapt", "nan"], "adapt is nan; give 0 to 1,000"),
+    ],
+)
+def test_addresses_and_settings_of_the_page(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("starlette")
+    assert message in refused(["serve", "--source", "graph", *arguments], capsys)
+
+
 @pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_port_that_is_taken(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("starlette")
@@ -118,7 +193,8 @@ def test_a_folder_that_is_no_database(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "q.sql").write_text("SELECT 1 AS one")
     shown = refused(["sql", str(tmp_path / "q.sql"), "--db", str(tmp_path / "notes.txt")], capsys)
-    assert "notes.txt" in shown
+    assert "notes.txt is no folder; name one, and it is made if it is not there" in shown
+    assert "--db '' is no folder" in refused(["sql", str(tmp_path / "q.sql"), "--db", ""], capsys)
 
 
 def test_enclosure_of_a_tree_whose_tables_are_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

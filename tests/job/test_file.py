@@ -78,6 +78,11 @@ def test_a_mistake_is_told_with_its_place(text: str, message: str) -> None:
     assert mistakes[0].line is not None
 
 
+def test_what_follows_from_a_mistake_is_no_other() -> None:
+    _, mistakes = read_job(TABLE.replace("BIGINT", "BINT") + VIEW + "CREATE SINK s FROM v USING console;")
+    assert [m.line for m in mistakes] == [1]
+
+
 def test_all_mistakes_are_found_at_once() -> None:
     _, mistakes = read_job(TABLE + "SET x = 1;\nCREATE SINK s FROM v USING console;\n" + VIEW)
     assert [m.line for m in mistakes] == [2, 3]

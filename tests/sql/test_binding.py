@@ -9,6 +9,12 @@ from freshet.sql.bound import Block
 from tests.sql.described import bind_select, described
 
 PAIRS = {
+    "GROUP BY ALL is by what is no aggregate": (
+        "SELECT s, SUM(x) AS n, k + 1 AS m FROM a GROUP BY ALL",
+        "a | group a.s, a.k + 1, sum(x) | select #0, #2, #1",
+    ),
+    "GROUP BY ALL of aggregates alone": ("SELECT COUNT(*) AS n FROM a GROUP BY ALL", "a | group count(*) | select #0"),
+    "EXCEPT leaves columns out of *": ("SELECT b.* EXCEPT (z) FROM b", "b | select b.k, b.x"),
     "comma joins and NOT pushed inward": (
         "SELECT a.k FROM a, b WHERE a.k = b.k AND NOT (a.x < 3 OR b.z = 4)",
         "a, b | a.k = b.k & a.x >= 3 & b.z <> 4 | select a.k",

@@ -7,6 +7,9 @@ standard output, progress to standard error, and colours only to a terminal.
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import sys
 from collections.abc import Sequence
 
 from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
@@ -32,10 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except FreshetError as error:
         return refuse(str(error))
-    except UnicodeDecodeError as error:
-        return refuse(f"a file is not UTF-8 text: {error.reason}; save it as UTF-8")
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except OSError as error:
-        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        full = "; free some of it, or set TMPDIR to a folder on another disk" if error.errno == errno.ENOSPC else ""
+        return refuse((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + full)
+    except MemoryError:
+        return refuse(
+            "the memory does not suffice; give less data, or keep the database on disk: freshet sql --db folder"
+        )
     except KeyboardInterrupt:
         return 130
 

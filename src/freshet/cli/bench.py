@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import freshet
+from freshet.cli.progress import ready_kernels, working
 from freshet.cli.prompt import grid
-from freshet.cli.terminal import Commands, command, progress
+from freshet.cli.terminal import Commands, command
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS, make_scenario
 from freshet.errors import PlanError
@@ -41,14 +42,22 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.transaction < 1:
         raise PlanError(f"transactions of {options.transaction} rows; give 1 or more")
-    scenario = make_scenario(options.source, options.scale)
+    if not 0 < options.window <= 1:
+        raise PlanError(f"a window of {options.window:g}; give more than 0, and at most 1")
+    if not options.seconds > 0:
+        raise PlanError(f"{options.seconds:g} seconds; give more than 0")
+    with working("preparing the tables"):
+        scenario = make_scenario(options.source, options.scale)
     names = options.query or _QUERIES[options.source]
     for name in names:
         if name not in scenario.queries:
             raise PlanError(f"no query {name}; {options.source} has {', '.join(scenario.queries)}")
     found: list[dict[str, Any]] = []
-    with progress() as bar:
-        found += [_measure(scenario, name, options) for name in bar.track(names, description="measuring")]
+    ready_kernels()
+    with working("measuring") as work:
+        for i, name in enumerate(names):
+            work.say(f"measuring {name}", i, len(names))
+            found.append(_measure(scenario, name, options))
     if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0

@@ -7,7 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-from freshet.cli.terminal import Commands, command, paint
+from freshet.cli.progress import working
+from freshet.cli.reading import read_text
+from freshet.cli.terminal import Commands, command, many, paint
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
 
@@ -27,8 +29,9 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    path = Path(options.job)
-    job, mistakes = find_mistakes(path.read_text(), path.resolve().parent)
+    text = read_text(options.job)
+    with working(f"checking {options.job}"):
+        job, mistakes = find_mistakes(text, Path(options.job).resolve().parent)
     if options.json:
         listed = [{"message": m.message, "line": m.line, "column": m.column} for m in mistakes]
         print(json.dumps({"job": options.job, "mistakes": listed}, indent=2, ensure_ascii=False))
@@ -41,8 +44,4 @@ def run(options: argparse.Namespace) -> int:
 
 
 def summary(job: JobFile) -> str:
-    return f"{_many(len(job.sources), 'table')}, {_many(len(job.views), 'view')}, {_many(len(job.sinks), 'sink')}"
-
-
-def _many(n: int, word: str) -> str:
-    return f"{n} {word}{'' if n == 1 else 's'}"
+    return f"{many(len(job.sources), 'table')}, {many(len(job.views), 'view')}, {many(len(job.sinks), 'sink')}"

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from freshet.cli.terminal import Commands, command, paint, working
+from freshet.cli.progress import ready_kernels, working
+from freshet.cli.terminal import Commands, command, paint
 from freshet.job.file import read_job
 from freshet.version import __version__
 
@@ -64,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(finding: Finding) -> None:
     mark, colour = _MARKS[finding.state]
-    print(f"{paint(mark, colour)} {finding.what:<12} {finding.found}")
+    print(f"{paint(mark, colour)} {finding.what:<14} {finding.found}")
     if finding.mend:
-        print(f"  {'':<12} {paint(finding.mend, 'bold')}")
+        print(f"  {'':<14} {paint(finding.mend, 'bold')}")
 
 
 def _python() -> Iterator[Finding]:
@@ -128,9 +129,7 @@ def _kernels() -> Iterator[Finding]:
 
     folder = kernel.cache_folder()
     there = next(p for p in (folder, *folder.parents) if p.exists())
-    start = time.perf_counter()
-    kernel.compile_kernels()
-    took = time.perf_counter() - start
+    took = ready_kernels()
     if not (there.is_dir() and os.access(there, os.W_OK)):
         yield Finding(
             "kernels", NOTE, f"{folder} cannot be written: each process may compile them anew ({took:.1f} s)",

@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 import freshet
 from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.cli.explain import read_plan
-from freshet.cli.terminal import Commands, command, working
+from freshet.cli.progress import working
+from freshet.cli.reading import check_file
+from freshet.cli.terminal import Commands, command
 from freshet.errors import ChangeError
 
 _TEACHING = """\
@@ -48,8 +50,10 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     plan = None if options.plan is None else read_plan(options.plan, options.schema)
-    with working(f"reading {options.changes}"):
-        found = freshet.enclosure(read_changes(Path(options.changes)), plan)
+    with working(f"reading {options.changes}") as work:
+        changes = read_changes(Path(options.changes))
+        work.say("computing λ")
+        found = freshet.enclosure(changes, plan)
     if options.json:
         print(json.dumps(asdict(found), indent=2))
         return 0
@@ -60,13 +64,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_changes(path: Path) -> Any:
-    reader = _READERS.get(path.suffix)
+    reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise ChangeError(f"{path} is no file of changes; give one that ends in {', '.join(_READERS)}")
-    path.stat()  # Arrow's own error for a file that is not there does not say so
+    check_file(path)
     try:
         table = reader(str(path))
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowException, OSError) as e:
         raise ChangeError(f"{path} cannot be read: {e}") from None
     if _TABLE not in table.column_names:
         return table
@@ -78,6 +82,9 @@ def _by_table(table: pa.Table) -> Iterator[dict[str, pa.Table]]:
     NULL there."""
     if not table.num_rows:
         return
+    if table.column(_TABLE).null_count:
+        row = table.column(_TABLE).to_pylist().index(None)
+        raise ChangeError(f"{_TABLE} is NULL; name the table each change is of", row=row)
     own = {}
     for name in table.column(_TABLE).unique().to_pylist():
         part = table.filter(pc.equal(table.column(_TABLE), name)).drop_columns([_TABLE])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import freshet
+from freshet.cli.progress import working
+from freshet.cli.reading import read_text
 from freshet.cli.terminal import Commands, command
 from freshet.plans.explain import as_dict
 
@@ -44,12 +45,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_plan(query: str, schema: str | None) -> freshet.Plan:
-    text = Path(query).read_text()
-    if text.lstrip().startswith("{"):
-        return freshet.Plan.from_json(text)
-    if schema is None:
-        raise freshet.PlanError(f"{query} is a query, and its tables are not known; give --schema tables.sql")
-    return freshet.plan(text, Path(schema).read_text())
+    text = read_text(query)
+    with working(f"planning {query}"):
+        if text.lstrip().startswith("{"):
+            return freshet.Plan.from_json(text)
+        if schema is None:
+            raise freshet.PlanError(f"{query} is a query, and its tables are not known; give --schema tables.sql")
+        return freshet.plan(text, read_text(schema))
 
 
 def explain(options: argparse.Namespace) -> int:

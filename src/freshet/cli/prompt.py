@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,11 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
-from freshet.cli.terminal import Commands, command, lacking, paint, refuse
-from freshet.errors import FreshetError
+from freshet.adapt import adapting
+from freshet.cli.progress import ready_kernels, working
+from freshet.cli.reading import read_text
+from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
+from freshet.errors import FreshetError, StateError
 from freshet.sql.source import Source
 from freshet.view import Transaction, View
 
@@ -36,7 +41,8 @@ Statements end with a semicolon. After each transaction the views that changed s
 """
 _HELP = """\
   \\d            tables and views            \\d name      columns of one
-  \\explain v    how a view is kept          \\delta on|off show what each transaction changed
+  \\explain v    how a view is kept, or would be: \\explain SELECT ...
+  \\delta on|off show what each transaction changed
   \\i file       run a file                  \\q           leave (Ctrl-D too)"""
 _WORDS = [
     "SELECT",
@@ -103,15 +109,19 @@ def add(commands: Commands) -> None:
     parser = command(commands, "sql", "an interactive prompt over a database in this process", _TEACHING)
     parser.add_argument("file", nargs="?", help="run this file first")
     parser.add_argument("--db", help="folder that keeps the database (default: in memory)")
+    adapt_option(parser)
     parser.add_argument("--json", action="store_true", help="answers as lines of JSON")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    with freshet.connect(options.db) as db:
+    if options.db is not None and (not options.db or Path(options.db).is_file()):
+        raise StateError(f"--db {options.db or repr('')} is no folder; name one, and it is made if it is not there")
+    ready_kernels()
+    with freshet.connect(options.db, adapt=adapting(options.adapt)) as db:
         session = Session(db, as_json=options.json)
         if options.file:
-            session.execute(Path(options.file).read_text())
+            session.execute(read_text(options.file))
             if not sys.stdin.isatty():
                 return 0
         if not sys.stdin.isatty():
@@ -132,7 +142,8 @@ class Session:
             # Lines before the statement stay, so that an error names its line in the whole text.
             before = "\n" * (Source(text).place(statement.tokens[0].start)[0] - 1)
             start = time.perf_counter()
-            result = self.db.execute(before + written)
+            with working("working"):
+                result = self.db.execute(before + written)
             self._show(result, time.perf_counter() - start)
 
     def _show(self, result: Any, seconds: float) -> None:
@@ -140,25 +151,26 @@ class Session:
             self._print_rows(result)
         elif isinstance(result, Transaction):
             if self.as_json:
-                changed = {n: d.to_pylist() for n in result.deltas if (d := result.deltas[n]).num_rows}
-                print(json.dumps({"version": result.version, "deltas": changed}, default=str))
+                changed = {n: as_objects(d) for n in result.deltas if (d := result.deltas[n]).num_rows}
+                print(json.dumps({"version": result.version, "deltas": changed}, ensure_ascii=False))
                 return
             print(paint(f"version {result.version} ({1000 * seconds:.1f} ms)", "dim"))
             if self.deltas:
                 for name in result.deltas:
                     self._print_delta(name, result.deltas[name])
         elif isinstance(result, View) and not self.as_json:
-            print(paint(f"view {result.name}: {result.count():,} rows", "dim"))
+            print(paint(f"view {result.name}: {many(result.count(), 'row')}", "dim"))
 
     def _print_rows(self, table: pa.Table) -> None:
         if self.as_json:
-            for row in table.to_pylist():
-                print(json.dumps(row, default=str))
+            for row in as_objects(table):
+                print(json.dumps(row, ensure_ascii=False))
             return
-        for line in grid(table.column_names, (tuple(r.values()) for r in table.slice(0, _MOST).to_pylist())):
+        shown = (c.to_pylist() for c in table.slice(0, _MOST).columns)
+        for line in grid(table.column_names, zip(*shown, strict=True)):
             print(line)
         more = f", the first {_MOST} shown" if table.num_rows > _MOST else ""
-        print(paint(f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}{more}", "dim"))
+        print(paint(many(table.num_rows, "row") + more, "dim"))
 
     def _print_delta(self, name: str, delta: pa.Table) -> None:
         for row in delta.slice(0, _MOST).to_pylist():
@@ -177,11 +189,12 @@ class Session:
         if word == "\\d":
             self._describe(rest)
         elif word == "\\explain":
-            print(self.db.view(rest).explain())
+            known = self.db.catalog.view(rest)
+            print((self.db.view(rest) if known is not None else freshet.plan(rest, self.db.catalog)).explain())
         elif word == "\\delta":
             self.deltas = rest != "off"
         elif word == "\\i":
-            self.execute(Path(rest).read_text())
+            self.execute(read_text(rest))
         else:
             print(_HELP)
         return True
@@ -196,15 +209,36 @@ class Session:
                 print(f"  {field.name:<24} {field.type}{'' if field.nullable else ' NOT NULL'}")
             return
         for schema in catalog.tables.values():
-            print(f"  table {schema.name:<20} {self.db.tables[schema.name.lower()].tuples.live:,} rows")
+            print(f"  table {schema.name:<20} {many(self.db.tables[schema.name.lower()].tuples.live, 'row')}")
         for view in self.db.views.values():
-            print(f"  view  {view.name:<20} {view.count():,} rows")
+            print(f"  view  {view.name:<20} {many(view.count(), 'row')}")
 
     def words(self) -> list[str]:
         """What completion offers: names first."""
         catalog = self.db.catalog
         known = [*catalog.tables.values(), *catalog.views.values()]
         return [*catalog.names(), *dict.fromkeys(f.name for k in known for f in k.fields), *_WORDS]
+
+
+def as_objects(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as JSON has them: dates and decimals as texts, and so what is no finite number; a name that occurs again is
+    followed by #2, #3, ..."""
+    seen: Counter[str] = Counter()
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        seen[name] += 1
+        columns[f"{name}#{seen[name]}" if seen[name] > 1 else name] = [_plain(v) for v in column.to_pylist()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return (
+        {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)] if isinstance(value, float) else str(value)
+    )
 
 
 def grid(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:

@@ -8,15 +8,19 @@ import re
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import freshet
 from freshet.cli.check import summary
-from freshet.cli.terminal import Commands, command, paint, refuse
+from freshet.cli.progress import Work, ready_kernels, working
+from freshet.cli.reading import read_text
+from freshet.cli.terminal import Commands, command, many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
+from freshet.job.options import SETTINGS
 from freshet.sql import bind_query
 
 _TEACHING = """\
@@ -51,8 +55,9 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    path = Path(options.job)
-    job, mistakes = find_mistakes(path.read_text(), path.resolve().parent)
+    text = read_text(options.job)
+    with working(f"checking {options.job}"):
+        job, mistakes = find_mistakes(text, Path(options.job).resolve().parent)
     if mistakes:
         for mistake in mistakes:
             refuse(f"{options.job}: {mistake.message}")
@@ -64,20 +69,30 @@ def run(options: argparse.Namespace) -> int:
     from freshet.job.run import on_signals, progress_json, run_job
 
     master = options.master or job.settings.get("master", "local[*]")
-    shards = options.shards or int(job.settings.get("shards", _cores(master)))
-    if shards < 1:
-        return refuse(f"{shards} shards; give 1 or more")
+    shards = options.shards if options.shards is not None else int(job.settings.get("shards", _cores(master)))
+    for name, value, wrong in (
+        ("--shards", str(shards), SETTINGS["shards"](str(shards))), ("--master", master, SETTINGS["master"](master))
+    ):  # fmt: skip
+        if wrong is not None:
+            return refuse(f"{name} {value}: {wrong}")
+    plans = _plans(options.plan, job)
+    ready_kernels()
     stop = threading.Event()
     on_signals(stop)
-    with tempfile.TemporaryDirectory(prefix="freshet-checkpoint-") as nowhere:
+    with tempfile.TemporaryDirectory(prefix="freshet-checkpoint-") as nowhere, working("starting") as work:
         given = options.checkpoint or job.path_of(job.settings.get("checkpoint"))
         checkpoint = str(Path(given).absolute()) if given and "://" not in given else given or nowhere
+        if Path(checkpoint).is_file():
+            return refuse(f"the checkpoint {checkpoint} is a file; give a folder")
         if given is None:
             _say("no --checkpoint is given: this run cannot be continued later")
-        _say(f"starting Spark on {master}: {summary(job)}, {shards} shards")
         page = _Page(job, options) if options.web else None
+        _say(f"starting Spark on {master}: {summary(job)}, {many(shards, 'shard')}")
+        work.say(f"starting Spark on {master}")
+        shown = _Shown(work, stop)
 
         def told(progress: Any, sinks: Any) -> None:
+            shown.changes += progress.numInputRows
             if page is not None:
                 page.beside.progressed()
             if options.json:
@@ -89,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
             run_job(
                 job,
                 told=told,
-                plans=_plans(options.plan, job),
+                plans=plans,
                 master=master,
                 shards=shards,
                 checkpoint=checkpoint,
@@ -97,12 +112,28 @@ def run(options: argparse.Namespace) -> int:
                 notes=None if page is None else str(page.beside.notes),
                 ready=lambda r: _ready(r, page),
                 stop=stop,
+                beat=shown.beat,
             )
         finally:
             if page is not None:
                 page.close()
     _say("stopped" if stop.is_set() else "finished: there is nothing more to read")
     return 0
+
+
+class _Shown:
+    """What a running job does just now, as the terminal shows it."""
+
+    def __init__(self, work: Work, stop: threading.Event) -> None:
+        self.work, self.stop, self.changes, self.looked = work, stop, 0, 0.0
+
+    def beat(self, query: Any) -> None:
+        if self.stop.is_set():
+            self.work.say("stopping after the micro-batch in hand; Ctrl-C again does not wait")
+        elif self.work.visible and time.monotonic() - self.looked > 0.5:
+            self.looked = time.monotonic()
+            doing = "a micro-batch is in hand" if query.status["isTriggerActive"] else "waiting for changes"
+            self.work.say(f"{doing}; {self.changes:,} so far")
 
 
 class _Page:
@@ -136,7 +167,7 @@ def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:
             raise PlanError(f"--plan {each} names no file; write --plan {name}=plan.json")
         if view is None:
             raise PlanError(f"--plan: no view {name}; the views are {', '.join(job.views)}")
-        found[view] = freshet.Plan.from_json(Path(file).read_text(), job.catalog)
+        found[view] = freshet.Plan.from_json(read_text(file), job.catalog)
         if bind_query(found[view].sql, job.catalog) != bind_query(job.views[view], job.catalog):
             raise PlanError(f"{file} is a plan of another query than view {view}'s; make it from that query")
     return found
@@ -154,7 +185,7 @@ def _tell(progress: Any, sinks: Any) -> None:
         f"{paint(f'−{counts.vanished.get(view, 0):,}', 'red', sys.stderr)}"
         for view in counts.rows
     )
-    _say(f"version {progress.batchId}: {progress.numInputRows:,} changes in {ms:,} ms  {views}")
+    _say(f"version {progress.batchId}: {many(progress.numInputRows, 'change')} in {ms:,} ms  {views}")
 
 
 def _say(text: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import secrets
 import signal
 import threading
 from pathlib import Path
 from typing import Any
 
-from freshet.cli.terminal import Commands, command, lacking, paint, working
+from freshet.cli.progress import ready_kernels, working
+from freshet.cli.reading import read_text
+from freshet.cli.terminal import Commands, adapt_option, command, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import StateError
@@ -39,11 +42,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speed", type=int, default=2_000, help="changed rows a second (default 2000)")
     parser.add_argument("--engine", choices=("in-process", "spark"), default="in-process", help="what keeps the views")
     parser.add_argument("--shards", type=int, default=2, help="shards on Spark (default 2)")
+    adapt_option(parser)
     parser.add_argument("--once", action="store_true", help="end the stream after one round, instead of going on")
     parser.add_argument("--paused", action="store_true", help="begin with the stream paused")
     parser.add_argument("--host", default="127.0.0.1", help="address (default loopback; others need --token)")
     parser.add_argument("--port", type=int, default=8377, help="port (default 8377; 0: a free one)")
     parser.add_argument("--token", help="what visitors must know; auto: made up and printed")
+    parser.add_argument("--json", action="store_true", help="the page's address as a line of JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,23 +67,25 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         from freshet.job.local import file_source
         from freshet.job.mistakes import find_mistakes
 
-        found, mistakes = find_mistakes(Path(job).read_text(), Path(job).resolve().parent, options.engine == "spark")
+        found, mistakes = find_mistakes(read_text(job), Path(job).resolve().parent, options.engine == "spark")
         if mistakes:
             raise StateError("\n".join(f"{job}: {m.message}" for m in mistakes))
         files = file_source(found)
     given = {
         "source": "files" if files is not None else options.source, "scale": options.scale, "mode": options.mode,
         "window": options.window, "speed": options.speed, "engine": options.engine, "shards": options.shards,
-        "repeat": not options.once,
+        "repeat": not options.once, "adapt": options.adapt,
     }  # fmt: skip
     hub = Hub(Settings(), files)
     hub.settings = Settings().changed(given, hub.sources)
     token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
     server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
-    with working("preparing the tables"):
+    with working("preparing the tables" + (" and starting Spark" if options.engine == "spark" else "")):
+        ready_kernels()
         hub.start(paused=options.paused)
     server.start()
-    print(f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)", flush=True)
+    said = f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)"
+    print(json.dumps({"address": server.address}) if options.json else said, flush=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from freshet.adapt import Adapt
 from freshet.errors import StateError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 
@@ -25,6 +21,10 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     if not stream.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def many(n: int, word: str) -> str:
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
 def refuse(message: str) -> int:
@@ -41,31 +41,11 @@ def command(commands: Commands, name: str, purpose: str, teaching: str = "") -> 
     return made
 
 
-def progress() -> Progress:
-    """A progress bar on standard error; nothing where that is no terminal."""
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        raise lacking("rich") from None
-    console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Says on standard error what takes a while: on a terminal as long as it does."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        yield
-        return
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(what):
-        yield
+def adapt_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--adapt", type=float, default=Adapt().ratio, metavar="TIMES",
+        help="views move to a join tree that is so many times cheaper (default %(default)s; 0: they stay)",
+    )  # fmt: skip
 
 
 def lacking(package: str) -> StateError:

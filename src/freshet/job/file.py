@@ -87,13 +87,23 @@ def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]
         statements = sql.Source(text).statements()
     except SqlError as error:
         return job, [error]
+    failed: set[str] = set()  # what was to be made; that it is not there is no mistake of its own
     for statement in statements:
         try:
             _Reader(job, statement).read()
         except SqlError as error:
-            mistakes.append(error)
+            failed.add(_made(statement))
+            named = re.match(r"no (?:table|view) (\w+)", error.reason)
+            if named is None or named[1].lower() not in failed:
+                mistakes.append(error)
     mistakes += _missing(job, text) if not mistakes else []
     return job, mistakes
+
+
+def _made(statement: sql.Statement) -> str:
+    """The name of the table or view a statement makes."""
+    words = [t.text for t in statement.tokens[:4]]
+    return next((w.lower() for w in words if w.upper() not in ("CREATE", "TABLE", "MATERIALIZED", "VIEW")), "")
 
 
 def _missing(job: JobFile, text: str) -> list[SqlError]:

@@ -12,6 +12,7 @@ from freshet.job.file import JobFile, read_job
 from freshet.job.options import SOURCES
 from freshet.job.packages import missing
 from freshet.plans import plan as make_plan
+from freshet.sql import Catalog
 
 _RATE = ("timestamp", "value")
 
@@ -49,16 +50,30 @@ def _sources(job: JobFile) -> Iterator[str]:
                 yield f"table {name}: {path} is not there; make the folder, or correct the path"
         if source.sequence is not None and not source.schema.primary_key:
             yield f"table {name}: sequence orders changes by primary key, and it has none; declare one"
+        if source.sequence is not None and not _is_type(source.sequence[1]):
+            yield f"table {name}: sequence has the type {source.sequence[1]}, which there is not; write 'lsn BIGINT'"
         if place.format == "rate":
             wrong = [f.name for f in source.schema.fields if f.name.lower() not in _RATE]
             if wrong:
                 yield f"table {name}: rate has no column {wrong[0]}; it has {' and '.join(_RATE)}"
 
 
+def _is_type(name: str) -> bool:
+    try:
+        return bool(Catalog.from_ddl(f"CREATE TABLE t (c {name})").tables)
+    except FreshetError:
+        return False
+
+
 def _sinks(job: JobFile) -> Iterator[str]:
     taken: dict[str, str] = {}
+    read = {job.path(s.place): s.schema.name for s in job.sources.values() if s.place.get("path")}
     for sink in job.sinks:
         path = job.path(sink.place)
+        if path is not None and "://" not in path and Path(path).is_file():
+            yield f"sink {sink.name}: {path} is a file; give a folder"
+        if path in read:
+            yield f"sink {sink.name} writes to {path}, which table {read[path]} reads; give it a folder of its own"
         if path is not None and path in taken:
             yield f"sinks {taken[path]} and {sink.name} both write to {path}; give each its own"
         taken[path or sink.name] = sink.name

@@ -5,6 +5,7 @@ Options that are not named here are handed to Spark as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,65 +14,18 @@ CHANGES, SEQUENCE = "changes", "sequence"
 CHANGE_COLUMNS = ("_weight", "_change_type")
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """`needs`: alternatives, one of which must be given whole. `package`: the one Spark must be started with, and
-    `settings`: what Spark must be told for it."""
+#: What is wrong with a value, if anything is.
+Check = Callable[[str], str | None]
 
-    needs: tuple[tuple[str, ...], ...] = ((),)
-    files: bool = False
-    package: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-    def wrong(self, options: Mapping[str, str]) -> str | None:
-        given = {name.lower() for name in options}
-        if not any(all(n.lower() in given for n in wanted) for wanted in self.needs):
-            listed = ", or ".join(" and ".join(wanted) for wanted in self.needs)
-            return f"needs {listed}; write OPTIONS ({self.needs[0][0]} '...')"
-        changes = next((v for k, v in options.items() if k.lower() == CHANGES), None)
-        if changes is not None and changes not in CHANGE_COLUMNS:
-            return f"has changes {changes!r}; name the column that says what a row does: {' or '.join(CHANGE_COLUMNS)}"
-        return None
-
-
-_FILES = Format((("path",),), files=True)
-_SERVERS = "kafka.bootstrap.servers"
-_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}"
-_DELTA = Format(
-    (("path",),), package="io.delta:delta-spark_{line}_2.13:VERSION",
-    settings={
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    },
-)  # fmt: skip
-
-SOURCES: dict[str, Format] = {
-    "parquet": _FILES,
-    "orc": _FILES,
-    "csv": _FILES,
-    "json": _FILES,
-    "tbl": _FILES,
-    "rate": Format(),
-    "kafka": Format(
-        tuple((_SERVERS, topics) for topics in ("subscribe", "subscribePattern", "assign")), package=_KAFKA
-    ),
-    "delta": _DELTA,
-}
-
-SINKS: dict[str, Format] = {
-    "materialized": Format((("path",), ("url", "table", "driver"))),
-    "console": Format(),
-    "parquet": _FILES,
-    "orc": _FILES,
-    "csv": _FILES,
-    "json": _FILES,
-    "kafka": Format(((_SERVERS, "topic"),), package=_KAFKA),
-    "delta": _DELTA,
-}
+MOST_SHARDS = 10_000
 
 
 def _count(value: str) -> str | None:
     return None if value.isdigit() and int(value) >= 1 else "give a whole number, 1 or more"
+
+
+def shards(value: str) -> str | None:
+    return _count(value) or (None if int(value) <= MOST_SHARDS else f"give at most {MOST_SHARDS:,}")
 
 
 def _trigger(value: str) -> str | None:
@@ -81,20 +35,98 @@ def _trigger(value: str) -> str | None:
     return None if timed or words == ["available", "now"] else "give 'available now', or a time as '2 seconds'"
 
 
-def _one_of(*known: str) -> Callable[[str], str | None]:
+def _one_of(*known: str) -> Check:
     return lambda value: None if value in known else f"give {' or '.join(map(repr, known))}"
+
+
+def _boolean(value: str) -> str | None:
+    return _one_of("true", "false")(value.lower())
 
 
 def _any(value: str) -> str | None:
     return None if value else "give a value"
 
 
+def master(value: str) -> str | None:
+    known = r"local|local\[(\*|[1-9]\d*)(, *\d+)?\]|local-cluster\[.+\]|yarn|(spark|k8s)://.+"
+    return None if re.fullmatch(known, value) else "give local[4], local[*], spark://host:port, yarn or k8s://..."
+
+
+def _changes(value: str) -> str | None:
+    named = f"name the column that says what a row does: {' or '.join(CHANGE_COLUMNS)}"
+    return None if value in CHANGE_COLUMNS else named
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`needs`: alternatives, one of which must be given whole. `checks`: what is wrong with the value of an option.
+    `package`: the one Spark must be started with, and `settings`: what Spark must be told for it."""
+
+    needs: tuple[tuple[str, ...], ...] = ((),)
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    files: bool = False
+    package: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def wrong(self, options: Mapping[str, str]) -> str | None:
+        given = {name.lower() for name in options}
+        if not any(all(n.lower() in given for n in wanted) for wanted in self.needs):
+            listed = ", or ".join(" and ".join(wanted) for wanted in self.needs)
+            return f"needs {listed}; write OPTIONS ({self.needs[0][0]} '...')"
+        for name, value in options.items():
+            check = next((c for n, c in self.checks.items() if n.lower() == name.lower()), None)
+            wrong = None if check is None else check(value)
+            if wrong is not None:
+                return f"has {name} {value!r}; {wrong}"
+        return None
+
+
+_ROWS = {CHANGES: _changes}  # of any source
+_READ = _ROWS | {"maxFilesPerTrigger": _count}
+_TEXT = _READ | {"header": _boolean, "sep": _any, "delimiter": _any}
+_FILES = (("path",),)
+_WRITTEN = Format(_FILES, {"files": _count}, files=True)
+_SERVERS = "kafka.bootstrap.servers"
+_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}"
+_DELTA = Format(
+    _FILES, _ROWS, package="io.delta:delta-spark_{line}_2.13:VERSION",
+    settings={
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+)  # fmt: skip
+
+SOURCES: dict[str, Format] = {
+    "parquet": Format(_FILES, _READ, files=True),
+    "orc": Format(_FILES, _READ, files=True),
+    "csv": Format(_FILES, _TEXT, files=True),
+    "json": Format(_FILES, _READ, files=True),
+    "tbl": Format(_FILES, _TEXT | {"trailing": _boolean}, files=True),
+    "rate": Format(checks=_ROWS | {"rowsPerSecond": _count}),
+    "kafka": Format(
+        tuple((_SERVERS, topics) for topics in ("subscribe", "subscribePattern", "assign")), _ROWS, package=_KAFKA
+    ),
+    "delta": _DELTA,
+}
+
+SINKS: dict[str, Format] = {
+    "materialized": Format((("path",), ("url", "table", "driver")), {"keep_versions": _count}),
+    "console": Format(checks={"rows": _count}),
+    "parquet": _WRITTEN,
+    "orc": _WRITTEN,
+    "csv": _WRITTEN,
+    "json": _WRITTEN,
+    "kafka": Format(((_SERVERS, "topic"),), package=_KAFKA),
+    "delta": _DELTA,
+}
+
+
 #: What SET takes, and what is wrong with a value.
-SETTINGS: dict[str, Callable[[str], str | None]] = {
-    "shards": _count,
+SETTINGS: dict[str, Check] = {
+    "shards": shards,
     "checkpoint": _any,
     "trigger": _trigger,
     "on_error": _one_of("stop", "quarantine"),
-    "master": _any,
+    "master": master,
     "packages": _any,
 }

@@ -38,6 +38,9 @@ PATIENCE = 30.0  # seconds a batch gets to finish after the first signal
 #: Takes a finished micro-batch's progress.
 Told = Callable[[Any, Sinks], None]
 
+#: Takes the running query, some times a second.
+Beat = Callable[[Any], None]
+
 
 class JobRun:
     """A running job. `told` are functions that take all changes of each micro-batch; `notes`: a folder where shards
@@ -80,7 +83,7 @@ class JobRun:
             on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
         )  # fmt: skip
 
-    def wait(self, stop: threading.Event, told: Told) -> None:
+    def wait(self, stop: threading.Event, told: Told, beat: Beat | None = None) -> None:
         """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here."""
         shown = -1
         while True:
@@ -91,7 +94,10 @@ class JobRun:
                     told(progress, self.sinks)
             if not active:
                 break
-            if stop.wait(POLL):
+            stopped = stop.wait(POLL)
+            if beat is not None:
+                beat(self.query)
+            if stopped:
                 self.stop()
                 return
         failure = self.query.exception()
@@ -115,7 +121,7 @@ class JobRun:
 def run_job(
     job: JobFile, *, told: Told, plans: Mapping[str, Plan] | None = None, master: str, shards: int, checkpoint: str,
     watch: list[Write] | None = None, notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
-    stop: threading.Event | None = None,
+    stop: threading.Event | None = None, beat: Beat | None = None,
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
     stop = stop or threading.Event()
@@ -133,7 +139,7 @@ def run_job(
             run = JobRun(
                 spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, notes=notes, ready=ready
             )
-            run.wait(stop, told)
+            run.wait(stop, told, beat)
             return run.resumed
         except (Py4JError, ConnectionError) as e:
             if isinstance(e, Py4JJavaError):  # it is there, and has something to say

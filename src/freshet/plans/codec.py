@@ -67,7 +67,7 @@ def to_json(value: Any, indent: int | None = 2) -> str:
 def from_json(text: str) -> Any:
     try:
         data = json.loads(text)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise PlanError(f"the plan is not JSON: {e}") from None
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise PlanError(f"the plan's format is not {FORMAT}; make it again with this version of Freshet")

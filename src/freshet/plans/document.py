@@ -146,7 +146,7 @@ def _hangs(parent: str | None) -> str:
 def _loaded(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise PlanError(f"the plan is not JSON: {e}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise PlanError(f"the plan's format is not {FORMAT}; make it again with `freshet plan` of this version")

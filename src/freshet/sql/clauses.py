@@ -32,9 +32,20 @@ def check_clauses(statement: Statement, node: exp.Expr) -> None:
         statement.refuse(words, instead, words.split()[0])
     distinct, group = node.args.get("distinct"), node.args.get("group")
     if group is not None and group.args.get("all"):
-        statement.refuse("GROUP BY ALL", "name the columns", "GROUP")
+        _name_all(node, group)
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         statement.refuse("DISTINCT ON", "use GROUP BY with MIN or MAX", "DISTINCT")
+
+
+def _name_all(node: exp.Expr, group: exp.Expr) -> None:
+    """GROUP BY ALL: by every item of the select list that has no aggregate or window function."""
+    items = enumerate(node.expressions, 1)
+    plain = [i for i, item in items if not _aggregates(item) and not item.find(exp.Window)]
+    if plain:
+        group.set("all", None)
+        group.set("expressions", [exp.Literal.number(i) for i in plain])
+    else:
+        node.set("group", None)
 
 
 def is_grouped(node: exp.Select) -> bool:

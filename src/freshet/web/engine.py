@@ -57,8 +57,10 @@ class Engine(Protocol):
 class InProcess:
     kind = "in-process"
 
-    def __init__(self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed) -> None:
-        self.db, self.meter, self._changed = freshet.connect(), Meter(), changed
+    def __init__(
+        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, adapt: bool | freshet.Adapt = True
+    ) -> None:
+        self.db, self.meter, self._changed = freshet.connect(adapt=adapt), Meter(), changed
         self.db.execute(ddl)
         if fixed:
             self.db.apply(fixed)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from freshet.adapt import Adapt, adapting
 from freshet.demo.scenario import MODES, Transaction
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import FreshetError, PlanError
@@ -19,7 +20,8 @@ BEATS = 20  # transactions a second, at most
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the page's Settings hold. `window`: share of the rows present at a time; `speed`: changed rows a second."""
+    """What the page's Settings hold. `window`: share of the rows present at a time; `speed`: changed rows a second;
+    `adapt`: how many times cheaper another join tree must be before a view moves to it, in process (0: never)."""
 
     source: str = "tpch"
     scale: float = 0.01
@@ -29,6 +31,7 @@ class Settings:
     engine: str = "in-process"
     shards: int = 2
     repeat: bool = True
+    adapt: float = Adapt().ratio
 
     def changed(self, given: dict[str, Any], sources: tuple[str, ...]) -> Settings:
         """With what a message says, checked."""
@@ -48,9 +51,11 @@ class Settings:
             ("window", 0.001, 1),
             ("speed", 1, 1_000_000),
             ("shards", 1, 64),
+            ("adapt", 0, 1_000),
         ):
             if not least <= known[name] <= most:
                 raise PlanError(f"{name} is {known[name]}; give {least:g} to {most:,}")
+        adapting(made.adapt)  # says what is wrong with it
         for name, choices in (("source", sources), ("mode", MODES), ("engine", ("in-process", "spark"))):
             if known[name] not in choices:
                 raise PlanError(f"{name} is {known[name]!r}; there are {', '.join(choices)}")

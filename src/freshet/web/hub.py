@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from freshet.adapt import adapting
 from freshet.demo.scenario import Transaction
 from freshet.demo.scenarios import make_scenario
 from freshet.errors import FreshetError, PlanError, SqlError
@@ -135,7 +136,7 @@ class Hub:
             from freshet.web.spark_engine import SparkEngine
 
             return SparkEngine(stream.ddl, stream.fixed, self.changed, self.settings.shards)
-        return InProcess(stream.ddl, stream.fixed, self.changed)
+        return InProcess(stream.ddl, stream.fixed, self.changed, adapting(self.settings.adapt))
 
     def _round(self) -> Iterator[Transaction]:
         assert self.feed is not None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
+import os
 import socket
 import threading
 import time
@@ -236,10 +238,17 @@ class Server:
     def __init__(self, hub: Hub, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
         check_binding(host, token)
         self.hub, self.token = hub, token
+        if not 0 <= port <= 65_535:
+            raise StateError(f"the page cannot be at port {port}; give 1 to 65535, or 0 for a free one")
         try:
+            socket.getaddrinfo(host, port)
             self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except socket.gaierror:
+            raise StateError(f"the page cannot be at {host}, which is no address; give another --host") from None
         except OSError as e:
-            raise StateError(f"the page cannot be at {host}:{port}: {e.strerror}; give another --port") from None
+            said = os.strerror(e.errno) if e.errno else str(e)
+            other = "--host" if e.errno == errno.EADDRNOTAVAIL else "--port"
+            raise StateError(f"the page cannot be at {host}:{port}: {said}; give another {other}") from None
         self.port = int(self._socket.getsockname()[1])
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.port}/" + (f"?token={token}" if token else "")

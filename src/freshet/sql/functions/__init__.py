@@ -16,8 +16,13 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     comparison,
     conditional,
     datetime,
+    digest,
+    like,
     logic,
+    measures,
     rounding,
+    search,
+    shaping,
     spread,
     strings,
 )
