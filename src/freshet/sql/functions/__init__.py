@@ -24,6 +24,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     rounding,
     search,
     shaping,
+    spread,
     strings,
 )
 from freshet.sql.functions.attempts import try_cast
