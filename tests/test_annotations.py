@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import freshet
 from benchmarks.papers.queries import graph_queries
 from freshet.engine.aggregate import Aggregate
+from freshet.plans import build
 from freshet.plans.annotate import annotated
 from freshet.sql.bound import Query
 from freshet.sql.catalog import Catalog
@@ -30,8 +31,17 @@ def totals(draw: st.DrawFn, tables: list[TableModel]) -> str:
     joins = [f"{roles[0]} r0"]
     for i in range(1, n):
         parent = draw(st.integers(0, i - 1))
-        more = draw(st.sampled_from(("", "", f" AND r{i}.b >= 1", f" AND r{parent}.c = r{i}.c")))
-        joins.append(f"JOIN {roles[i]} r{i} ON r{parent}.{draw(column)} = r{i}.{draw(column)}{more}")
+        more = draw(
+            st.sampled_from(
+                ("", "", "", f" AND r{i}.b >= 1", f" AND r{parent}.c = r{i}.c", f" AND r{parent}.b < r{i}.c",
+                 f" AND r0.a <> r{i}.b")
+            )
+        )  # fmt: skip
+        meets = draw(st.sampled_from(("=", "=", "=", "=", "=", "<", "IS NOT DISTINCT FROM", "CROSS")))
+        if meets == "CROSS":
+            joins.append(f"CROSS JOIN {roles[i]} r{i}")
+            continue
+        joins.append(f"JOIN {roles[i]} r{i} ON r{parent}.{draw(column)} {meets} r{i}.{draw(column)}{more}")
     x, y, z = (f"r{draw(st.integers(0, n - 1))}.{draw(column)}" for _ in range(3))
     wide = "CAST({} AS DECIMAL(9, 2))"
     calls = draw(
@@ -43,7 +53,8 @@ def totals(draw: st.DrawFn, tables: list[TableModel]) -> str:
                  f"COUNT({x}) FILTER (WHERE {y} > 0)", f"SUM({x}) FILTER (WHERE {y} <> 1)", f"AVG({x})",
                  f"AVG({wide.format(x)})", f"SUM({x} * {y})", f"SUM(({x} - {y}) * {z} + 2 * {y})",
                  f"AVG({x} * {y} * {z})", f"SUM(CAST({x} AS DOUBLE) / 8)", f"AVG({x} / 8) FILTER (WHERE {y} = 1)",
-                 f"SUM({x} * {y}) FILTER (WHERE {z} > 0)", f"SUM({x} / 8 + {y} / 4)", f"COUNT({x} + {y})")
+                 f"SUM({x} * {y}) FILTER (WHERE {z} > 0)", f"SUM({x} / 8 + {y} / 4)", f"COUNT({x} + {y})",
+                 f"VAR_POP({x})", f"STDDEV_SAMP({y}) FILTER (WHERE {z} > 0)", f"VAR_SAMP({x} / 8)")
             ),
             min_size=1, max_size=4, unique=True,
         )
@@ -76,6 +87,11 @@ QUERIES = {
     f" FROM {PATHS} GROUP BY g1.src",
     "products": "SELECT g1.src, COUNT(*) AS n, SUM(g1.dst * g2.dst * g3.dst * g4.dst) AS p,"
     f" SUM(g1.src * g4.dst - g3.src) AS d, AVG(g2.src * g4.dst) AS a FROM {PATHS} GROUP BY g1.src",
+    "spreads": "SELECT g1.src, COUNT(*) AS n, VAR_POP(g4.dst) AS v, STDDEV(g4.w) AS s, VARIANCE(g1.w) AS w"
+    f" FROM {PATHS} GROUP BY g1.src",
+    "below a comparison": "SELECT g1.src, COUNT(*) AS n, SUM(g4.dst) AS s, STDDEV(g4.w) AS w"
+    " FROM g g1, g g2, g g3, g g4 WHERE g1.dst < g2.src AND g2.dst < 110 AND g2.dst = g3.src AND g3.dst = g4.src"
+    " GROUP BY g1.src",
     "star of sums": "SELECT g1.src, COUNT(*) AS n, SUM(g2.dst * g3.dst * g4.dst) AS p, AVG(g3.w) AS w, SUM(g1.w) AS v"
     " FROM g g1, g g2, g g3, g g4 WHERE g1.src = g2.src AND g1.src = g3.src AND g1.src = g4.src GROUP BY g1.src",
 }
@@ -107,7 +123,7 @@ class _Counted:
         monkeypatch.setattr(Aggregate, "apply", counting)
 
 
-@pytest.mark.parametrize("query", ["star", "paths", "all paths", "averages", "products", "star of sums"])
+@pytest.mark.parametrize("query", ["star", "paths", "all paths", "averages", "products", "spreads", "star of sums"])
 def test_work_does_not_grow_with_the_number_of_paths(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Complete bipartite layers of width w have w^3 stars a vertex and w^4 paths; one more edge costs what it did."""
     counted = _Counted(monkeypatch)
@@ -147,6 +163,52 @@ def test_doubles_are_rounded_once() -> None:
         assert row["s"] == true and row["m"] == true / len(met)
 
 
+SPREADS = """SELECT a.v, VAR_POP(b.w) AS p, VAR_SAMP(b.i) AS q, STDDEV_POP(c.y) AS s, STDDEV(a.v) AS u, SUM(c.y) AS y,
+    VARIANCE(b.w) FILTER (WHERE c.y > 0) AS t, VAR_POP(b.w) FILTER (WHERE b.i > 1) AS o, AVG(b.w) AS m, COUNT(*) AS n
+    FROM a JOIN b ON a.k = b.k JOIN c ON b.k = c.k GROUP BY a.v"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
+    """Doubles of many sizes and with large means, NULLs, and rows that come and go."""
+    rng = np.random.default_rng(seed)
+    found = []
+    db = freshet.connect()
+    db.execute("CREATE TABLE a (k BIGINT, v BIGINT); CREATE TABLE b (k BIGINT, w DOUBLE, i INT)")
+    db.execute("CREATE TABLE c (k BIGINT, y DOUBLE)")
+    carried = db.create_view("carried", SPREADS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "annotated", lambda query: (query, ""))
+        enumerated = db.create_view("enumerated", SPREADS + " HAVING COUNT(*) > 0")  # another query, of the same rows
+    assert "totals of c" in carried.explain() and "totals of c" not in enumerated.explain()
+
+    def value() -> float | None:
+        wide = rng.normal() * 10.0 ** int(rng.integers(-8, 9))
+        return [None, wide, int(rng.integers(-9, 9)) / 8, 1e9 + rng.random()][int(rng.integers(0, 4))]
+
+    def row(table: str) -> dict[str, object]:
+        values: dict[str, dict[str, object]] = {
+            "a": {"v": int(rng.integers(0, 2))},
+            "b": {"w": value(), "i": int(rng.integers(0, 4))},
+        }
+        return {"k": int(rng.integers(0, 3)), **values.get(table, {"y": value()})}
+
+    there: dict[str, list[dict[str, object]]] = {"a": [], "b": [], "c": []}
+    for _ in range(15):
+        gone = {
+            t: [rows.pop(int(rng.integers(0, len(rows)))) for _ in range(len(rows) // 3)] for t, rows in there.items()
+        }
+        come = {t: [row(t) for _ in range(int(rng.integers(0, 6)))] for t in there}
+        signed = {t: [{**r, "_weight": w} for rows, w in ((gone[t], -1), (come[t], 1)) for r in rows] for t in there}
+        db.apply({t: rows for t, rows in signed.items() if rows})
+        for t in there:
+            there[t] += come[t]
+        answers = [sorted(map(repr, view.to_arrow().to_pylist())) for view in (carried, enumerated)]
+        assert answers[0] == answers[1]
+        found.append(len(answers[0]))
+    assert max(found) == 2
+
+
 def test_a_sum_too_great_is_refused() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, x BIGINT)")
@@ -177,12 +239,55 @@ def test_keys_that_lead_to_one_tuple_are_followed() -> None:
     assert rewritten(sql, more) is not None  # visits and lines of an order multiply
 
 
+def test_what_hangs_beside_a_comparison_is_carried() -> None:
+    ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
+    made = rewritten(QUERIES["below a comparison"], ddl)
+    assert made is not None and [r.alias for r in made.relations][2:] == ["totals of g3, g4"]
+    assert rewritten("SELECT COUNT(*) AS n FROM g a, g b WHERE a.src < b.src", ddl) is None  # both are compared
+    assert (
+        rewritten("SELECT a.src, COUNT(*) AS n FROM g a, g b GROUP BY a.src", ddl) is not None
+    )  # b's are counted once
+
+
+def test_a_product_with_nothing() -> None:
+    """One row stands for all of a table that no key joins, and none where it is empty."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE r (x INT, k INT); CREATE TABLE s (y INT, k INT); CREATE TABLE t (z INT, k INT)")
+    joined = "COUNT(*) AS n, SUM(t.z) AS m FROM r, s, t WHERE s.k = t.k"
+    total, by_r, by_s = (
+        db.create_view(name, f"SELECT {key}{joined}{by}")
+        for name, key, by in (
+            ("total", "", ""),
+            ("by_r", "r.x, ", " GROUP BY r.x"),
+            ("by_s", "s.y, ", " GROUP BY s.y"),
+        )
+    )
+    assert all("annotation: totals of" in view.explain() for view in (total, by_r, by_s))
+
+    def answers() -> list[list[tuple[object, ...]]]:
+        return [[tuple(row.values()) for row in view.to_arrow().to_pylist()] for view in (total, by_r, by_s)]
+
+    db.apply({"s": [{"y": 1, "k": 1}] * 2, "t": [{"z": 3, "k": 1}, {"z": 4, "k": 1}]})
+    assert answers() == [[(0, None)], [], []]
+    db.apply({"r": [{"x": 7, "k": 1}] * 2})
+    assert answers() == [[(8, 28)], [(7, 8, 28)], [(1, 8, 28)]]
+    db.apply({"t": [{"z": 3, "k": 1, "_weight": -1}, {"z": 4, "k": 1, "_weight": -1}]})
+    assert answers() == [[(0, None)], [], []]
+
+
 def test_what_is_not_exact_or_may_fail_is_enumerated() -> None:
     ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
     join = "FROM g a JOIN g b ON a.dst = b.src GROUP BY a.src"
     assert rewritten(f"SELECT a.src, SUM(a.w * b.w) AS s {join}", ddl) is None  # each product is rounded
-    assert rewritten(f"SELECT a.src, STDDEV(b.w) AS s {join}", ddl) is None
-    for carried in ("SUM(b.w)", "AVG(b.w)", "AVG(b.dst)", "SUM(b.dst)", "SUM(a.src * b.dst - b.src)"):
+    for carried in (
+        "STDDEV(b.w)",
+        "VAR_POP(b.dst)",
+        "SUM(b.w)",
+        "AVG(b.w)",
+        "AVG(b.dst)",
+        "SUM(b.dst)",
+        "SUM(a.src * b.dst - b.src)",
+    ):
         assert rewritten(f"SELECT a.src, {carried} AS s {join}", ddl) is not None
     failing = rewritten(f"SELECT a.src, SUM(10 / b.dst) AS s {join}", ddl)
     assert failing is None

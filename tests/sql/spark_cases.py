@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "div": "div",
@@ -162,6 +164,7 @@ def cases() -> list[tuple[str, list[Argument], str | None]]:
         for width, filler in itertools.product(("0", "2", "7", "-1"), ("x", "yz", "")):
             case("lpad", s, ["INT", width], literal("STRING", filler))
             case("rpad", s, literal("INT", width), literal("STRING", filler))
+    made += text_cases()
     case("nvl", ["INT", None], ["DECIMAL(5,2)", "1.50"])
     for base, power in itertools.product(("2", "-8", "0"), ("0.5", "3", "-1")):
         case("power", ["INT", base], ["DOUBLE", power])
@@ -248,8 +251,88 @@ def calendar_cases() -> list[Case]:
     return made
 
 
-def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
-    """The expression, and the columns it reads as a select list."""
+TEXTS = columns(
+    *(("STRING", t) for t in ("", "hello wörld", "a.b.c", "aaaa", " x ", "ß ŉa ǆx İ ΑΣ", "a😀b", "Robert Tymczak",
+                              "ab,cd,,é", "O'neil-smith\tA_b", None))
+)  # fmt: skip
+
+
+def text_cases() -> list[tuple[str, list[Argument], str | None]]:
+    """Text functions beyond the oldest ones, each over literals and over columns."""
+    made: list[tuple[str, list[Argument], str | None]] = []
+
+    def case(name: str, *args: Argument) -> None:
+        made.append((name, list(args), None))
+
+    def both(name: str, *args: str | int | None, first: Argument) -> None:
+        """The other arguments as literals, and as columns."""
+        kinds = ["INT" if isinstance(a, int) else "STRING" for a in args]
+        texts = [None if a is None else str(a) for a in args]
+        case(name, first, *([k, t] for k, t in zip(kinds, texts, strict=True)))
+        if None not in args:
+            case(name, first, *(literal(k, str(t)) for k, t in zip(kinds, texts, strict=True)))
+
+    for s in TEXTS:
+        for name in ("initcap", "reverse", "ascii", "octet_length", "bit_length", "soundex", "btrim", "md5", "sha1",
+                     "sha", "crc32", "hex", "base64", "upper", "lower"):  # fmt: skip
+            case(name, s)
+        for part in ("", "a", "aa", "😀", ".", None):
+            both("instr", part, first=s)
+            case("locate", ["STRING", part], s)
+            for start in ("-1", "0", "2", "3", "2147483647", None):
+                case("locate", ["STRING", part], s, ["INT", start])
+            for count in ("-2", "-1", "0", "1", "2", "9"):
+                case("split_part", s, ["STRING", part], ["INT", count])
+                case("substring_index", s, ["STRING", part], ["INT", count])
+            case("find_in_set", ["STRING", part], s)
+            case("levenshtein", s, ["STRING", part])
+            for most in ("1", "-1"):
+                case("levenshtein", s, ["STRING", part], ["INT", most])
+            both("btrim", part, first=s)
+        for part, position, length in (("xyz", 1, 2), ("", 3, 0), ("😀", -2, 1), ("xy", 0, -1), ("x", 2**31 - 1, 5),
+                                       ("x", -(2**31), 3), ("x", 2, 2**31 - 1), (None, 1, 1)):  # fmt: skip
+            both("overlay", part, position, length, first=s)
+            both("overlay", part, position, first=s)
+        case("position", ["STRING", "b"], s)
+        both("split_part", ".", -1, first=s)
+        both("substring_index", ".", 2, first=s)
+        for times in (-1, 0, 1, 3):
+            both("repeat", times, first=s)
+        for old, new in (("abc", "12"), ("aa", "12"), ("", "x"), ("😀ö", "ö😀"), ("l.", ""), ("ab", None)):
+            both("translate", old, new, first=s)
+        for bits in (0, 1, 224, 256, 384, 512):
+            both("sha2", bits, first=s)
+        case("sha2", s, ["INT", None])
+        for n in ("0", "1", "2", "3", None):
+            case("elt", ["INT", n], s, ["STRING", "two"])
+        case("concat_ws", literal("STRING", "-"), s, ["STRING", None], ["STRING", "x"])
+        case("concat_ws", s, ["STRING", "x"], ["INT", "5"], ["DATE", "2024-01-02"])
+        case("concat_ws", ["STRING", None], s)
+        case("concat_ws", s)
+        for pattern in ("HE%", "%WÖR%", "A_B", "%ΣΣ%", "%i̇%", "\\%", "A\\_"):
+            both("ilike", pattern, first=s)
+    for x in [*NUMBERS, *ODD, *columns(("STRING", "-17"))]:
+        for name in ("hex", "chr", "char", "space", "reverse", "ascii", "md5", "octet_length"):
+            if name != "space" or str(x[1]) in ("3", "-4", "-7", "-2.5", "12"):
+                case(name, x)
+        for digits in ("-1", "0", "1", "3", "25", "400"):
+            case("format_number", x, literal("INT", digits))
+            case("format_number", x, ["INT", digits])
+        case("format_number", x, ["TINYINT", "2"])
+        case("format_number", x, ["INT", None])
+        case("elt", x, ["INT", "5"], ["DATE", "2024-01-02"])
+        case("instr", x, ["STRING", "2"])
+    for n in ("0", "65", "128", "233", "255", "256", "321", "-1", "9223372036854775807"):
+        case("chr", ["BIGINT", n])
+    for value in ("0.125", "0.375", "2.675", "1.005", "-0.5", "0.5", "1.5", "2.5", "-0.0", "1e20", "1e-7",
+                  "123456789.5", "9.995", "NaN", "Infinity", "-Infinity", "0.30000000000000004", "1e300"):  # fmt: skip
+        for digits in ("0", "2", "3", "20"):
+            case("format_number", ["DOUBLE", value], literal("INT", digits))
+    return made
+
+
+def sql(name: str, args: list[Argument], to: str | None, prefix: str = "c") -> tuple[str, str]:
+    """The expression, and the columns it reads as a select list; their names begin with the prefix."""
     written, fields = [], []
     for i, (kind, text, *is_literal) in enumerate(args):
         assert kind is not None
@@ -257,8 +340,8 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
             "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
         )
         if not is_literal:
-            fields.append(f"CAST({quoted} AS {kind}) AS c{i}")
-            written.append(f"c{i}")
+            fields.append(f"CAST({quoted} AS {kind}) AS {prefix}{i}")
+            written.append(f"{prefix}{i}")
         elif kind == "UNIT":
             written.append(str(text))
         elif kind in ("INT", "INTERVAL"):
@@ -280,7 +363,32 @@ def sql(name: str, args: list[Argument], to: str | None) -> tuple[str, str]:
     return expression, ", ".join(fields)
 
 
+def ask(spark: Any, asked: list[Case]) -> list[dict[str, object]]:
+    """The records of some cases: of all in one query, or of each half where Spark refuses one of them."""
+    selected, fields = [], []
+    for number, (name, args, to) in enumerate(asked):
+        expression, columns_read = sql(name, args, to, f"q{number}_")
+        selected += [f"typeof({expression}) AS t{number}", f"CAST({expression} AS STRING) AS v{number}"]
+        fields += [columns_read] if columns_read else []
+    try:
+        row = spark.sql(f"SELECT {', '.join(fields)}").selectExpr(*selected).collect()[0]
+    except Exception as e:
+        if len(asked) > 1:
+            half = len(asked) // 2
+            return ask(spark, asked[:half]) + ask(spark, asked[half:])
+        condition = getattr(e, "getCondition", getattr(e, "getErrorClass", lambda: None))()
+        return [recorded(asked[0]) | {"error": condition or type(e).__name__}]
+    return [recorded(c) | {"type": row[f"t{i}"].upper(), "value": row[f"v{i}"]} for i, c in enumerate(asked)]
+
+
+def recorded(case: Case) -> dict[str, object]:
+    name, args, to = case
+    record: dict[str, object] = {"name": name, "args": args}
+    return record if to is None else record | {"to": to}
+
+
 def main() -> None:
+    """Asks Spark only what the file does not tell yet; `--anew` asks all."""
     from pyspark.sql import SparkSession
 
     spark = (
@@ -292,22 +400,19 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    written = []
-    for name, args, to in cases():
-        expression, fields = sql(name, args, to)
-        record: dict[str, object] = {"name": name, "args": args}
-        if to is not None:
-            record["to"] = to
-        try:
-            relation = spark.sql(f"SELECT {fields}")
-            row = relation.selectExpr(f"typeof({expression}) AS t", f"CAST({expression} AS STRING) AS v").collect()[0]
-            record |= {"type": row.t.upper(), "value": row.v}
-        except Exception as e:
-            condition = getattr(e, "getCondition", getattr(e, "getErrorClass", lambda: None))()
-            record["error"] = condition or type(e).__name__
-        written.append(record)
-    lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in written)
-    Path(__file__).with_name("functions_spark.json").write_text(f"[\n{lines}\n]\n")
+    path = Path(__file__).with_name("functions_spark.json")
+    told: dict[str, dict[str, object]] = {}
+    if "--anew" not in sys.argv:
+        for record in json.loads(path.read_text()):
+            asked = {k: v for k, v in record.items() if k in ("name", "args", "to")}
+            told[json.dumps(asked)] = record
+    wanted = {json.dumps(recorded(c)): c for c in cases()}
+    missing = [c for key, c in wanted.items() if key not in told]
+    for first in range(0, len(missing), 16):
+        part = missing[first : first + 16]
+        told |= {json.dumps(recorded(c)): r for c, r in zip(part, ask(spark, part), strict=True)}
+    lines = ",\n".join(json.dumps(told[key], ensure_ascii=False) for key in wanted)
+    path.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

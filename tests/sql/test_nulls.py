@@ -9,8 +9,8 @@ from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.expression import ColumnRef, Literal, transform
 from freshet.sql.functions.compiled import fold
-from freshet.sql.functions.registry import STRICT
-from freshet.sql.rewrite.nulls import SEES_NULL, SKIPS_NULL, rejects, surely_null
+from freshet.sql.functions.registry import SEES_NULL, STRICT
+from freshet.sql.rewrite.nulls import SKIPS_NULL, rejects, surely_null
 
 VALUES = [
     Literal(types.INT, 1),

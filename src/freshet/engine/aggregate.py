@@ -21,6 +21,7 @@ from freshet.engine.accumulators import Feed, mark_texts
 from freshet.engine.gathered import GATHERED
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
+from freshet.sql.functions.spread import FORMS
 from freshet.state.arena import Scope
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
@@ -178,7 +179,7 @@ class Aggregate:
                     feed.sorted()
                 elif self._calls[i].function == "count":
                     feed.counted()
-                elif self._calls[i].function in variance.FORMS:
+                elif self._calls[i].function in FORMS:
                     feed.squared()
                 elif self._calls[i].function in GATHERED:
                     feed.gathered(self._calls[i])
@@ -302,9 +303,9 @@ class Aggregate:
                 ends, there = feed.ordered.ends(groups, call.function == "max")
                 for k in range(call.type.lanes):
                     lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
-            elif feed.squares is not None and feed.exact is not None and call.function in variance.FORMS:
+            elif feed.squares is not None and feed.exact is not None and call.function in FORMS:
                 sums, squares = feed.exact.terms(groups, 2), feed.squares.terms(groups, 2)
-                form = variance.FORMS[call.function]
+                form = FORMS[call.function]
                 variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
             elif feed.values is not None and call.function in GATHERED:
                 lanes.put_nullable(out, lane, *feed.values.answers(groups, call), null_lane, bit)

@@ -6,7 +6,8 @@ every level, no tuple below is enumerated more than once for each parent it meet
 grouped as well, by the columns that are read of it, where these do not tell its tuples apart. All this is a rewrite of
 the query: the parts are selects of their own, kept like any nested query.
 
-Sums of products (see `products`) split into a sum for each factor. AVG is a sum over a count. A sum of doubles goes up
+Sums of products (see `products`) split into a sum for each factor. AVG is a sum over a count, VARIANCE and STDDEV are
+made of a count, a sum and a sum of squares. A sum of doubles goes up
 as the few doubles that add up to it, so that it is rounded once, at the top, as if its rows had been added one by one:
 four of them hold 212 binary digits, and what a part's sum has beyond those is dropped. Only what has a value on every
 row is moved, whether the row finds partners or not. Parts are made where that is cheaper (see `fanout`).
@@ -32,6 +33,7 @@ from freshet.sql.expression import (
 )
 from freshet.sql.functions import build, cast, nullable
 from freshet.sql.functions.coercion import MOST_DIGITS, aggregate_type
+from freshet.sql.functions.spread import FORMS, of_sums
 from freshet.types import BIGINT, DOUBLE, Type, decimal
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
@@ -67,6 +69,7 @@ class _Annotation(Parts):
 
     def rewritten(self) -> Query:
         predicates = [self._moved(p) for r in self.kept if r not in self.grouped for p in self.filters[r]]
+        predicates += map(self._moved, self.checks)
         for r in self.kept:
             if self.parents[r] >= 0:
                 predicates += [self._equal(r, a) for a in sorted(self.shared(r))]
@@ -114,7 +117,7 @@ class _Annotation(Parts):
             (relation,),
             Block((0,), alone),
             (),
-            Grouping(tuple(keys), (_counted([]),)),
+            Grouping(tuple(keys), (_counted([]),), None if keys else _some(0)),
             tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
@@ -170,6 +173,18 @@ class _Annotation(Parts):
         conditions = [] if call.filter is None else [call.filter]
         if call.function == "count":
             return build("coalesce", (self._counted(call, conditions), Literal(BIGINT, 0)))
+        if call.function in FORMS:
+            (x,) = call.args
+            pairs = (x,), (Call(DOUBLE, "square", (x,)), Call(DOUBLE, "square_rest", (x,)))
+            sums = [AggregateCall("sum", pair, DOUBLE, term=term) for pair in pairs for term in range(2)]
+            return Call(
+                DOUBLE,
+                of_sums(call.function),
+                (
+                    self._counted(call, conditions),
+                    *(self._above(self._sum_of_doubles(each, conditions)) for each in sums),
+                ),
+            )
         if call.args[0].type.is_fraction:
             total = self._above(self._sum_of_doubles(call, conditions))
         else:
@@ -232,14 +247,13 @@ class _Annotation(Parts):
         return _summed(total, self._outside(conditions))
 
     def _sum_of_doubles(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
-        argument = call.args[0]
-        owner = next((self.inside[r] for r in references(argument) if r in self.inside), None)
+        owner = next((self.inside[r] for r in references(call.args[0]) if r in self.inside), None)
         counts = self._copies()
-        args: tuple[Expression, ...] = () if owner is not None else (self._moved(argument),)
+        args: tuple[Expression, ...] = () if owner is not None else tuple(map(self._moved, call.args))
         for part in self.parts:
             mine = self._inside(part, conditions)
             if part is owner:
-                whole = AggregateCall("sum", (argument,), DOUBLE, filter=_all(mine))
+                whole = AggregateCall("sum", call.args, DOUBLE, filter=_all(mine))
                 args = tuple(self._asked(part, replace(whole, term=i)) for i in range(_TERMS))
             else:
                 counts.append(self._number_of(part, mine))
@@ -266,6 +280,7 @@ class _Annotation(Parts):
                     sides = (self.attributes.value(self.parents[r], a), self.attributes.value(r, a))
                     predicates.append(build("eq", sides))
         keys = [moved(self.attributes.value(part.top, a)) for a in part.attributes]
+        having = None if keys else _some(part.column(_counted([])))
         calls = [c.mapped(moved) for c in part.calls]
         names = [k.name if isinstance(k, ColumnRef) else f"k{i}" for i, k in enumerate(keys)]
         fields = [Field(n, k.type, nullable(k)) for n, k in zip(names, keys, strict=True)]
@@ -274,7 +289,7 @@ class _Annotation(Parts):
             tuple(self.query.relations[r] for r in part.relations),
             Block(tuple(range(len(part.relations))), tuple(map(moved, predicates))),
             (),
-            Grouping(tuple(keys), tuple(calls)),
+            Grouping(tuple(keys), tuple(calls), having),
             tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
@@ -284,6 +299,11 @@ def _cost(part: Query) -> Cost:
     """Joined rows of a part that a change meets, the cheaper way."""
     made = _Annotation(part)
     return made.carried if made.pays else made.enumerated
+
+
+def _some(count: int) -> Expression:
+    """Whether there are rows at all, by their count at this place: a total without keys is there even of none."""
+    return build("gt", (ColumnRef(BIGINT, GROUP, count, f"a{count}", False), Literal(BIGINT, 0)))
 
 
 def _counted(conditions: Sequence[Expression]) -> AggregateCall:

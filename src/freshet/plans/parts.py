@@ -1,7 +1,8 @@
 """Which parts of a join can be grouped on their own, so that the query above reads one row for each of their keys.
 
-A part is a subtree of a join tree whose root has to be enumerated. It shows nothing but what its tuples add up to, and
-its tuples multiply: many of them meet one tuple of the parent, which meets many others too, or has many like it.
+A part is a subtree of a join tree whose root has to be enumerated, as have the relations that comparisons read. It
+shows nothing but what its tuples add up to, and its tuples multiply: many of them meet one tuple of the parent, which
+meets many others too, or has many like it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from freshet.plans.attributes import Attributes, equality
 from freshet.plans.products import is_exact, products
 from freshet.query import Hypergraph
 from freshet.sql.bound import Query, Relation, TableSchema
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe, references, walk
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, references, walk
 from freshet.sql.functions.compiled import is_total
+from freshet.sql.functions.spread import FORMS
 
 
 class EnumeratedError(Exception):
@@ -46,6 +48,7 @@ class Parts:
             raise EnumeratedError("outer joins and subqueries are not grouped in parts")
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
+        self.checks: list[Expression] = []  # what is asked of several relations beside equality
         pairs = []
         for p in block.predicates:
             pair, read = equality(p), references(p)
@@ -54,13 +57,13 @@ class Parts:
             elif pair is not None and not pair[2]:
                 pairs.append(pair)
             else:
-                raise EnumeratedError(f"{describe(p)} is no equality of two tables")
+                self.checks.append(p)
         self.attributes = Attributes(pairs)
         for r in self.relations:
             self.filters[r] += self.attributes.own_filter(r)
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
-        if not h.is_acyclic or len(h.components) > 1:
-            raise EnumeratedError("the joins form a cycle" if not h.is_acyclic else "tables are joined with no key")
+        if not h.is_acyclic:
+            raise EnumeratedError("the joins form a cycle")
         self.shown = self._shown()
         self.parents = self._tree()
         self.parts: list[Part] = []
@@ -75,15 +78,16 @@ class Parts:
     # Which parts ----------------------------------------------------------------------------------------------
 
     def _shown(self) -> set[int]:
-        """Relations that have to be enumerated: those of the keys, and of what is no sum of products of parts."""
-        found = {r for k in self.grouping.keys for r in references(k)}
+        """Relations that have to be enumerated: those of the keys, of comparisons, and of what is no sum of products of
+        parts."""
+        found = {r for e in (*self.grouping.keys, *self.checks) for r in references(e)}
         for call in self.grouping.aggregates:
             if call.distinct:
                 found |= read(call)
             elif call.function in ("min", "max"):
                 if len(read(call)) > 1 or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif call.function not in ("count", "sum", "avg") or call.copies is not None:
+            elif call.function not in ("count", "sum", "avg", *FORMS) or call.copies is not None:
                 raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
@@ -137,7 +141,7 @@ class Parts:
 
     def _collapsed(self, r: int) -> list[int] | None:
         """The columns read of a relation above, if tuples with the same values of them can stand together."""
-        expressions = [e for e in self.grouping.keys if r in references(e)]
+        expressions = [e for e in (*self.grouping.keys, *self.checks) if r in references(e)]
         for call in self.grouping.aggregates:
             expressions += [e for e in call.reads if r in references(e)]
         expressions += [self.attributes.value(r, a) for a in self.attributes.of(r)]
@@ -169,8 +173,9 @@ def _splits(call: AggregateCall) -> bool:
         return False
     if call.function == "count":
         return all(_is_local(a) or products(a) is not None for a in call.args)
-    (argument,) = call.args
-    return products(argument) is not None if is_exact(argument.type) else _is_local(argument)
+    if is_exact(call.args[0].type):
+        return products(call.args[0]) is not None
+    return all(map(_is_local, call.args)) and len(frozenset().union(*map(references, call.args))) <= 1
 
 
 def _is_local(e: Expression) -> bool:

@@ -7,6 +7,7 @@ node can be is listed in the tables here or in sql/calls.py; what is in neither 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from sqlglot import exp
 
@@ -57,7 +58,7 @@ class ScalarBinder:
                 return method(self, node)
         binary = BINARY.get(type(node))
         if binary and isinstance(node.expression, (exp.Any, exp.All)):
-            return self._subquery(node)
+            return self._quantified(node, binary)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
             return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
@@ -66,6 +67,19 @@ class ScalarBinder:
             self.statement.only(node, call.slots)
             return self.build(call.name, [self.bind(a) for a in call.arguments(node)], node)
         return self._unknown(node)
+
+    def _quantified(self, node: exp.Expr, name: str) -> Expression:
+        """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. With NOT each of them is denied, so that it is NOT (x LIKE p AND
+        x LIKE q), of which the caller adds the NOT."""
+        inside = node.expression.this
+        if name not in ("like", "ilike") or not isinstance(inside, (exp.Tuple, exp.Paren)):
+            return self._subquery(node)
+        self.statement.only(node, ("this", "expression", "negate"))
+        patterns = inside.expressions if isinstance(inside, exp.Tuple) else [inside.this]
+        operand, is_any = self.bind(node.this), isinstance(node.expression, exp.Any)
+        tests = [self.build(name, [operand, self.bind(p)], node) for p in patterns]
+        connective = "or" if is_any != bool(node.args.get("negate")) else "and"
+        return reduce(lambda left, right: self.build(connective, [left, right], node), tests)
 
     def condition(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)
@@ -172,10 +186,12 @@ class ScalarBinder:
         return operand if operand.type == types.DATE else self.cast(operand, types.DATE, node)
 
     def _escape(self, node: exp.Expr) -> Expression:
-        if not isinstance(node.this, exp.Like):
+        name, pattern = BINARY.get(type(node.this)), node.this.args.get("expression")
+        if name not in ("like", "ilike") or isinstance(pattern, (exp.Any, exp.All)):
             return self._unknown(node)
-        parts = [node.this.this, node.this.expression, node.expression]
-        bound = self.build("like", [self.bind(p) for p in parts], node)
+        self.statement.only(node.this, _BOTH)
+        parts = [node.this.this, pattern, node.expression]
+        bound = self.build(name, [self.bind(p) for p in parts], node)
         return self.build("not", [bound], node) if node.this.args.get("negate") else bound
 
     def _add_days(self, node: exp.Expr) -> Expression:
@@ -187,6 +203,11 @@ class ScalarBinder:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.text("position").upper(), "trim")
         chars = node.args.get("expression")
         return self.build(name, [self.bind(p) for p in (node.this, chars) if p is not None], node)
+
+    def _initcap(self, node: exp.Expr) -> Expression:
+        if node.args.get("expression") not in (None, exp.Literal.string(" ")):  # the parser notes Spark's word mark
+            return self._unknown(node)
+        return self.build("initcap", [self.bind(node.this)], node)
 
     def _pad(self, node: exp.Expr) -> Expression:
         parts = (node.this, node.expression, node.args.get("fill_pattern"))
@@ -250,7 +271,7 @@ class ScalarBinder:
 
 
 #: Names of operators, which are not callable as functions.
-_OPERATORS = frozenset(BINARY.values()) - {"concat", "like"} | {
+_OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
     "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds",
 }  # fmt: skip
 
@@ -280,6 +301,8 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.TsOrDsAdd, ("this", "expression", "unit"), ScalarBinder._add_days),
     (exp.Escape, ("this", "expression"), ScalarBinder._escape),
     (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
+    (exp.Initcap, ("this", "expression"), ScalarBinder._initcap),
+    (exp.RawString, ("this",), lambda self, node: Literal(types.STRING, node.this)),
     (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
     (exp.Extract, ("this", "expression"), ScalarBinder._extract),
     (exp.DateDiff, ("this", "expression", "unit"), ScalarBinder._days_between),

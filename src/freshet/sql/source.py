@@ -21,7 +21,10 @@ from freshet.errors import SqlError, UnsupportedError
 from freshet.sql.calls import BY_NAME
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
-_NO_MEANING = frozenset({"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted"})
+_NO_MEANING = frozenset(
+    {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted", "flatten"}
+    | {"null_if_pos_overflow"}
+)
 
 
 class Reader(Spark):

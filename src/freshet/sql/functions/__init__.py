@@ -16,8 +16,14 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     comparison,
     conditional,
     datetime,
+    digest,
+    like,
     logic,
+    measures,
     rounding,
+    search,
+    shaping,
+    spread,
     strings,
 )
 from freshet.sql.functions.attempts import try_cast

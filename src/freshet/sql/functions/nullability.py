@@ -20,6 +20,8 @@ def nullable(expression: Expression) -> bool:
         return False
     if expression.name in MAY_BE_NULL:
         return True
+    if expression.name == "concat_ws":  # it skips all but its separator
+        return nullable(expression.args[0])
     if expression.name in _WHEN_ALL:
         return all(nullable(a) for a in expression.args)
     if expression.name == "case":  # a condition that is NULL only sends the row on

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
-from freshet.sql.functions.registry import STRICT
+from freshet.sql.functions.registry import SEES_NULL, STRICT
 
-#: Functions that may have a value although an argument is NULL.
-SEES_NULL = frozenset({"is_null", "is_not_null", "not_distinct", "distinct_from"})
 #: Functions that are NULL only when all arguments are.
 SKIPS_NULL = frozenset({"and", "or", "coalesce", "greatest", "least"})
 

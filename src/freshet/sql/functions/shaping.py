@@ -1,0 +1,174 @@
+"""Text made anew from text: repeated, turned, overlaid, joined, chosen."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.column import Column
+from freshet.errors import EvaluationError
+from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.casting import cast
+from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
+from freshet.sql.functions.rows import first_bad, gather, longest, on_rows, spread, strings
+from freshet.sql.functions.strings import substring
+from freshet.sql.functions.text_calls import (
+    as_text,
+    in_python,
+    is_number,
+    register,
+    signature,
+    text_or_null,
+    whole,
+)
+from freshet.types import INT, STRING
+
+#: The most bytes REPEAT makes of one text, and of all the texts of a batch.
+_LONGEST, _MOST = 1 << 24, (1 << 31) - 1
+
+register(STRING, "text", signature("s", least=1), "initcap")
+register(STRING, "text", signature("s", least=1), "reverse")
+register(STRING, "text and how many times", signature("s", "i", least=2), "repeat")
+register(STRING, "text, characters, and what to write for each", signature("s", "s", "s", least=3), "translate")
+register(STRING, "a number", signature("l", least=1), "chr", "char")
+register(
+    STRING, "text, what to lay over it, where, and optionally over how many characters",
+    signature("s", "s", "i", "i", least=3), "overlay",
+)  # fmt: skip
+_space, _trim = signature("i", least=1), signature("s", "s", least=1)
+
+
+@resolves("space", takes="a number of spaces")
+def _resolve_space(name: str, args: tuple[Expression, ...]) -> Expression:
+    return Call(STRING, "repeat", (Literal(STRING, " "), *_space(name, args)))
+
+
+@resolves("btrim", takes="text, and optionally the characters to remove")
+def _resolve_btrim(name: str, args: tuple[Expression, ...]) -> Expression:
+    return Call(STRING, "trim", _trim(name, args))
+
+
+@resolves("concat_ws", takes="what to write between, and values, each written as text")
+def _resolve_join(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not args:
+        raise refuse(name, args)
+    return Call(STRING, name, tuple(as_text(a) for a in args))
+
+
+@resolves("elt", takes="a number and the texts it chooses from")
+def _resolve_elt(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) < 2 or not is_number(args[0].type):
+        raise refuse(name, args)
+    return Call(STRING, name, (cast(args[0], INT), *(as_text(a) for a in args[1:])))
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+def initcap(text: str) -> str:
+    """Words stand between spaces alone. Lower case is decided with the word's first letter before it (a final Σ)."""
+    return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
+
+
+@strict("initcap", total=True)
+def _initcap(call: Call) -> Step:
+    return in_python(STRING, initcap)
+
+
+@strict("reverse", total=True)
+def _reverse(call: Call) -> Step:
+    return whole(STRING, pc.utf8_reverse)
+
+
+@strict("repeat")
+def _repeat(call: Call) -> Step:
+    def step(a: Column, times: Column) -> Column:
+        rows = longest(a, times)
+        a, times = spread(a, rows), spread(times, rows)
+        valid = a.valid if times.valid is None else times.valid if a.valid is None else a.valid & times.valid
+        text, count = text_or_null(a, valid), np.maximum(times.data, 0)
+        sizes = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        bytes_made = sizes * count
+        bad = first_bad(bytes_made > _LONGEST, valid)
+        if bad < 0 and bytes_made.sum() > _MOST:
+            bad = int(bytes_made.argmax())
+        if bad >= 0:
+            reason = f"REPEAT makes a text of {bytes_made[bad]} bytes, too many; repeat it fewer times"
+            raise EvaluationError(reason, bad)
+        count = np.where(sizes > 0, count, 0)  # under a NULL it may be anything
+        return Column(STRING, strings(pc.binary_repeat(text, pa.array(count))), valid)
+
+    return step
+
+
+@lru_cache(maxsize=256)
+def _alphabet(old: str, new: str) -> dict[int, str | None]:
+    """What is written for each character; the first of equal ones counts. What has no partner, or NUL, is dropped."""
+    table: dict[int, str | None] = {}
+    for i, character in enumerate(old):
+        made = new[i] if i < len(new) else "\0"
+        table.setdefault(ord(character), None if made == "\0" else made)
+    return table
+
+
+@strict("translate", total=True)
+def _translate(call: Call) -> Step:
+    return in_python(STRING, lambda text, old, new: text.translate(_alphabet(old, new)))
+
+
+@strict("chr", total=True)
+def _chr(call: Call) -> Step:
+    """The last byte decides; a negative number has no character."""
+    characters = pa.array([*map(chr, range(256)), ""])
+    return lambda a: Column(STRING, characters.take(pa.array(np.where(a.data < 0, 256, a.data & 255))), a.valid)
+
+
+def overlay(text: str, part: str, position: int, length: int = -1) -> str:
+    """A negative length stands for that of the part."""
+    after = position + (length if length >= 0 else len(part))
+    return substring(text, 1, position - 1) + part + substring(text, after)
+
+
+@strict("overlay", total=True)
+def _overlay(call: Call) -> Step:
+    return in_python(STRING, overlay)
+
+
+@strict("concat_ws", total=True, sees_null=True)
+def _join(call: Call) -> Step:
+    def step(*args: Column) -> Column:
+        rows, (mark, *parts) = longest(*args), args
+        if not parts:
+            return Column(STRING, pa.array([""]), mark.valid)
+        texts: list[Any] = [text_or_null(p, p.valid) for p in (spread(p, rows) for p in parts)]
+        between = text_or_null(mark, mark.valid)
+        between = between[0] if len(between) == 1 else between
+        joined = pc.binary_join_element_wise(*texts, between, null_handling="skip")
+        return Column(STRING, strings(joined), mark.valid)
+
+    return step
+
+
+@lazy("elt")
+def _elt(call: Call, nodes: tuple[Node, ...]) -> Node:
+    """Only the text that is chosen is computed."""
+
+    def node(columns: Columns, rows: int) -> Column:
+        number = spread(nodes[0](columns, rows), rows)
+        bad = first_bad((number.data < 1) | (number.data >= len(nodes)), number.valid)
+        if bad >= 0:
+            reason = f"ELT has no text {int(number.data[bad])} among {len(nodes) - 1}; guard the number with CASE"
+            raise EvaluationError(reason, bad)
+        pieces = []
+        for i, chosen in enumerate(nodes[1:], 1):
+            is_mine = number.data == i if number.valid is None else (number.data == i) & number.valid
+            mine = np.flatnonzero(is_mine)
+            if len(mine):
+                pieces.append((mine, on_rows(chosen, columns, mine, rows)))
+        return gather(STRING, pieces, rows)
+
+    return node
