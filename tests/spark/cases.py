@@ -31,6 +31,12 @@ VIEWS = {
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "path_totals": "SELECT x.b, COUNT(*) AS n, AVG(z.w) AS mean, SUM(y.w * z.w) AS p, SUM(r.d) AS d, AVG(r.d) AS e "
     "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b JOIN r ON r.b = z.c GROUP BY x.b",
+    "path_spreads": "SELECT x.b, STDDEV(z.w) AS s, VAR_POP(r.d) AS v, COUNT(*) AS n "
+    "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b JOIN r ON r.b = z.c GROUP BY x.b",
+    "beside_a_comparison": "SELECT r.s, COUNT(*) AS n, SUM(u.c) AS total, VARIANCE(u.c) AS v "
+    "FROM r JOIN t ON r.a < t.b JOIN u ON t.c = u.c GROUP BY r.s",
+    "times_a_table": "SELECT r.a, COUNT(*) AS n, SUM(u.c) AS total FROM r, u GROUP BY r.a",
+    "times_a_join": "SELECT COUNT(*) AS n, SUM(t.w) AS total, STDDEV(r.d) AS s FROM u, r, t WHERE r.b = t.b",
     "counted": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(r.v) AS total FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "only_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "having": "SELECT t.c, COUNT(*) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c HAVING COUNT(*) > 2",
