@@ -78,7 +78,7 @@ def test_counts_rise_and_fall_back_to_zero(open_page: Callable[..., Page]) -> No
         assert any(0 < n < top for n in seen[: seen.index(top)]), "step by step"
         assert any(0 < n < top for n in seen[seen.index(top) :]), "and fall, step by step"
         expect(page.locator("#rows tbody tr:not(.gone)")).to_have_count(0)
-        assert set(last_values(page)) == {"0"}, "so do the lines of the chart"
+        wait_until(lambda: set(last_values(page)) == {"0"})  # so do the lines of the chart
         expect(page.locator("#feed li.minus").first).to_contain_text("−1")
 
 
@@ -97,6 +97,12 @@ def test_a_query_is_typed_explained_and_kept(open_page: Callable[..., Page]) -> 
         page.click("#explain")
         expect(page.locator("#explain-text")).to_contain_text("class      q-hierarchical")
         assert list(server.hub.views) == ["q4"], "to explain is not to run"
+        expect(page.locator("#plan-of")).to_have_text("as it would be")
+        page.wait_for_timeout(1_200)  # messages of the view that is looked at have come in between
+        expect(page.locator("#tree .name")).to_have_text(["orders"])
+        page.click("#live-plan")
+        expect(page.locator("#tree .name")).to_have_text(["orders", "lineitem"])
+        expect(page.locator("#live-plan")).to_be_hidden()
         page.fill("#name", "status")
         page.keyboard.press("Tab")
         page.click("#run")
@@ -151,14 +157,25 @@ def test_the_chart_shows_another_aggregate_and_other_groups(open_page: Callable[
         expect(page.locator("#unzoom")).to_be_enabled()
         page.click("#unzoom")
         expect(page.locator("#unzoom")).to_be_disabled()
+        page.focus("#chart")
+        page.keyboard.press("+")
+        expect(page.locator("#unzoom")).to_be_enabled()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("0")
+        expect(page.locator("#unzoom")).to_be_disabled()
+        page.focus("#chart .u-legend .u-series:nth-child(3) th")
+        page.keyboard.press("Enter")
+        expect(page.locator("#chart .u-series:nth-child(3)")).to_have_class(re.compile("u-off"))
 
 
 def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
     settings = Settings(source="tpch", scale=0.001, mode="insert", speed=2_000, repeat=False)
     with served(settings) as server:
         page = open_page(server)
-        server.hub.create("nations", "SELECT n_name, n_regionkey FROM nation")
+        with page.expect_response("**/api/state"):  # it asks for what is new
+            server.hub.create("nations", "SELECT n_name, n_regionkey FROM nation")
         page.click(".tab[data-view=nations]")
+        wait_until(lambda: written(page) == "SELECT n_name, n_regionkey FROM nation")
         page.click("th button:has-text('n_name')")
         page.select_option("#size", "10")
         page.click("#next")

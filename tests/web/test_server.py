@@ -157,8 +157,22 @@ def test_requests_are_bounded(page: Server) -> None:
     assert ask(page, "/api/explain", b"nonsense")[0] == 400
     assert ask(page, "/api/explain", b"[1]")[1] == {"error": "the request is no JSON object; send one"}
     assert ask(page, "/api/explain", b"text", Content_Type="text/plain")[0] == 400
+    deep = b'{"text":' * 3_000 + b"1" + b"}" * 3_000
+    assert ask(page, "/api/explain", deep) == (400, {"error": "the request is not JSON; correct it"})
+    assert ask(page, "/api/stream", {"action": "restart", "settings": [1]})[0] == 400
     assert ask(page, "/nothing")[1] == {"error": "there is nothing here"}
     assert ask(page, "/static/../server.py")[0] == 404
+
+
+def test_half_of_a_character_is_refused_and_breaks_nothing(page: Server) -> None:
+    """JSON can say half of a surrogate pair; an answer with it could not be sent."""
+    before = set(page.hub.views)
+    status, refused = ask(page, "/api/views", {"name": "half", "text": "SELECT '\ud800' AS a FROM edge"})
+    assert status == 400 and refused["error"] == "text has half of a character at place 9; remove it"
+    assert set(page.hub.views) == before and ask(page, "/api/state")[0] == 200
+    with live(page) as socket:
+        socket.send(json.dumps({"view": "hubs", "filter": "\ud800"}))
+        assert "error" not in json.loads(socket.recv()) and "error" not in json.loads(socket.recv())
 
 
 def test_what_breaks_inside_is_not_shown(

@@ -43,7 +43,7 @@ class Window:
         return cls(
             str(given["sort"]) if given.get("sort") else None,
             bool(given.get("descending")),
-            str(given.get("filter") or "")[:200],
+            str(given.get("filter") or "")[:200].encode(errors="replace").decode(),
             max(0, page) if isinstance(page, int) else 0,
             min(max(1, size), PAGE) if isinstance(size, int) else 50,
         )

@@ -65,6 +65,10 @@ def _text(given: dict[str, Any], name: str) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value.strip():
         raise PlanError(f"{name} is missing; give a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as e:  # half of a surrogate pair: JSON can say it, and no answer could repeat it
+        raise PlanError(f"{name} has half of a character at place {e.start + 1}; remove it") from None
     return value
 
 
@@ -80,8 +84,10 @@ def _steer(hub: Hub, given: dict[str, Any]) -> dict[str, Any]:
     if action in ("pause", "resume"):
         hub.pause(action == "pause")
     elif action == "restart":
-        wanted = given.get("settings")
-        hub.restart(wanted if isinstance(wanted, dict) else {})
+        wanted = given.get("settings", {})
+        if not isinstance(wanted, dict):
+            raise PlanError("settings is no object; give names with their values")
+        hub.restart(wanted)
     else:
         raise PlanError(f"no action {action!r}; there are pause, resume and restart")
     return hub.status()
@@ -101,17 +107,22 @@ def _answering(
             if request.method == "POST":
                 if not request.headers.get("content-type", "").startswith("application/json"):
                     raise PlanError("the request is no JSON; send it as application/json")
-                given = json.loads(await request.body())
+                given = _parsed(await request.body())
             if not isinstance(given, dict):
                 raise PlanError("the request is no JSON object; send one")
             found = await asyncio.to_thread(work, request, given)
             return Response(to_json(found or {}), media_type="application/json")
-        except ValueError:
-            return _refusal(PlanError("the request is not JSON; correct it"))
         except FreshetError as e:
             return _refusal(e)
 
     return answer
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise PlanError("the request is not JSON; correct it") from None
 
 
 def _downloading(hub: Hub) -> Callable[[Request], Awaitable[Response]]:
@@ -186,7 +197,7 @@ class _Pages:
         """What the page looks at, whenever it says so."""
         while True:
             text = await socket.receive_text()
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 given = json.loads(text) if len(text) < 10_000 else None
                 if isinstance(given, dict):
                     looking.clear()

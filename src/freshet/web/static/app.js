@@ -12,6 +12,8 @@ const looking = { view: null, sort: null, descending: false, filter: "", page: 0
 let state = null;
 let socket = null;
 let drawnViews = "";
+let explaining = false;
+let refreshing = false;
 
 const editor = new Editor($("sql"), { run: keepFresh, explain });
 const table = new AnswerTable($("rows"), (column) => {
@@ -86,9 +88,17 @@ async function load() {
   showStatus(state);
 }
 
+// Another page has changed what there is.
+async function refresh() {
+  if (refreshing) return;
+  refreshing = true;
+  try { await load(); } catch { /* the next message tries again */ } finally { refreshing = false; }
+}
+
 function take(message) {
   if (message.error) { say(message.error); return; }
   showStatus(message.status);
+  if (state && state.views.map((v) => v.name).join() !== message.views.join()) refresh();
   drawViews(message.views, message.status.sizes);
   if (!message.views.includes(looking.view)) {
     look({ view: message.views[0] ?? null, page: 0, sort: null });
@@ -97,10 +107,9 @@ function take(message) {
   }
   const seen = message.seen;
   if (!seen || seen.view !== looking.view) return;
-  for (const id of ["plan-of", "answer-of", "chart-of", "feed-of"]) $(id).textContent = seen.view;
+  for (const id of ["answer-of", "chart-of", "feed-of"]) $(id).textContent = seen.view;
   document.body.dataset.version = seen.version;
-  drawTree($("tree"), seen.plan);
-  showGuarantees($("guarantees"), seen.plan);
+  if (!explaining) showPlan(seen.view, seen.plan);
   table.show(seen, looking);
   const least = seen.total === 1 ? "row" : "rows";
   const matching = looking.filter ? `${seen.matching.toLocaleString()} of ` : "";
@@ -114,6 +123,7 @@ function take(message) {
   $("csv").href = `/api/download/${encodeURIComponent(seen.view)}.csv`;
   $("parquet").href = `/api/download/${encodeURIComponent(seen.view)}.parquet`;
   fillMeasures(seen);
+  if (seen.chart) $("no-chart").hidden = seen.chart.series.length > 0;
   if (seen.chart) chart.show(seen.chart, `${seen.view}/${seen.measure}`);
   showFeed($("feed"), seen);
 }
@@ -152,7 +162,12 @@ function drawViews(names, sizes) {
       open.className = "tab";
       open.dataset.view = name;
       open.setAttribute("aria-pressed", String(name === looking.view));
-      open.onclick = () => look({ view: name, page: 0, sort: null, chart: { ...looking.chart, measure: null } });
+      open.onclick = () => {
+        setExplaining(false);
+        const sql = state?.views.find((v) => v.name === name)?.sql;
+        if (sql && editor.untouched()) editor.set(sql);
+        look({ view: name, page: 0, sort: null, chart: { ...looking.chart, measure: null } });
+      };
       tab.append(open);
       if (!state?.fixed_views) {
         const close = document.createElement("button");
@@ -193,6 +208,7 @@ async function keepFresh() {
   try {
     const made = await ask("POST", "/api/views", { name: $("name").value.trim(), text: editor.text() });
     state = await ask("GET", "/api/state");
+    setExplaining(false);
     look({ view: made.name, page: 0, sort: null, filter: "", chart: { ...looking.chart, measure: null } });
     $("filter").value = "";
     drawViews(state.views.map((v) => v.name), state.sizes);
@@ -205,12 +221,25 @@ async function explain() {
     const found = await ask("POST", "/api/explain", { text: editor.text() });
     $("explain-text").textContent = found.text;
     $("explained").open = true;
-    drawTree($("tree"), found.explain);
-    showGuarantees($("guarantees"), found.explain);
-    $("plan-of").textContent = "as it would be";
+    setExplaining(true);
+    showPlan("as it would be", found.explain);
     return found;
   } catch (refused) { fail(refused); }
 }
+
+// An explained plan stays until somebody looks at a view again.
+function setExplaining(on) {
+  explaining = on;
+  $("live-plan").hidden = !on;
+}
+
+function showPlan(title, plan) {
+  $("plan-of").textContent = title;
+  drawTree($("tree"), plan);
+  showGuarantees($("guarantees"), plan);
+}
+
+$("live-plan").onclick = () => { setExplaining(false); send(); };
 
 $("edit-plan").onclick = async () => {
   const found = await explain();

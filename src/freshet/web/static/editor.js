@@ -32,7 +32,9 @@ export class Editor {
     return { list, from: { line: cursor.line, ch: cursor.ch - begun.length }, to: cursor };
   }
   text() { return this.editor.getValue(); }
-  set(text) { this.unmark(); this.editor.setValue(text.trim()); }
+  // What was put here and not changed may be replaced by something else that is put here.
+  set(text) { this.unmark(); this.given = text.trim(); this.editor.setValue(this.given); }
+  untouched() { return this.text().trim() === (this.given ?? ""); }
 
   mark(line, column) {
     const from = { line: line - 1, ch: column - 1 };

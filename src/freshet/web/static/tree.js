@@ -86,7 +86,7 @@ function draw(plan, path) {
   const nodes = plan.tree ?? [];
   if (!nodes.length) {
     const svg = make("svg", { viewBox: "0 0 220 40", class: "tree", width: 220 });
-    svg.append(make("text", { x: 8, y: 24 }, plan.class));
+    svg.append(make("text", { x: 110, y: 24 }, plan.class));
     return svg;
   }
   const spots = place(nodes);
