@@ -15,6 +15,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     calendar,
     comparison,
     conditional,
+    date_texts,
     datetime,
     digest,
     like,

@@ -1,30 +1,22 @@
-"""Dates and timestamps counted, named and written: weeks, months between two, epochs, and texts by a pattern.
-
-A pattern is a literal of the letters of Java's DateTimeFormatter listed in _WRITTEN; any other letter is refused.
-"""
+"""Dates and timestamps counted: weeks, parts by name, epochs, what lies between two and what is added to one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from freshet.column import Column, Int64s
-from freshet.errors import EvaluationError, SqlError, UnsupportedError
+from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.datetime import DAY, WHEN, checked, day_of_month, first_day, months, moved, year_start
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import both, every, first_bad, strings
+from freshet.sql.functions.rows import both, every, first_bad
 from freshet.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-           "November", "December")  # fmt: skip
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # Monday is 0
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # Monday is 0
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000,
           "day": DAY, "week": 7 * DAY}  # fmt: skip
 _MONTH_UNITS = {"month": 1, "quarter": 3, "year": 12}
@@ -32,7 +24,7 @@ _PER_SECOND = {"unix_seconds": 1_000_000, "unix_millis": 1_000, "unix_micros": 1
 _OF_SECOND = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 
-def _only(name: str, args: tuple[Expression, ...], *kinds: tuple[str, ...]) -> None:
+def only(name: str, args: tuple[Expression, ...], *kinds: tuple[str, ...]) -> None:
     if len(args) != len(kinds) or any(a.type.name not in k for a, k in zip(args, kinds, strict=True)):
         raise refuse(name, args)
 
@@ -56,7 +48,7 @@ _PARTS: dict[str, Callable[[Int64s], Int64s]] = {
 
 @resolves(*_PARTS, takes="a DATE or TIMESTAMP")
 def _resolve_part(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, WHEN)
+    only(name, args, WHEN)
     return Call(INT, name, (cast(args[0], DATE),))
 
 
@@ -69,7 +61,7 @@ def _part(call: Call) -> Step:
 @resolves("seconds", takes="a TIMESTAMP")
 def _resolve_seconds(name: str, args: tuple[Expression, ...]) -> Expression:
     """EXTRACT(SECOND): with the fraction."""
-    _only(name, args, WHEN)
+    only(name, args, WHEN)
     return Call(decimal(8, 6), name, (cast(args[0], TIMESTAMP),))
 
 
@@ -90,7 +82,7 @@ _FIELD = {written: name for name, words in _FIELDS.items() for written in words.
 
 @resolves("date_part", "datepart", takes="a literal part and a DATE or TIMESTAMP")
 def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, ("STRING",), WHEN)
+    only(name, args, ("STRING",), WHEN)
     given = str(args[0].value).lower() if isinstance(args[0], Literal) else ""
     if given not in _FIELD:
         known = ", ".join(words.split()[0].upper() for words in _FIELDS.values())
@@ -103,13 +95,13 @@ def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @resolves(*_PER_SECOND, takes="a TIMESTAMP")
 def _resolve_since(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, ("TIMESTAMP", "VOID"))
+    only(name, args, ("TIMESTAMP", "VOID"))
     return Call(BIGINT, name, (cast(args[0], TIMESTAMP),))
 
 
 @resolves("unix_timestamp", "to_unix_timestamp", takes="a DATE or TIMESTAMP, and no pattern")
 def _resolve_unix(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, ("DATE", "TIMESTAMP", "VOID"))
+    only(name, args, ("DATE", "TIMESTAMP", "VOID"))
     return Call(BIGINT, "unix_timestamp", (cast(args[0], TIMESTAMP),))
 
 
@@ -147,7 +139,7 @@ def _instant(call: Call) -> Step:
 
 @resolves("unix_date", takes="a DATE")
 def _resolve_unix_date(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, ("DATE", "VOID"))
+    only(name, args, ("DATE", "VOID"))
     return Call(INT, name, (cast(args[0], DATE),))
 
 
@@ -204,7 +196,7 @@ def _unit(name: str, argument: Expression) -> str:
 
 @resolves("timestampdiff", takes="a unit, a start and an end")
 def _resolve_between(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, ("STRING",), WHEN, WHEN)
+    only(name, args, ("STRING",), WHEN, WHEN)
     return Call(BIGINT, name, (Literal(STRING, _unit(name, args[0])), *(cast(a, TIMESTAMP) for a in args[1:])))
 
 
@@ -264,7 +256,7 @@ def _add(call: Call) -> Step:
 
 @resolves("months_between", takes="two DATEs or TIMESTAMPs: end and start")
 def _resolve_months_between(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, WHEN, WHEN)
+    only(name, args, WHEN, WHEN)
     return Call(DOUBLE, name, tuple(cast(a, TIMESTAMP) for a in args))
 
 
@@ -290,125 +282,14 @@ def _is_last(days: Int64s) -> Any:
 
 @resolves("next_day", takes="a DATE and a literal day of the week")
 def _resolve_next_day(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, WHEN, ("STRING",))
+    only(name, args, WHEN, ("STRING",))
     given = str(args[1].value).strip().lower() if isinstance(args[1], Literal) else ""
-    for i, day in enumerate(_DAYS):
+    for i, day in enumerate(DAYS):
         if given in (day.lower(), day[:3].lower(), day[:2].lower()):
             return Call(DATE, name, (cast(args[0], DATE), Literal(INT, i)))
-    raise SqlError(f"NEXT_DAY has no day {given!r}; write one of {', '.join(_DAYS)} as a literal")
+    raise SqlError(f"NEXT_DAY has no day {given!r}; write one of {', '.join(DAYS)} as a literal")
 
 
 @strict("next_day")
 def _next_day(call: Call) -> Step:
     return lambda a, day: checked(a.data + 1 + (day.data - a.data - 4) % 7, a.valid, DATE)
-
-
-# Written ----------------------------------------------------------------------------------------------------------
-
-
-def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], Any]:
-    """Digits, with zeros before them up to a width."""
-
-    def write(t: Int64s) -> Any:
-        text = pc.cast(pa.array(part(t)), pa.string())
-        return pc.utf8_lpad(text, width, "0") if width > 1 else text
-
-    return write
-
-
-def _named(names: tuple[str, ...], part: Callable[[Int64s], Int64s], letters: int | None) -> Callable[[Int64s], Any]:
-    known = pa.array([n[:letters] for n in names])
-    return lambda t: known.take(pa.array(part(t)))
-
-
-def _date_part(part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], Int64s]:
-    return lambda t: part(t // DAY)
-
-
-_YEAR = _date_part(lambda d: months(d) // 12 + 1970)
-_MONTH = _date_part(lambda d: months(d) % 12)
-_DAY_OF_WEEK = _date_part(lambda d: (d + 3) % 7)
-_WRITTEN: dict[str, Callable[[Int64s], Any]] = {
-    "yyyy": _number(4, _YEAR), "y": _number(1, _YEAR), "yy": _number(2, lambda t: _YEAR(t) % 100),
-    "MM": _number(2, lambda t: _MONTH(t) + 1), "M": _number(1, lambda t: _MONTH(t) + 1),
-    "MMM": _named(_MONTHS, _MONTH, 3), "MMMM": _named(_MONTHS, _MONTH, None),
-    "dd": _number(2, _date_part(day_of_month)), "d": _number(1, _date_part(day_of_month)),
-    "D": _number(1, _date_part(lambda d: d - year_start(d) + 1)),
-    "DDD": _number(3, _date_part(lambda d: d - year_start(d) + 1)),
-    "E": _named(_DAYS, _DAY_OF_WEEK, 3), "EEE": _named(_DAYS, _DAY_OF_WEEK, 3),
-    "EEEE": _named(_DAYS, _DAY_OF_WEEK, None),
-    "HH": _number(2, lambda t: t // 3_600_000_000 % 24), "H": _number(1, lambda t: t // 3_600_000_000 % 24),
-    "hh": _number(2, lambda t: (t // 3_600_000_000 - 1) % 12 + 1),
-    "h": _number(1, lambda t: (t // 3_600_000_000 - 1) % 12 + 1),
-    "a": _named(("AM", "PM"), lambda t: t // 3_600_000_000 % 24 // 12, None),
-    "mm": _number(2, lambda t: t // 60_000_000 % 60), "m": _number(1, lambda t: t // 60_000_000 % 60),
-    "ss": _number(2, lambda t: t // 1_000_000 % 60), "s": _number(1, lambda t: t // 1_000_000 % 60),
-    "S": _number(1, lambda t: t // 100_000 % 10), "SS": _number(2, lambda t: t // 10_000 % 100),
-    "SSS": _number(3, lambda t: t // 1_000 % 1_000), "SSSSSS": _number(6, lambda t: t % 1_000_000),
-    "q": _number(1, lambda t: _MONTH(t) // 3 + 1), "Q": _number(1, lambda t: _MONTH(t) // 3 + 1),
-}  # fmt: skip
-_PIECES = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+")
-
-
-def _pieces(name: str, argument: Expression) -> list[str]:
-    """A pattern cut into runs of one letter, and text in quotes."""
-    if not isinstance(argument, Literal) or not isinstance(argument.value, str):
-        raise SqlError(f"the pattern of {name.upper()} must be a literal")
-    pattern, at, found = argument.value, 0, []
-    while at < len(pattern):
-        piece = _PIECES.match(pattern, at)
-        if piece is None:
-            raise SqlError(f"the pattern {pattern!r} of {name.upper()} has a quote that is not closed; close it")
-        if piece[1] and piece[0] not in _WRITTEN:
-            known = " ".join(_WRITTEN)
-            raise UnsupportedError(f"{piece[0]} in the pattern of {name.upper()} is not supported; these are: {known}")
-        if set(piece[0]) & set("[]{}#"):
-            raise UnsupportedError(f"[]{{}}# in the pattern of {name.upper()} are not supported; put them into quotes")
-        found.append(piece[0])
-        at = piece.end()
-    return found
-
-
-@resolves("date_format", takes="a DATE or TIMESTAMP and a literal pattern")
-def _resolve_format(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, WHEN, ("STRING",))
-    _pieces(name, args[1])
-    return Call(STRING, "date_format", (cast(args[0], TIMESTAMP), args[1]))
-
-
-@resolves("from_unixtime", takes="seconds since 1970-01-01, and optionally a literal pattern")
-def _resolve_from_unixtime(name: str, args: tuple[Expression, ...]) -> Expression:
-    if not 1 <= len(args) <= 2 or not (args[0].type.is_integer or args[0].type.name == "VOID"):
-        raise refuse(name, args)
-    pattern = args[1] if len(args) == 2 else Literal(STRING, "yyyy-MM-dd HH:mm:ss")
-    return _resolve_format("date_format", (Call(TIMESTAMP, "timestamp_seconds", (cast(args[0], BIGINT),)), pattern))
-
-
-@strict("date_format", total=True)
-def _date_format(call: Call) -> Step:
-    pieces = _pieces("date_format", call.args[1])
-
-    def step(a: Column, _: Column) -> Column:
-        if not pieces:
-            return Column(STRING, pa.array([""] * len(a), pa.string()), a.valid)
-        texts: list[Any] = [_written(piece, a.data) for piece in pieces]
-        if all(isinstance(t, str) for t in texts):
-            return Column(STRING, pa.array(["".join(texts)] * len(a), pa.string()), a.valid)
-        return Column(STRING, strings(pc.binary_join_element_wise(*texts, "")), a.valid)
-
-    return step
-
-
-def _written(piece: str, data: Int64s) -> Any:
-    if piece in _WRITTEN:
-        return _WRITTEN[piece](data)
-    if piece == "''":
-        return "'"
-    return piece[1:-1].replace("''", "'") if piece.startswith("'") else piece
-
-
-@resolves("monthname", "dayname", takes="a DATE")
-def _resolve_named(name: str, args: tuple[Expression, ...]) -> Expression:
-    _only(name, args, WHEN)
-    pattern = Literal(STRING, "MMM" if name == "monthname" else "EEE")
-    return Call(STRING, "date_format", (cast(args[0], TIMESTAMP), pattern))
