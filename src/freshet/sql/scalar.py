@@ -236,7 +236,7 @@ class ScalarBinder:
         if name in NEVER_THE_SAME or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
         target = ANONYMOUS.get(name, name)
-        if target not in functions.names() or target in _OPERATORS:
+        if target not in functions.names() or target in OPERATORS:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         return self.build(target, [self.bind(e) for e in node.expressions], node)
 
@@ -271,8 +271,8 @@ class ScalarBinder:
 
 
 #: Names of operators, which are not callable as functions.
-_OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
-    "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds",
+OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
+    "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds", "single",
 }  # fmt: skip
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]

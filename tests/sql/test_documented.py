@@ -1,0 +1,22 @@
+"""docs/sql.md lists the functions there are, and no others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from freshet.sql import functions
+from freshet.sql.scalar import OPERATORS
+
+#: Names of functions here that Spark has under another name or as a form of its own.
+INTERNAL = {"dayofweek_iso", "yearofweek", "is_null", "is_not_null", "starts_with", "ends_with"}
+#: What the parser reads as one of the others.
+PARSED = {"charindex", "isnull", "isnotnull"}
+
+
+def test_every_function_is_listed() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
+    listed = re.search(r"- \*\*Conditions.*?(?=\n## )", text, re.DOTALL)
+    assert listed is not None
+    written = set(re.findall(r"`(\w+)`", listed[0]))
+    assert written - PARSED == set(functions.names()) - OPERATORS - INTERNAL
