@@ -63,6 +63,14 @@ def totals(draw: st.DrawFn, tables: list[TableModel]) -> str:
     keys = draw(st.lists(st.tuples(st.integers(0, n - 1), column), max_size=2, unique=True))
     having = draw(st.sampled_from(("", "", " HAVING COUNT(*) > 2")))
     source = " ".join(joins)
+    if draw(st.integers(0, 3)) == 0:
+        sign, host, other = (
+            draw(st.sampled_from(("", "NOT "))),
+            draw(st.integers(0, n - 1)),
+            draw(st.integers(0, n - 1)),
+        )
+        more = draw(st.sampled_from(("", f" AND q.b = r{host}.c", f" AND q.b < r{other}.c", " AND q.c IN (0, 1)")))
+        source += f" WHERE {sign}EXISTS (SELECT 1 FROM {draw(st.sampled_from(roles))} q WHERE q.a = r{host}.b{more})"
     if not keys:
         return f"SELECT {', '.join(shown)} FROM {source}{having}"
     names = [f"r{i}.{c}" for i, c in keys]
@@ -247,6 +255,14 @@ def test_what_hangs_beside_a_comparison_is_carried() -> None:
     assert (
         rewritten("SELECT a.src, COUNT(*) AS n FROM g a, g b GROUP BY a.src", ddl) is not None
     )  # b's are counted once
+
+
+def test_what_hangs_beside_exists_is_carried() -> None:
+    ddl = "CREATE TABLE g (src BIGINT, dst BIGINT, w DOUBLE)"
+    star = "SELECT a.src, COUNT(*) AS n FROM g a, g b, g c WHERE a.src = b.src AND a.src = c.src"
+    made = rewritten(f"{star} AND NOT EXISTS (SELECT 1 FROM g d WHERE d.src = a.dst AND d.w > 0) GROUP BY a.src", ddl)
+    assert made is not None and len(made.block.arms) == 1
+    assert [r.alias for r in made.relations] == ["totals of a", "totals of b", "totals of c", "d"]
 
 
 def test_a_product_with_nothing() -> None:

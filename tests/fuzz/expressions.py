@@ -58,11 +58,18 @@ class Expressions:
         if kind == "i":
             return self.choices.pick(
                 (f"({part()} + {part()})", f"({part()} - {part()})", f"({part()} * 2)", f"ABS({part()})",
-                 f"({part()} % 3)", f"LENGTH({part('s')})", f"YEAR({part('d')})", f"(-{part()})", f"({part()} DIV 2)")
+                 f"({part()} % 3)", f"LENGTH({part('s')})", f"YEAR({part('d')})", f"(-{part()})", f"({part()} DIV 2)",
+                 f"INSTR({part('s')}, 'b')", f"LOCATE('a', {part('s')}, 2)", f"ASCII({part('s')})",
+                 f"LEVENSHTEIN({part('s')}, {part('s')})", f"BIT_LENGTH({part('s')})")
             )  # fmt: skip
         if kind == "s":
-            texts = (f"UPPER({part()})", f"({part()} || {part()})", f"SUBSTRING({part()}, 1, 1)", f"TRIM({part()})")
-            return self.choices.pick(texts)
+            return self.choices.pick(
+                (f"UPPER({part()})", f"({part()} || {part()})", f"SUBSTRING({part()}, 1, 1)", f"TRIM({part()})",
+                 f"CONCAT_WS('-', {part()}, {part()})", f"REVERSE({part()})", f"REPEAT({part()}, 2)",
+                 f"TRANSLATE({part()}, 'ab', 'x')", f"SPLIT_PART({part()}, 'a', 2)", f"MD5({part()})",
+                 f"TRIM(BOTH 'a' FROM {part()})", f"REGEXP_REPLACE({part()}, 'a+', 'c')", f"LPAD({part()}, 3, 'ab')",
+                 f"REGEXP_EXTRACT({part()}, '(a)(b)?', 2)", f"HEX({part()})")
+            )  # fmt: skip
         if kind == "n":
             return self.choices.pick((f"({part()} + {part()})", f"({part()} - 1)", f"({part()} * 2)", f"ABS({part()})"))
         if kind == "f":
@@ -93,4 +100,7 @@ class Expressions:
             return f"({left} {self.choices.pick(('OR', 'AND'))} {right})"
         if shape == 8:
             return f"NOT ({self.condition(scope, depth - 1)})"
-        return f"{self.value('s', scope, 1)} LIKE '{self.choices.pick(('a%', '%b', '_', '%'))}'"
+        tests = ("LIKE 'a%'", "LIKE '%b'", "LIKE '_'", "LIKE '%'", "ILIKE 'A%'", "NOT ILIKE '%B'",
+                 "LIKE ANY ('a%', '%b')", "NOT LIKE ANY ('a%', '%b')", "NOT LIKE ALL ('a%', '_b')", "RLIKE '^a+b?'",
+                 "RLIKE '[^a]'")  # fmt: skip
+        return f"({self.value('s', scope, 1)} {self.choices.pick(tests)})"

@@ -311,6 +311,7 @@ def text_cases() -> list[tuple[str, list[Argument], str | None]]:
         case("concat_ws", s)
         for pattern in ("HE%", "%WÖR%", "A_B", "%ΣΣ%", "%i̇%", "\\%", "A\\_"):
             both("ilike", pattern, first=s)
+    made += regexp_cases()
     for x in [*NUMBERS, *ODD, *columns(("STRING", "-17"))]:
         for name in ("hex", "chr", "char", "space", "reverse", "ascii", "md5", "octet_length"):
             if name != "space" or str(x[1]) in ("3", "-4", "-7", "-2.5", "12"):
@@ -329,6 +330,33 @@ def text_cases() -> list[tuple[str, list[Argument], str | None]]:
         for digits in ("0", "2", "3", "20"):
             case("format_number", ["DOUBLE", value], literal("INT", digits))
     return made
+
+
+#: Patterns with what to write for what they match; the last ones are wrong for a text that has an a and a b.
+PATTERNS = (
+    ("a", "<$0>"), ("(a|ab)(c|bcd)?", "$2-$1"), ("^[a-z]+$", "x"), ("$", "!"), (r"\w+", r"\$"), (r"[^\s.]+", "$0$0"),
+    ("a*", "-"), ("(?i)HE(L+)O", "[$1]"), ("(?s)a.b", "x"), ("a.b", "x"), (r"(\d+)-(\d+)", "$2-$1"), ("x??", "."),
+    ("é|ö", "e"), ("()[ab]??", "x"), ("(a)?(b)?", "$12"), (r"^\r$", "x"), (r"[\u00e9-\x{fc}]{1,2}", "x"), ("", "x"),
+)  # fmt: skip
+WRONG = (
+    ("(a", "x"), ("a)", "x"), ("a{2,1}", "x"), ("[b-a]", "x"), ("*a", "x"), ("a", "\\"), ("(b)", "$2"), ("b", "$"),
+    ("b", "$1"), ("[ab", "x"),
+)  # fmt: skip
+
+
+def regexp_cases() -> list[Case]:
+    made: list[Case] = []
+    texts = ("", "hello wörld", "abcd ab\n", "12-345", "a\rb", "\r\n", "é\u2028", "HELLO.aab", None)
+    for text, (pattern, replacement) in [*itertools.product(texts, PATTERNS), *itertools.product(("ab",), WRONG)]:
+        s: Argument = ["STRING", text]
+        given = literal("STRING", pattern)
+        made.append(("regexp_replace", [s, given, literal("STRING", replacement)], None))
+        if (pattern, replacement) in PATTERNS or replacement == "x":
+            made += [(name, [s, given], None) for name in ("rlike", "regexp_count", "regexp_instr", "regexp_substr")]
+            made.append(("regexp_extract", [s, given, literal("INT", "0")], None))
+        if "(a" in pattern:
+            made.append(("regexp_extract", [s, given], None))
+    return made + [(name, [["STRING", "ab"], literal("STRING", "b$")], None) for name in ("regexp", "regexp_like")]
 
 
 def sql(name: str, args: list[Argument], to: str | None, prefix: str = "c") -> tuple[str, str]:

@@ -92,7 +92,7 @@ REFUSED = {
     ),
     "SELECT k FROM a UNPIVOT (v FOR n IN (x, y))": (17, "UNPIVOT is not supported; write UNION ALL"),
     "SELECT array(x) FROM a": (8, "ARRAY(x)"),
-    "SELECT s RLIKE 'x' FROM a": (8, "s RLIKE 'x'"),
+    "SELECT s RLIKE '(?=x)' FROM a": (8, "use (...) and (?:...)"),
     "SELECT date_format(d, 'ww') FROM a": (8, "ww in the pattern"),
     "SELECT INTERVAL '1' DAY FROM a": (17, "an INTERVAL as a column"),
     "SELECT INTERVAL x DAY FROM a": (17, "use date_add"),

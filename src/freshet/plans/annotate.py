@@ -21,7 +21,7 @@ from dataclasses import replace
 from freshet.plans.fanout import Cost, fanout
 from freshet.plans.parts import EnumeratedError, Part, Parts, read
 from freshet.plans.products import Product, factors, products
-from freshet.sql.bound import GROUP, Block, Field, Grouping, Query, Relation, key
+from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.expression import (
     AggregateCall,
     Call,
@@ -81,14 +81,21 @@ class _Annotation(Parts):
         keys = tuple(self._moved(k) for k in self.grouping.keys)
         having = None if self.grouping.having is None else self._told(self.grouping.having)
         return Query(
-            (*(self._relation(r) for r in self.kept), *nested),
-            Block(tuple(range(len(self.kept) + len(nested))), tuple(predicates)),
+            (*map(self._relation, self.kept), *nested, *(self.query.relations[r] for r in self.in_arms)),
+            Block(tuple(range(len(self.kept) + len(nested))), tuple(predicates), self._arms(self.query.block)),
             (),
             Grouping(keys, tuple(self.calls), having),
             tuple(self._told(o) for o in self.query.outputs),
             self.query.fields,
             self.query.distinct,
         )
+
+    def _arms(self, block: Block) -> tuple[Arm, ...]:
+        def moved(inner: Block) -> Block:
+            numbers = tuple(self.number[r] for r in inner.relations)
+            return Block(numbers, tuple(map(self._moved, inner.predicates)), self._arms(inner))
+
+        return tuple(Arm(arm.kind, moved(arm.block)) for arm in block.arms)
 
     def name(self, part: Part) -> str:
         return "totals of " + ", ".join(self.query.relations[r].alias for r in part.relations)

@@ -1,8 +1,8 @@
 """Which parts of a join can be grouped on their own, so that the query above reads one row for each of their keys.
 
-A part is a subtree of a join tree whose root has to be enumerated, as have the relations that comparisons read. It
-shows nothing but what its tuples add up to, and its tuples multiply: many of them meet one tuple of the parent, which
-meets many others too, or has many like it.
+A part is a subtree of a join tree whose root has to be enumerated, as have the relations that comparisons and EXISTS
+read. It shows nothing but what its tuples add up to, and its tuples multiply: many of them meet one tuple of the
+parent, which meets many others too, or has many like it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from freshet.plans.attributes import Attributes, equality
 from freshet.plans.products import is_exact, products
 from freshet.query import Hypergraph
-from freshet.sql.bound import Query, Relation, TableSchema
+from freshet.sql.bound import Block, Query, Relation, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, references, walk
 from freshet.sql.functions.compiled import is_total
 from freshet.sql.functions.spread import FORMS
@@ -44,8 +44,8 @@ class Parts:
     def __init__(self, query: Query) -> None:
         block = query.block
         assert query.grouping is not None
-        if block.arms or query.where:
-            raise EnumeratedError("outer joins and subqueries are not grouped in parts")
+        if query.where or any(arm.kind == "left" for arm in block.arms):
+            raise EnumeratedError("outer joins are not grouped in parts")
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
         self.checks: list[Expression] = []  # what is asked of several relations beside equality
@@ -58,6 +58,7 @@ class Parts:
                 pairs.append(pair)
             else:
                 self.checks.append(p)
+        self.asked = [*self.checks, *(p for arm in block.arms for p in _asked(arm.block))]
         self.attributes = Attributes(pairs)
         for r in self.relations:
             self.filters[r] += self.attributes.own_filter(r)
@@ -73,14 +74,16 @@ class Parts:
         self.number = {r: i for i, r in enumerate(self.kept)}
         for i, part in enumerate(self.parts):
             part.number = len(self.kept) + i
+        self.in_arms = [r for arm in block.arms for r in _within(arm.block)]
+        self.number |= {r: len(self.kept) + len(self.parts) + i for i, r in enumerate(self.in_arms)}
         self.grouped = {r: columns for r in self.kept if (columns := self._collapsed(r)) is not None}
 
     # Which parts ----------------------------------------------------------------------------------------------
 
     def _shown(self) -> set[int]:
-        """Relations that have to be enumerated: those of the keys, of comparisons, and of what is no sum of products of
-        parts."""
-        found = {r for e in (*self.grouping.keys, *self.checks) for r in references(e)}
+        """Relations that have to be enumerated: those of the keys, of comparisons and EXISTS, and of what is no sum of
+        products of parts."""
+        found = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
         for call in self.grouping.aggregates:
             if call.distinct:
                 found |= read(call)
@@ -141,7 +144,7 @@ class Parts:
 
     def _collapsed(self, r: int) -> list[int] | None:
         """The columns read of a relation above, if tuples with the same values of them can stand together."""
-        expressions = [e for e in (*self.grouping.keys, *self.checks) if r in references(e)]
+        expressions = [e for e in (*self.grouping.keys, *self.asked) if r in references(e)]
         for call in self.grouping.aggregates:
             expressions += [e for e in call.reads if r in references(e)]
         expressions += [self.attributes.value(r, a) for a in self.attributes.of(r)]
@@ -153,6 +156,20 @@ class Parts:
 
     def shared(self, r: int) -> frozenset[str]:
         return self.attributes.of(r) & self.attributes.of(self.parents[r])
+
+
+def _within(block: Block) -> Iterator[int]:
+    """The relations of a block and its arms."""
+    yield from block.relations
+    for arm in block.arms:
+        yield from _within(arm.block)
+
+
+def _asked(block: Block) -> Iterator[Expression]:
+    """The predicates of a block and its arms."""
+    yield from block.predicates
+    for arm in block.arms:
+        yield from _asked(arm.block)
 
 
 def _identity(relation: Relation) -> set[int] | None:

@@ -20,6 +20,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     like,
     logic,
     measures,
+    regexp,
     rounding,
     search,
     shaping,
