@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Iterator
@@ -247,6 +248,21 @@ def test_pause_resume_restart_and_the_end_of_a_round() -> None:
         view = hub.view("bids_that_meet_an_ask")
         assert view.appeared == view.vanished > 0
         assert any(s.values for s in view.history.samples)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_where_spark_does_not_start_the_page_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with served(GRAPH) as page:
+        ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})
+        status, refused = ask(page, "/api/stream", {"action": "restart", "settings": {"engine": "spark"}})
+        assert status == 400 and refused["error"].startswith("Spark does not start: ")
+        assert "/nowhere" in refused["error"] and refused["error"].endswith("`freshet doctor` says what is missing")
+        assert page.hub.settings.engine == "in-process" and set(page.hub.views) == {"hubs", "mine"}
+        before = page.hub.engine.version
+        wait_until(lambda: page.hub.engine.version > before or page.hub.status()["stream"] == "finished")
+    gc.collect()  # PySpark leaves a pipe to the process that did not start: nothing of a later test
 
 
 def test_views_stay_where_their_tables_do() -> None:

@@ -182,7 +182,7 @@ def _spark_starts() -> Iterator[Finding]:
         except Exception as e:
             lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
             said = str(e).splitlines()[:1] or [type(e).__name__]
-            why = next((line for line in lines if "rror" in line), said[0])
+            why = next((line for line in lines if "rror" in line), said[0].partition("; `freshet doctor`")[0])
             yield Finding("spark", MISSING, why, "mend what is said above")
             return
         rows, spent = made.sinks.counts.rows["v"], time.perf_counter() - start

@@ -129,12 +129,7 @@ def run_job(
     with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
         log = Path(folder) / "spark.log"
         own = settings_needed(job) | {k: v for k, v in job.settings.items() if k.startswith("spark.")}
-        try:
-            spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
-        except Exception as e:
-            said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            why = next((line for line in said if "rror" in line), said[-1] if said else str(e))
-            raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
+        spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
         try:
             run = JobRun(
                 spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, notes=notes, ready=ready

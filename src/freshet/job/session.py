@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from freshet.errors import StateError
+
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 #: What the job cannot do without, then what it is better with; a job's own settings (spark.*) come last.
@@ -32,7 +34,7 @@ _BETTER = {
 
 
 def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str], packages: str = "") -> SparkSession:
-    """`log` takes what Spark's own process prints."""
+    """`log` takes what Spark's own process prints. StateError, with what it said, if it does not start."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers import freshet from where this process does, installed or not.
     here = str(Path(__file__).resolve().parents[2])
@@ -45,7 +47,13 @@ def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str]
         chosen["spark.jars.packages"] = packages
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return in_order(builder.getOrCreate, log)
+    try:
+        return in_order(builder.getOrCreate, log)
+    except Exception as e:
+        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        telling = ("rror", "No such file", "not found", "not set")
+        why = next((line for line in said if any(t in line for t in telling)), said[-1] if said else str(e))
+        raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
 
 
 def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:

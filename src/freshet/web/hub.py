@@ -161,16 +161,22 @@ class Hub:
             self.settings, self.feed.speed = settings, settings.speed
             self._notify()
             return
-        kept = {v.name: v.plan for v in self.views.values()} if settings.source == self.settings.source else None
-        paused, old = self.feed is not None and self.feed.state == "paused", self.engine
+        kept = {v.name: v.sql for v in self.views.values()}
+        paused, old, before = self.feed is not None and self.feed.state == "paused", self.engine, self.settings
         self._end_feed()
         self.settings = settings
         if not isinstance(old, InProcess):
             old.close()  # a process has one Spark session at a time
-        self.start(None if kept is None else {name: plan.sql for name, plan in kept.items()}, paused)
-        if isinstance(old, InProcess):
-            old.close()  # pages looked at it until now
-        self._notify()
+        try:
+            self.start(kept if settings.source == before.source else None, paused)
+        except FreshetError:  # it goes on, from the start, as it was
+            self.settings = before
+            self.start(kept, paused)
+            raise
+        finally:
+            if isinstance(old, InProcess):
+                old.close()  # pages looked at it until now
+            self._notify()
 
     def _end_feed(self) -> None:
         if self.feed is not None:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from freshet.changes import WEIGHT
-from freshet.errors import PlanError
+from freshet.errors import PlanError, StateError
 from freshet.job.run import failure_of
 from freshet.job.session import start_spark
 from freshet.plans import Plan
@@ -42,7 +42,11 @@ class SparkEngine(Mirror):
         self.folder, self.shards = Path(tempfile.mkdtemp(prefix="freshet-page-")), shards
         super().__init__(Catalog.from_ddl(ddl), changed, self.folder / "notes")
         self.owns = spark is None
-        self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
+        try:
+            self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
+        except StateError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         self.query: Any = None
         self.stale = threading.Event()  # the views are not those of the running query
         self.guard = threading.RLock()  # around what the files and the query are
