@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 
+import freshet
 from tests.fuzz.case import run_case, shortest
 from tests.fuzz.choices import Choices
 
@@ -32,6 +33,7 @@ def main() -> int:
     given = options.parse_args()
     signal.signal(signal.SIGVTALRM, _give_up)
     first = int(time.time()) * 100_000 % (1 << 31) if given.seed is None else given.seed
+    freshet.connect()  # kernels are compiled here, not on a case's time
     print(f"seeds {first} to {first + given.cases - 1}", flush=True)
     kinds: Counter[str] = Counter()
     reasons: Counter[str] = Counter()

@@ -167,3 +167,13 @@ def test_a_function_that_skips_nulls_keeps_rows_without_a_partner() -> None:
     db.execute("INSERT INTO b VALUES (2, 'y')")
     assert kept.to_arrow()["k"].to_pylist() == [1]
     assert sorted(found.to_arrow()["k"].to_pylist()) == [1, 2]
+
+
+def test_concat_ws_of_nothing_but_nulls_is_empty() -> None:
+    """Beside rows that have texts: Arrow's join leaves such rows out."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (k INT PRIMARY KEY, m STRING, s STRING)")
+    view = db.create_view("v", "SELECT k, CONCAT_WS('+-', s, s) AS l, CONCAT_WS(m, s, NULL, s) AS c FROM t")
+    db.execute("INSERT INTO t VALUES (1, '/', NULL), (2, '/', 'a'), (3, NULL, 'b'), (4, '', '')")
+    found = {row["k"]: (row["l"], row["c"]) for row in view.to_arrow().to_pylist()}
+    assert found == {1: ("", ""), 2: ("a+-a", "a/a"), 3: ("b+-b", None), 4: ("+-", "")}

@@ -145,10 +145,15 @@ def _join(call: Call) -> Step:
         if not parts:
             return Column(STRING, pa.array([""]), mark.valid)
         texts: list[Any] = [text_or_null(p, p.valid) for p in (spread(p, rows) for p in parts)]
-        between = text_or_null(mark, mark.valid)
-        between = between[0] if len(between) == 1 else between
-        joined = pc.binary_join_element_wise(*texts, between, null_handling="skip")
-        return Column(STRING, strings(joined), mark.valid)
+        marks = text_or_null(mark, mark.valid)
+        if len(marks) != 1:
+            lists = zip(marks.to_pylist(), *(t.to_pylist() for t in texts), strict=True)
+            made = [None if m is None else m.join(t for t in row if t is not None) for m, *row in lists]
+            return Column(STRING, pa.array(made, pa.string()), mark.valid)
+        between = marks[0].as_py() or ""
+        # Arrow leaves out a row whose texts are all NULL, so there is an empty one before them, taken off again.
+        joined = pc.binary_join_element_wise(pa.array([""] * rows), *texts, between, null_handling="skip")
+        return Column(STRING, strings(pc.utf8_slice_codeunits(joined, len(between))), mark.valid)
 
     return step
 
