@@ -21,7 +21,7 @@ class LocalJob:
     """`chunk`: rows encoded at a time, few so that blocks are many."""
 
     def __init__(self, job: Job, chunk: int = 3) -> None:
-        self.job, self.text, self.chunk = job, job.to_json(), chunk
+        self.job, self.text, self.chunk = job, job.to_text(), chunk
         self.shards: dict[tuple[int, int], Shard] = {}
         self.logs: dict[tuple[int, int], list[tuple[str, bytes]]] = {}
         self.quarantined: list[tuple[str, str, str]] = []

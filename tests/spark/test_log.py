@@ -85,7 +85,7 @@ def files(place: Path) -> list[Path]:
 def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)", 1, None)
-    text, store = job.to_json(), Store()
+    text, store = job.to_text(), Store()
     (stream,) = job.streams
     place = Place(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0

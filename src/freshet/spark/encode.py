@@ -86,11 +86,11 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
 class Encoder:
     """A function for mapInArrow: record batches of a source's columns in, batches of blocks out."""
 
-    def __init__(self, job_json: str, table: str, profile_to: str | None = None) -> None:
-        self.job_json, self.table, self.profile_to = job_json, table, profile_to
+    def __init__(self, job_text: str, table: str, profile_to: str | None = None) -> None:
+        self.job_text, self.table, self.profile_to = job_text, table, profile_to
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_json)
+        job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
         waiting: list[pa.RecordBatch] = []
         seen, first = 0, 0
@@ -181,7 +181,7 @@ def read_job(text: str) -> Job:
     if text not in _jobs:
         if len(_jobs) > 8:
             _jobs.clear()
-        _jobs[text] = Job.from_json(text)
+        _jobs[text] = Job.from_text(text)
     return _jobs[text]
 
 

@@ -9,7 +9,9 @@ A UNION ALL is no operator: its inputs send to the stream of whoever reads it.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from dataclasses import dataclass
 
 from freshet.plans import codec
@@ -108,19 +110,25 @@ class Job:
                 return min(o.level for o in self.operators)
         return None
 
-    def to_json(self) -> str:
-        return codec.to_json(self, indent=None)
+    def to_text(self) -> str:
+        """Packed: a function that Spark sends to its workers must stay below a megabyte, or Spark makes a broadcast
+        variable of it, which stateful processors cannot read. The plans of some dozens of views are more than that."""
+        return base64.b85encode(zlib.compress(codec.to_json(self, indent=None).encode())).decode()
 
     @staticmethod
-    def from_json(text: str) -> Job:
-        job = codec.from_json(text)
+    def from_text(text: str) -> Job:
+        job = codec.from_json(_unpacked(text).decode())
         assert isinstance(job, Job)
         return job
 
 
-def fingerprint(job_json: str) -> str:
+def _unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b85decode(text))
+
+
+def fingerprint(job_text: str) -> str:
     """What tells one job from another."""
-    return hashlib.blake2b(job_json.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(_unpacked(job_text), digest_size=16).hexdigest()
 
 
 for _part in (Dimension, Stream, Operator, ViewOutput, Normalized, Job):

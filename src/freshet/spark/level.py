@@ -73,12 +73,12 @@ class _Done:
 
 class Level(StatefulProcessor):
     def __init__(
-        self, job_json: str, level: int, arenas: str | None, checkpoint: str | None, profile_to: str | None = None
+        self, job_text: str, level: int, arenas: str | None, checkpoint: str | None, profile_to: str | None = None
     ) -> None:
         """`checkpoint`: its folder, where every worker has it, for the files of logs."""
-        self.job_json, self.level, self.arenas, self.profile_to = job_json, level, arenas, profile_to
+        self.job_text, self.level, self.arenas, self.profile_to = job_text, level, arenas, profile_to
         self.checkpoint = checkpoint
-        self.fingerprint = fingerprint(job_json)
+        self.fingerprint = fingerprint(job_text)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getListState("log", ENTRY)
@@ -87,7 +87,7 @@ class Level(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         began = time.perf_counter()
-        job = read_job(self.job_json)
+        job = read_job(self.job_text)
         arrived: dict[str, list[bytes]] = {}
         passing: list[Sent] = []
         for row in rows:
@@ -130,7 +130,7 @@ class Level(StatefulProcessor):
                 (self.level, shard, version, token, logged, log.base, log.small, self.fingerprint, standing.home)
             )
             if standing.version == 0:
-                self._written.update((self.job_json,))
+                self._written.update((self.job_text,))
             cached.commit(self.fingerprint, version, token)
         except BaseException:
             cached.discard()

@@ -90,13 +90,13 @@ def maintain(
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
-    job_json = job.to_json()
-    blocks = _encoded(job, job_json, tables, ordered, profile)
+    job_text = job.to_text()
+    blocks = _encoded(job, job_text, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job_json, level, folder, beside, profile)
+        processor = Level(job_text, level, folder, beside, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return blocks.mapInArrow(Decoder(job_json, single), _result_ddl(job, single))
+    return blocks.mapInArrow(Decoder(job_text, single), _result_ddl(job, single))
 
 
 def explain(
@@ -185,7 +185,7 @@ def _sequences(tables: Mapping[str, DataFrame], sequence: str | Mapping[str, str
 
 
 def _encoded(
-    job: Job, job_json: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None
+    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None
 ) -> DataFrame:
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
@@ -215,7 +215,7 @@ def _encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_json, name, profile), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
 
 
@@ -225,11 +225,11 @@ def _encoded(
 class Decoder:
     """A function for mapInArrow: blocks of the views' deltas in, rows out."""
 
-    def __init__(self, job_json: str, single: bool) -> None:
-        self.job_json, self.single = job_json, single
+    def __init__(self, job_text: str, single: bool) -> None:
+        self.job_text, self.single = job_text, single
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_json)
+        job = read_job(self.job_text)
         for batch in batches:
             for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
                 if stream == QUARANTINE:

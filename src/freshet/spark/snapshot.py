@@ -106,15 +106,15 @@ def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operat
     log = held.read(number, "log").select(functions.col("key.key").alias("key"), "list_element.*")
     parts = standing.join(log.where(functions.col("stream").isin(streams)), "key", "left").drop("key")
     return parts.repartition(job.shards, "shard").mapInArrow(
-        _Answer(job.to_json(), view.name, operator.name, held.beside), fields_ddl(view.fields)
+        _Answer(job.to_text(), view.name, operator.name, held.beside), fields_ddl(view.fields)
     )
 
 
 class _Answer:
     """A function for mapInArrow: logs of whole shards in, their parts of the answer out."""
 
-    def __init__(self, job_json: str, view: str, operator: str, beside: str | None) -> None:
-        self.job_json, self.view, self.operator, self.beside = job_json, view, operator, beside
+    def __init__(self, job_text: str, view: str, operator: str, beside: str | None) -> None:
+        self.job_text, self.view, self.operator, self.beside = job_text, view, operator, beside
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         logs: dict[int, dict[str, list[list[Any]]]] = {}
@@ -127,7 +127,7 @@ class _Answer:
             yield from self._part(number, logs.pop(number))
 
     def _part(self, number: int, log: dict[str, list[list[Any]]]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_json)
+        job = read_job(self.job_text)
         view = _choose(job, self.view)
         operator = next(o for o in job.operators if o.name == self.operator)
         if number >= operator.cells:
