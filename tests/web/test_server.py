@@ -252,8 +252,11 @@ def test_pause_resume_restart_and_the_end_of_a_round() -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_where_spark_does_not_start_the_page_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
+    pyspark = pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    for started in ("_gateway", "_jvm", "_active_spark_context"):  # by tests before this one
+        monkeypatch.setattr(pyspark.SparkContext, started, None)
+    monkeypatch.setattr(pyspark.sql.SparkSession, "_instantiatedSession", None)
     with served(GRAPH) as page:
         ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})
         status, refused = ask(page, "/api/stream", {"action": "restart", "settings": {"engine": "spark"}})
