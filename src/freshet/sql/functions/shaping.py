@@ -14,7 +14,7 @@ from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
-from freshet.sql.functions.rows import first_bad, gather, longest, on_rows, spread, strings
+from freshet.sql.functions.rows import both, first_bad, gather, longest, on_rows, spread, strings
 from freshet.sql.functions.strings import substring
 from freshet.sql.functions.text_calls import (
     as_text,
@@ -89,7 +89,7 @@ def _repeat(call: Call) -> Step:
     def step(a: Column, times: Column) -> Column:
         rows = longest(a, times)
         a, times = spread(a, rows), spread(times, rows)
-        valid = a.valid if times.valid is None else times.valid if a.valid is None else a.valid & times.valid
+        valid = both(a.valid, times.valid)
         text, count = text_or_null(a, valid), np.maximum(times.data, 0)
         sizes = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         bytes_made = sizes * count
@@ -152,7 +152,7 @@ def _join(call: Call) -> Step:
             return Column(STRING, pa.array(made, pa.string()), mark.valid)
         between = marks[0].as_py() or ""
         # Arrow leaves out a row whose texts are all NULL, so there is an empty one before them, taken off again.
-        joined = pc.binary_join_element_wise(pa.array([""] * rows), *texts, between, null_handling="skip")
+        joined = pc.binary_join_element_wise("", *texts, between, null_handling="skip")
         return Column(STRING, strings(pc.utf8_slice_codeunits(joined, len(between))), mark.valid)
 
     return step
