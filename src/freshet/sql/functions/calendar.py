@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Column, Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
@@ -128,13 +128,15 @@ def _resolve_instant(name: str, args: tuple[Expression, ...]) -> Expression:
 def _instant(call: Call) -> Step:
     unit = _OF_SECOND[call.name]
 
-    def step(a: Column) -> Column:
-        far = first_bad(np.abs(a.data) > (1 << 62) // unit, a.valid)
-        if far >= 0:
-            raise EvaluationError("a TIMESTAMP outside the years 1 to 9999; correct the number it is made of", far)
-        return checked(a.data * unit, a.valid, TIMESTAMP)
+    return lambda a: checked(_micros(a.data, unit, a.valid), a.valid, TIMESTAMP)
 
-    return step
+
+def _micros(count: Int64s, unit: int, valid: Bools | None) -> Int64s:
+    """So many units as microseconds; more than fit are far outside of time."""
+    far = first_bad(np.abs(count) > (1 << 62) // unit, valid)
+    if far >= 0:
+        raise EvaluationError("a TIMESTAMP outside the years 1 to 9999; correct the number it is made of", far)
+    return count * unit
 
 
 @resolves("unix_date", takes="a DATE")
@@ -244,11 +246,7 @@ def _add(call: Call) -> Step:
     def step(_: Column, count: Column, a: Column) -> Column:
         valid = both(count.valid, a.valid)
         if of_month is None:
-            by = _UNITS[unit]
-            far = first_bad(np.abs(count.data) > (1 << 62) // by, valid)
-            if far >= 0:
-                raise EvaluationError("a TIMESTAMP outside the years 1 to 9999; correct what is added to it", far)
-            return checked(a.data + count.data * by, valid, TIMESTAMP)
+            return checked(a.data + _micros(count.data, _UNITS[unit], valid), valid, TIMESTAMP)
         return checked(moved(a.data // DAY, count.data * of_month) * DAY + a.data % DAY, valid, TIMESTAMP)
 
     return step
