@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from freshet.sql.expression import Expression
 from freshet.sql.functions import (  # noqa: F401  (importing a family registers its functions)
-    analysis,
     arithmetic,
     bits,
     calendar,
@@ -20,6 +19,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     digest,
     like,
     logic,
+    mathematics,
     measures,
     regexp,
     rounding,

@@ -113,6 +113,13 @@ def _resolve_unary(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(a.type, name, (a,))
 
 
+@resolves("negative", "positive", takes="a number")
+def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
+    negated = _resolve_unary("negate", args)
+    assert isinstance(negated, Call)
+    return negated if name == "negative" else negated.args[0]
+
+
 # Computing ------------------------------------------------------------------------------------------------------
 
 

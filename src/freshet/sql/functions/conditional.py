@@ -114,15 +114,6 @@ def _resolve_equal_null(name: str, args: tuple[Expression, ...]) -> Expression:
     return resolve("not_distinct", args)
 
 
-@resolves("negative", "positive", takes="a number")
-def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1:
-        raise refuse(name, args)
-    negated = resolve("negate", args)
-    assert isinstance(negated, Call)
-    return negated if name == "negative" else negated.args[0]
-
-
 def _same(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     type = common_type([a.type for a in args])
     if type is None:
