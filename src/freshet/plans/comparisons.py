@@ -143,7 +143,7 @@ def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared])
 def _fit(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> bool:
     """Whether some tree has an edge for each of the comparisons. Such sets are those of edges in spanning trees of
     most shared attributes, a matroid: what is added to one that fits, as long as it fits, ends with the most there is.
-    """
+    Where one predicate may stand in several places only one of them counts, and then it may end with fewer."""
     pairs = {frozenset(c.relations) for c in chosen}
     predicates = {c.predicate for c in chosen}
     return len(pairs) == len(predicates) == len(chosen) and _marked(h, relations, chosen).is_acyclic
