@@ -23,9 +23,9 @@ from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
 from freshet.sql.functions.spread import FORMS
 from freshet.state.arena import Scope
-from freshet.state.kernel import inlined, kernel
+from freshet.state.kernel import AHEAD, inlined, kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples
+from freshet.state.tuples import Slots, Tuples, foresee_slots
 from freshet.types import Type
 
 _TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told
@@ -37,6 +37,8 @@ _ANSWERS = 0  # place in meta: rows of the answer
 def _touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, known: Any) -> Any:
     """Counts rows and lists the groups not yet listed; returns how many are."""
     for i in range(len(groups)):
+        if i % AHEAD == 0:
+            foresee_slots(state, groups, i)
         group = groups[i]
         state[group, _ROWS] += weights[i]
         if flags[group] & _TOUCHED == 0:
@@ -71,6 +73,9 @@ def _same(answers: Any, group: Any, fresh: Any, row: Any) -> Any:
 def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
     """Counts the answers to take back and to tell; returns a group with fewer than no rows, or -1."""
     for i in range(len(groups)):
+        if i % AHEAD == 0:
+            foresee_slots(state, groups, i)
+            foresee_slots(answers, groups, i)
         group = groups[i]
         rows = state[group, _ROWS]
         if rows < 0:
@@ -102,6 +107,9 @@ def _tell(
     groups that are no more, their state cleared."""
     old, new, gone = 0, taken_back, 0
     for i in range(len(groups)):
+        if i % AHEAD == 0:
+            foresee_slots(answers, groups, i)
+            foresee_slots(keys, groups, i)
         group = groups[i]
         told = flags[group] & _TOLD != 0
         exists = always or state[group, _ROWS] > 0

@@ -61,6 +61,7 @@ from freshet.state.tree_table import (
     PARENT_SIDES,
     PARENT_VALUES,
     PRESENT,
+    ROOM,
     STATUS,
     TREE_COLUMNS,
     WEIGHT,
@@ -218,6 +219,7 @@ class Join:
         """Sizes what is kept by slot and by key like its tables and dictionaries, and writes down the addresses."""
         for i, node in enumerate(self.nodes):
             row, room = self.tree[i], node.source.capacity
+            row[ROOM] = room
             node.status.grow(room)
             node.counter.grow(room)
             row[STATUS], row[COUNTER] = node.status.data.ctypes.data, node.counter.data.ctypes.data

@@ -19,9 +19,9 @@ from freshet.sql.bound import Field
 from freshet.sql.expression import ColumnRef
 from freshet.state.arena import Scope
 from freshet.state.enumeration import consolidate
-from freshet.state.kernel import kernel
+from freshet.state.kernel import AHEAD, kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples, hash_row, probe, same_row
+from freshet.state.tuples import Slots, Tuples, foresee_rows, probe, same_row
 
 _NO_SLOTS: Slots = np.empty(0, np.int32)
 _NO_WEIGHTS: Int64s = np.empty(0, np.int64)
@@ -68,9 +68,14 @@ def settle(
     there."""
     width, gone, come, kept = rows.shape[1], 0, 0, 0
     chosen = np.empty(rows.shape[0], np.int64)
-    for i in range(consolidate(rows, weights, chosen)):
+    m, foreseen = consolidate(rows, weights, chosen), np.int64(0)
+    hashes = np.empty(AHEAD, np.uint64)
+    for i in range(m):
         j = chosen[i]
-        entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
+        while foreseen <= j:
+            foresee_rows(table, lanes, rows, foreseen, width, hashes)
+            foreseen += AHEAD
+        entry = table[probe(table, lanes, rows, j, width, hashes[j % AHEAD])]
         have = np.int64(0) if entry == -1 else stored[entry & 0xFFFFFFFF]
         left = have + weights[j]
         if left < 0:
@@ -106,9 +111,13 @@ def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, remo
     given = np.zeros(n, np.bool_)  # and whether a row with that key comes
     held = np.empty(n, np.int64)  # the stored row with that key, or -1
     owner = np.empty(n, np.int64)
+    foreseen, hashes = np.int64(0), np.empty(AHEAD, np.uint64)
     for i in range(m):
         j = chosen[i]
-        h = hash_row(rows, j, key)
+        while foreseen <= j:
+            foresee_rows(table, lanes, rows, foreseen, key, hashes)
+            foreseen += AHEAD
+        h = hashes[j % AHEAD]
         at = probe(index, rows, rows, j, key, h)
         if index[at] == -1:
             index[at] = np.int64((h << np.uint64(32)) | np.uint64(j))

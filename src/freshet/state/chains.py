@@ -9,14 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import as_int32, inlined
+from freshet.state.kernel import AHEAD, FAR, as_int32, inlined, prefetch
 from freshet.state.tree_table import (
     APART,
     CHILD_HEAD,
     CHILD_KEY,
+    CHILD_LINKS,
+    COMPARISON,
+    COUNTER,
+    FIRST,
+    KEYS,
+    NEXT,
+    NONE,
+    PARENT,
     PARENT_HEAD,
     PARENT_KEY,
+    PARENT_LINKS,
     PARENT_TAIL,
+    ROOM,
+    STATUS,
     TREE_COLUMNS,
 )  # fmt: skip
 
@@ -32,6 +43,43 @@ def parent_key(t: Any, c: Any, s: Any) -> Any:
     if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
         return np.int64(s)
     return np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_KEY])[s])
+
+
+@inlined
+def _foresee_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: Any) -> None:
+    """Asks for what putting tuples from j on into their chains, or taking them out, will touch: their ids and links,
+    their keys, and the links of their neighbours there. `end`: the column of the keys where tuples are put in."""
+    stop = min(j + AHEAD, tuples.size)
+    for i in range(j, stop):
+        prefetch(ids + 4 * np.int64(tuples[i]))
+        prefetch(links + 8 * np.int64(tuples[i]))
+    for i in range(j, stop):
+        prefetch(keys + 16 * np.int64(as_int32(ids)[tuples[i]]))
+    for i in range(j, stop):
+        s, k = np.int64(tuples[i]), np.int64(as_int32(ids)[tuples[i]])
+        if k >= 0:
+            prefetch(links + 8 * np.int64(as_int32(keys)[4 * k + end] - 1))
+            prefetch(links + 8 * np.int64(as_int32(links)[2 * s] - 1))
+            prefetch(links + 8 * np.int64(as_int32(links)[2 * s + 1] - 1))
+
+
+@inlined
+def foresee_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
+    """Asks for what it will touch in node e and its plain edges when the tuples from j on come, go or change."""
+    base = e * TREE_COLUMNS
+    if t[base + ROOM] < FAR:
+        return
+    for i in range(j, min(j + AHEAD, tuples.size)):
+        prefetch(t[base + STATUS] + np.int64(tuples[i]))
+        prefetch(t[base + COUNTER] + np.int64(tuples[i]))
+    if t[base + PARENT] >= 0 and t[base + COMPARISON] == NONE:
+        _foresee_chain(t[base + KEYS], t[base + CHILD_KEY], t[base + CHILD_LINKS], CHILD_HEAD, tuples, j)
+    c = t[base + FIRST]
+    while c >= 0:
+        edge = c * TREE_COLUMNS
+        if t[edge + PARENT_KEY] != 0 and t[edge + COMPARISON] == NONE:
+            _foresee_chain(t[edge + KEYS], t[edge + PARENT_KEY], t[edge + PARENT_LINKS], PARENT_TAIL, tuples, j)
+        c = t[edge + NEXT]
 
 
 @inlined

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import as_int32, as_int64, inlined
+from freshet.state.kernel import FAR, as_int32, as_int64, inlined
 from freshet.state.sorted_chain import (
     HEAD,
+    ROOT,
     TAIL,
     add_sorted,
     first_from,
+    foresee_places,
     last_upto,
     less,
     remove_sorted,
@@ -33,6 +35,7 @@ from freshet.state.tree_table import (
     ANY_DISTANCE,
     AT_MOST,
     BAND,
+    CHILD_KEY,
     CHILD_LINKS,
     CHILD_SIDES,
     CHILD_VALUES,
@@ -40,9 +43,12 @@ from freshet.state.tree_table import (
     ENDS,
     LIVE_LINKS,
     LIVE_SIDES,
+    PARENT,
+    PARENT_KEY,
     PARENT_LINKS,
     PARENT_SIDES,
     PARENT_VALUES,
+    ROOM,
     TREE_COLUMNS,
     UNEQUAL,
 )
@@ -147,6 +153,20 @@ def unequal_flips(
     if few and not same(many_v, many_w):
         return list_equal(ends, at, links, sides, values, few_v, out, n)
     return out, n
+
+
+@inlined
+def foresee_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
+    """Asks for what it takes to find the tuples from j on in one of the chains of c's edge."""
+    base = c * TREE_COLUMNS
+    room = t[base + ROOM] if chain == CHILDREN else t[t[base + PARENT] * TREE_COLUMNS + ROOM]
+    ids, sides, values = t[base + PARENT_KEY], t[base + PARENT_SIDES], t[base + PARENT_VALUES]
+    if chain == LIVES:
+        sides = t[base + LIVE_SIDES]
+    elif chain == CHILDREN:
+        ids, sides, values = t[base + CHILD_KEY], t[base + CHILD_SIDES], t[base + CHILD_VALUES]
+    if ids != 0 and room >= FAR:
+        foresee_places(t[base + ENDS] + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
 
 
 @inlined

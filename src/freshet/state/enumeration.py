@@ -13,11 +13,12 @@ import numpy as np
 
 from freshet.state.chains import child_key, parent_key
 from freshet.state.comparison import next_child, next_live_parent
-from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import is_live
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     CHILD_HEAD,
+    CHILD_KEY,
     CHILD_LINKS,
     CHILD_VALUES,
     COMPARISON,
@@ -31,6 +32,7 @@ from freshet.state.tree_table import (
     PARENT_KEY,
     PARENT_LINKS,
     PARENT_VALUES,
+    ROOM,
     STATUS,
     TREE_COLUMNS,
     WEIGHT,
@@ -104,6 +106,31 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
     return after if after >= 0 else np.int64(END)
 
 
+@inlined
+def foresee_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
+    """Asks for what leads from the sources from j on to their first tuples at position 1, and for these."""
+    node, up, stop = order[3 + NODE], order[3 + DIRECTION] == UP, min(j + AHEAD, sources.size)
+    edge = (order[NODE] if up else node) * TREE_COLUMNS
+    near = t[order[NODE] * TREE_COLUMNS + ROOM] + t[node * TREE_COLUMNS + ROOM] < FAR
+    if near or t[edge + COMPARISON] != NONE or order[3 + DIRECTION] == NULL:
+        return
+    links, end = (t[edge + PARENT_LINKS], PARENT_HEAD) if up else (t[edge + CHILD_LINKS], CHILD_HEAD)
+    ids, keys = t[edge + (CHILD_KEY if up else PARENT_KEY)], t[edge + KEYS]
+    for i in range(j, stop):
+        prefetch(t[order[NODE] * TREE_COLUMNS + STATUS] + np.int64(sources[i]))
+        prefetch(ids + 4 * np.int64(sources[i]))
+    if ids != 0:
+        for i in range(j, stop):
+            prefetch(keys + 16 * np.int64(as_int32(ids)[sources[i]]))
+    for i in range(j, stop):
+        k = np.int64(sources[i]) if ids == 0 else np.int64(as_int32(ids)[sources[i]])
+        if k >= 0:
+            s = k if up and t[edge + PARENT_KEY] == 0 else np.int64(as_int32(keys)[4 * k + end]) - 1
+            prefetch(t[node * TREE_COLUMNS + STATUS] + s)
+            prefetch(links + 8 * s)
+            prefetch(t[node * TREE_COLUMNS + LANES] + 8 * t[node * TREE_COLUMNS + WIDTH] * s)
+
+
 @kernel("i8(i8, i8[:,::1], i4[::1], i8[::1], i4[::1], i8[::1], i8[::1], i4[:,::1], i8[::1])")
 def enumerate_rows(
     tree: Any, steps: Any, sources: Any, weights: Any, cursor: Any, products: Any, progress: Any, rows: Any, out: Any
@@ -114,9 +141,12 @@ def enumerate_rows(
     t, order = as_int64(tree), as_int64(steps.ctypes.data)
     width, capacity, n = steps.shape[0], rows.shape[0], 0
     i, source = progress[AT_POSITION], progress[AT_SOURCE]
-    entering, last = i == 0, width - 1
+    entering, last, foreseen = i == 0, width - 1, source
     while n < capacity:
         if i == 0:
+            if last > 0 and source >= foreseen and capacity - n >= AHEAD:  # as many results are wanted
+                foresee_seconds(t, order, sources, source)
+                foreseen = source + AHEAD
             while source < sources.size and not is_live(t, order[NODE], np.int64(sources[source])):
                 source += 1
             if source >= sources.size:
@@ -173,6 +203,9 @@ def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, ou
         lanes, width = as_int64(t[node * TREE_COLUMNS + LANES]), t[node * TREE_COLUMNS + WIDTH]
         bit, null_at = np.int64(1) << (i % 63), nulls + i // 63
         for j in range(n):
+            if j % AHEAD == 0 and t[node * TREE_COLUMNS + ROOM] >= FAR:
+                for ahead in range(j, min(j + AHEAD, n)):
+                    prefetch(t[node * TREE_COLUMNS + LANES] + 8 * (np.int64(rows[ahead, position]) * width + first))
             s = np.int64(rows[j, position])
             if s < 0:
                 for lane in range(count):

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from llvmlite import ir
 from numba import extending, types
-from numba.core import config
+from numba.core import cgutils, config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -133,3 +134,24 @@ as_int8 = _pointer(types.int8)
 as_int16 = _pointer(types.int16)
 as_int32 = _pointer(types.int32)
 as_int64 = _pointer(types.int64)
+
+#: How many rows a kernel looks ahead. State is read at random, and beyond the caches each read would wait for memory; a
+#: kernel that first asks for what its next rows will need waits once for all of them. That pays from FAR rows of state
+#: on; less stays near.
+AHEAD = 32
+FAR = 1 << 14
+
+
+@intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Asks for the cache line at an address, without waiting; any address will do, also one that is not mapped."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        to_write, keep, data = number(1), number(3), number(1)
+        builder.call(ask, [builder.inttoptr(args[0], pointer), to_write, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen

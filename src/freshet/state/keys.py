@@ -13,46 +13,62 @@ import numpy as np
 
 from freshet.column import Bools, Int64s
 from freshet.state.arena import Growable, Scope
-from freshet.state.kernel import inlined, kernel
-from freshet.state.tuples import FREE, LIVE, USED, Slots, Tuples, hash_row, probe
+from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
+from freshet.state.tuples import FREE, LIVE, USED, Slots, Tuples, foresee_rows, foresee_slots, probe
 
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
 
 
 @inlined
-def read_key(lanes: Any, s: Any, parts: Any, row: Any) -> Any:
-    """Copies the key of tuple s to row[0]; false when a NULL leaves it without one."""
+def read_key(lanes: Any, s: Any, parts: Any, rows: Any, i: Any) -> Any:
+    """Copies the key of tuple s to rows[i]; false when a NULL leaves it without one."""
     at, nulls, null_safe = 0, np.int64(0), False
-    for i in range(parts.shape[0]):
-        null = parts[i, 2] >= 0 and ((lanes[s, parts[i, 2]] >> parts[i, 3]) & 1) == 1
-        if null and parts[i, 4] == 0:
+    for p in range(parts.shape[0]):
+        null = parts[p, 2] >= 0 and ((lanes[s, parts[p, 2]] >> parts[p, 3]) & 1) == 1
+        if null and parts[p, 4] == 0:
             return False
-        null_safe |= parts[i, 4] != 0
+        null_safe |= parts[p, 4] != 0
         if null:
-            nulls |= np.int64(1) << i
-        for j in range(parts[i, 1]):
-            row[0, at] = lanes[s, parts[i, 0] + j]
+            nulls |= np.int64(1) << p
+        for lane in range(parts[p, 1]):
+            rows[i, at] = lanes[s, parts[p, 0] + lane]
             at += 1
     if null_safe:
-        row[0, at] = nulls
+        rows[i, at] = nulls
     return True
+
+
+@inlined
+def read_keys(lanes: Any, slots: Any, parts: Any, ids: Any, rows: Any, has_key: Any) -> None:
+    """Reads the keys of the next tuples."""
+    if lanes.shape[0] >= FAR:
+        foresee_slots(lanes, slots, 0)
+        for i in range(min(AHEAD, slots.size)):
+            prefetch(ids.ctypes.data + 4 * np.int64(slots[i]))
+    for i in range(min(AHEAD, slots.size)):
+        has_key[i] = read_key(lanes, np.int64(slots[i]), parts, rows, i)
 
 
 @kernel("i8(i8[:,::1], i4[::1], i8[:,::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8[:,::1], i4[::1], i4[::1])")
 def assign_keys(
-    lanes: Any, slots: Any, parts: Any, table: Any, keys: Any, occupied: Any, free: Any, meta: Any, row: Any, ids: Any,
+    lanes: Any, slots: Any, parts: Any, table: Any, keys: Any, occupied: Any, free: Any, meta: Any, rows: Any, ids: Any,
     fresh: Any,
 ) -> Any:  # fmt: skip
-    """Sets ids[s] for each tuple, -1 where it has no key; lists the ids that are new in `fresh`, returns how many."""
-    width, made = row.shape[1], 0
+    """Sets ids[s] for each tuple, -1 where it has no key; lists the ids that are new in `fresh`, returns how many.
+    `rows` has room for AHEAD keys."""
+    width, made = rows.shape[1], 0
+    has_key, hashes = np.empty(AHEAD, np.bool_), np.empty(AHEAD, np.uint64)
     for j in range(slots.size):
-        s = np.int64(slots[j])
-        if not read_key(lanes, s, parts, row):
+        i = j % AHEAD
+        if i == 0:
+            read_keys(lanes, slots[j:], parts, ids, rows, has_key)
+            foresee_rows(table, keys, rows[: slots.size - j], 0, width, hashes)
+        s, h = np.int64(slots[j]), hashes[i]
+        if not has_key[i]:
             ids[s] = -1
             continue
-        h = hash_row(row, 0, width)
-        at = probe(table, keys, row, 0, width, h)
+        at = probe(table, keys, rows, i, width, h)
         entry = table[at]
         if entry != -1:
             ids[s] = np.int32(entry & 0xFFFFFFFF)
@@ -65,8 +81,8 @@ def assign_keys(
             meta[USED] += 1
         meta[LIVE] += 1
         occupied[k] = 1
-        for i in range(width):
-            keys[k, i] = row[0, i]
+        for lane in range(width):
+            keys[k, lane] = rows[i, lane]
         table[at] = np.int64((h << np.uint64(32)) | np.uint64(k))
         ids[s] = np.int32(k)
         fresh[made] = k
@@ -80,7 +96,7 @@ class Dictionary:
     def __init__(self, scope: Scope, width: int) -> None:
         self.tuples, self.width = Tuples(scope, width), width
         self.clock: Growable = scope.array("clock", np.int64)  # [keys alive after the last sweep]
-        self.row = np.zeros((1, width), np.int64)
+        self.rows = np.zeros((AHEAD, width), np.int64)
 
     @property
     def capacity(self) -> int:
@@ -92,7 +108,7 @@ class Dictionary:
         t.reserve(len(slots))
         fresh = np.empty(len(slots), np.int32)
         made = assign_keys(
-            lanes, slots, parts, t.table.data, t.lanes.data, t.occupancy.data, t.free.data, t.meta.data, self.row, ids,
+            lanes, slots, parts, t.table.data, t.lanes.data, t.occupancy.data, t.free.data, t.meta.data, self.rows, ids,
             fresh,
         )  # fmt: skip
         return fresh[:made]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import inlined
+from freshet.state.kernel import AHEAD, as_int32, as_int64, inlined, prefetch
 
 ROOT, HEAD, TAIL = 0, 1, 2
 
@@ -55,6 +55,38 @@ def _hang(ends: Any, at: Any, sides: Any, holder: Any, side: Any, what: Any) -> 
         ends[at + ROOT] = what
     else:
         sides[2 * holder + side] = what
+
+
+@inlined
+def foresee_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: Any, tuples: Any, j: Any) -> None:
+    """Asks for all that lies on the ways down to the places of the tuples from j on, by going down with all of them at
+    once. Takes addresses: `roots` that of the first key's root, with `row_bytes` from key to key."""
+    stop, n = min(j + AHEAD, tuples.size), 0
+    who, at = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
+    for i in range(j, stop):
+        prefetch(ids + 4 * np.int64(tuples[i]))
+        prefetch(values + 16 * np.int64(tuples[i]))
+    for i in range(j, stop):
+        k = np.int64(as_int32(ids)[tuples[i]])
+        if k >= 0:
+            who[n], at[n] = np.int64(tuples[i]), roots + row_bytes * k
+            prefetch(at[n])
+            n += 1
+    for i in range(n):
+        at[i] = np.int64(as_int32(at[i])[0])
+        prefetch(values + 16 * (at[i] - 1))
+        prefetch(sides + 8 * (at[i] - 1))
+    while n > 0:
+        m = 0
+        for i in range(n):
+            if at[i] == 0:
+                continue
+            side = np.int64(_before(as_int64(values), at[i] - 1, who[i]))
+            who[m], at[m] = who[i], np.int64(as_int32(sides)[2 * (at[i] - 1) + side])
+            prefetch(values + 16 * (at[m] - 1))
+            prefetch(sides + 8 * (at[m] - 1))
+            m += 1
+        n = m
 
 
 @inlined

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from freshet.column import Bools, Int64s
 from freshet.state.arena import Scope
-from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 
 _USED, _LIVE, _END, _FREE, _ADDED, _SURVIVED, _WANTED = range(7)  # places in meta
 _SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
@@ -98,6 +98,37 @@ def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base:
     return at
 
 
+@inlined
+def _span(row: Any, offsets: Any, large: Any) -> Any:
+    """Where the text of a row begins, and its length."""
+    if large:
+        begin = as_int64(offsets)[row]
+        return begin, as_int64(offsets)[row + 1] - begin
+    begin = np.int64(as_int32(offsets)[row])
+    return begin, np.int64(as_int32(offsets)[row + 1]) - begin
+
+
+@inlined
+def _foresee_texts(
+    offsets: Any, large: Any, texts: Any, row: Any, end: Any, table: Any, spans: Any, data: Any, hashes: Any
+) -> None:
+    """Asks for what `_place` will read for the texts from `row` on: places in the table, spans, then texts. Leaves
+    their hashes behind."""
+    mask = len(table) - 1
+    for i in range(end - row):
+        begin, length = _span(row + i, offsets, large)
+        hashes[i] = hash_bytes(texts + begin, length)
+        prefetch(table.ctypes.data + 8 * (hashes[i] & mask))
+    if len(table) < FAR:
+        return
+    for i in range(end - row):
+        prefetch(spans.ctypes.data + 16 * (table[hashes[i] & mask] & 0xFFFFFFFF))
+    for i in range(end - row):
+        begin = data.ctypes.data + spans[table[hashes[i] & mask] & 0xFFFFFFFF, 0]
+        prefetch(begin)
+        prefetch(begin + 64)
+
+
 @kernel("i8(i8, i8, b1, i8, i8, i8, i8[::1], i8[::1], i8[:,::1], u1[::1], i8[::1], i8[::1])")
 def _intern(
     validity: Any,
@@ -116,22 +147,21 @@ def _intern(
     """Interns rows from `start` on and returns the first row that found no room (all of them when there was room)."""
     base = data.ctypes.data
     bound = len(table) * 5 // 8
+    hashes = np.empty(AHEAD, np.int64)
     for i in range(start, len(ids)):
         row = first + i
+        if (i - start) % AHEAD == 0:
+            end = min(row + AHEAD, first + len(ids))
+            _foresee_texts(offsets, large, texts, row, end, table, spans, data, hashes)
         if validity != 0 and (as_int8(validity)[row >> 3] >> (row & 7)) & 1 == 0:
             ids[i] = 0
             continue
-        if large:
-            begin = as_int64(offsets)[row]
-            length = as_int64(offsets)[row + 1] - begin
-        else:
-            begin = np.int64(as_int32(offsets)[row])
-            length = np.int64(as_int32(offsets)[row + 1]) - begin
+        begin, length = _span(row, offsets, large)
         if length == 0:
             ids[i] = 0
             continue
         address = texts + begin
-        hashed = hash_bytes(address, length)
+        hashed = hashes[(i - start) % AHEAD]
         at = _place(hashed, address, length, table, spans, base)
         if table[at] != 0:
             ids[i] = table[at] & 0xFFFFFFFF

@@ -20,9 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.chains import link_back, link_child, parent_key, unlink_child, unlink_parent
-from freshet.state.comparison import append, change_child, change_parent, has_support
-from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.chains import foresee_tuples, link_back, link_child, parent_key, unlink_child, unlink_parent
+from freshet.state.comparison import (
+    CHILDREN,
+    PARENTS,
+    append,
+    change_child,
+    change_parent,
+    foresee_compared,
+    has_support,
+)
+from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import enliven, unliven
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
@@ -59,6 +67,7 @@ from freshet.state.tree_table import (
     PARENT_LINKS,
     PARENT_VALUES,
     PRESENT,
+    ROOM,
     STATUS,
     SUPPORT,
     TREE_COLUMNS,
@@ -109,6 +118,16 @@ def take_places(t: Any, e: Any, tuples: Any) -> None:
 
 
 @inlined
+def foresee_order(t: Any, e: Any, tuples: Any, j: Any) -> None:
+    """Asks for the places of the tuples from j on among all parents, on those edges of e that compare."""
+    c = t[e * TREE_COLUMNS + FIRST]
+    while c >= 0:
+        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
+            foresee_compared(t, c, PARENTS, tuples, j)
+        c = t[c * TREE_COLUMNS + NEXT]
+
+
+@inlined
 def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     """Puts new tuples into node e; returns those that have all it takes to be alive. These stand apart from their
     chains of parents until `carry` knows whether they are live."""
@@ -117,6 +136,9 @@ def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     out = np.empty(slots.size, np.int32)
     n = 0
     for j in range(slots.size):
+        if j % AHEAD == 0:
+            foresee_tuples(t, e, slots, j)
+            foresee_order(t, e, slots, j)
         s = np.int64(slots[j])
         held = 0
         c = first
@@ -156,6 +178,8 @@ def go_out(t: Any, e: Any, slots: Any) -> None:
     """Takes tuples, dead by now, out of node e."""
     status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
     for j in range(slots.size):
+        if j % AHEAD == 0:
+            foresee_order(t, e, slots, j)
         s = np.int64(slots[j])
         c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
@@ -175,6 +199,8 @@ def find_partakers(t: Any, e: Any, slots: Any) -> Any:
     members, alive = np.empty(slots.size, np.int32), np.empty(slots.size, np.int32)
     n, m = 0, 0
     for j in range(slots.size):
+        if j % AHEAD == 0:
+            foresee_tuples(t, e, slots, j)
         s = slots[j]
         if status[s] >= PRESENT:
             members[n] = s
@@ -183,6 +209,23 @@ def find_partakers(t: Any, e: Any, slots: Any) -> Any:
             alive[m] = s
             m += 1
     return members[:n], alive[:m]
+
+
+@inlined
+def foresee_parents(t: Any, c: Any, alone: Any, flipped: Any, j: Any, n: Any) -> None:
+    """Asks for the first parent of c under each flipped key from j on (or the flipped parents themselves)."""
+    p, stop = t[c * TREE_COLUMNS + PARENT], min(j + AHEAD, n)
+    keys = t[c * TREE_COLUMNS + KEYS]
+    if t[p * TREE_COLUMNS + ROOM] < FAR:
+        return
+    if not alone:
+        for i in range(j, stop):
+            prefetch(keys + 16 * np.int64(flipped[i]))
+    for i in range(j, stop):
+        s = np.int64(flipped[i]) if alone else np.int64(as_int32(keys)[4 * np.int64(flipped[i]) + PARENT_HEAD]) - 1
+        prefetch(t[p * TREE_COLUMNS + STATUS] + s)
+        prefetch(t[p * TREE_COLUMNS + COUNTER] + s)
+        prefetch(t[c * TREE_COLUMNS + PARENT_LINKS] + 8 * s)
 
 
 @inlined
@@ -198,6 +241,8 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
     out = np.empty(max(16, n), np.int32)
     m, counted = 0, 0
     for j in range(n):
+        if j % AHEAD == 0:
+            foresee_parents(t, c, alone, flipped, j, n)
         s = np.int64(flipped[j])
         if not alone:
             s = np.int64(keys[4 * s + PARENT_HEAD]) - 1
@@ -229,6 +274,9 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
     pending, pending_sign, waiting = np.int64(-1), np.int64(0), none
     left, left_keys = np.int64(-1), none
     while changed.size > 0:
+        if not own or levels > 0:  # the caller has asked for those that come or go themselves
+            for j in range(0, changed.size, AHEAD):
+                foresee_tuples(t, e, changed, j)
         if sign > 0:
             status = as_int8(t[e * TREE_COLUMNS + STATUS])
             if logged + changed.size > log.size:
@@ -252,6 +300,8 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
         n = 0
         if t[e * TREE_COLUMNS + COMPARISON] != NONE:
             for j in range(changed.size):
+                if j % AHEAD == 0:
+                    foresee_compared(t, e, CHILDREN, changed, j)
                 s = np.int64(changed[j])
                 k = np.int64(ids[s])
                 if k >= 0:

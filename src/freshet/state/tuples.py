@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from freshet.column import Bools, Int64s
 from freshet.state.arena import Growable, Scope
-from freshet.state.kernel import inlined, kernel
+from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
 
 Slots = npt.NDArray[np.int32]
 
@@ -55,10 +55,41 @@ def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
         at = (at + 1) & mask
 
 
+@inlined
+def foresee_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: Any) -> None:
+    """Hashes the rows from j on, and asks for what `probe` will read for them: their places in the table, then the rows
+    found there."""
+    n, mask = min(AHEAD, rows.shape[0] - j), np.int64(table.size - 1)
+    for i in range(n):
+        hashes[i] = hash_row(rows, j + i, width)
+    if lanes.shape[0] < FAR:
+        return
+    places, stored, row_bytes = table.ctypes.data, lanes.ctypes.data, 8 * lanes.shape[1]
+    for i in range(n):
+        prefetch(places + 8 * (np.int64(hashes[i]) & mask))
+    for i in range(n):
+        entry = table[np.int64(hashes[i]) & mask]
+        if entry != -1:
+            prefetch(stored + row_bytes * (entry & 0xFFFFFFFF))
+
+
+@inlined
+def foresee_slots(lanes: Any, slots: Any, j: Any) -> None:
+    """Asks for the rows in the slots from j on."""
+    if lanes.shape[0] < FAR:
+        return
+    stored, row_bytes = lanes.ctypes.data, 8 * lanes.shape[1]
+    for i in range(j, min(j + AHEAD, slots.size)):
+        prefetch(stored + row_bytes * np.int64(slots[i]))
+
+
 @kernel("void(i8[::1], i8[:,::1], i8, i8[:,::1], i4[::1])")
 def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
+    hashes = np.empty(AHEAD, np.uint64)
     for j in range(rows.shape[0]):
-        entry = table[probe(table, lanes, rows, j, width, hash_row(rows, j, width))]
+        if j % AHEAD == 0:
+            foresee_rows(table, lanes, rows, j, width, hashes)
+        entry = table[probe(table, lanes, rows, j, width, hashes[j % AHEAD])]
         out[j] = -1 if entry == -1 else np.int32(entry & 0xFFFFFFFF)
 
 
@@ -66,8 +97,12 @@ def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
 def add_rows(
     table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, rows: Any, out: Any, fresh: Any
 ) -> None:
+    hashes = np.empty(AHEAD, np.uint64)
     for j in range(rows.shape[0]):
-        h = hash_row(rows, j, width)
+        if j % AHEAD == 0:
+            foresee_rows(table, lanes, rows, j, width, hashes)
+            foresee_slots(lanes, free[max(meta[FREE] - AHEAD, 0) : meta[FREE]], np.int64(0))
+        h = hashes[j % AHEAD]
         at = probe(table, lanes, rows, j, width, h)
         entry = table[at]
         fresh[j] = entry == -1
@@ -92,6 +127,10 @@ def add_rows(
 def remove_rows(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, slots: Any) -> None:
     mask = np.int64(table.size - 1)
     for j in range(slots.size):
+        if j % AHEAD == 0 and lanes.shape[0] >= FAR:
+            foresee_slots(lanes, slots, j)
+            for i in range(j, min(j + AHEAD, slots.size)):
+                prefetch(table.ctypes.data + 8 * (np.int64(hash_row(lanes, slots[i], width)) & mask))
         slot = np.int64(slots[j])
         at = np.int64(hash_row(lanes, slot, width)) & mask
         while (table[at] & 0xFFFFFFFF) != slot or table[at] == -1:
