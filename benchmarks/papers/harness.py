@@ -117,7 +117,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stream cost. `part`: how much of it was done before the time was up."""
+    """What a stream cost. `part`: how much of it was done before the time was up; `tuples` and `nbytes`: what the
+    database holds at the end."""
 
     changes: int
     seconds: float
@@ -127,12 +128,17 @@ class Cost:
     part: float
     p50_us: float
     p99_us: float
+    tuples: int
+    nbytes: int
+
+    def per_change(self) -> float:
+        return self.seconds / max(self.changes, 1)
 
     def row(self) -> Row:
         """The columns most tables have."""
         return {
             "changes": self.changes,
-            "µs a change": round(1e6 * self.seconds / max(self.changes, 1), 3),
+            "µs a change": round(1e6 * self.per_change(), 3),
             "counters a change": round(self.counters / max(self.changes, 1), 4),
             "delta rows": self.delta_rows,
             "B a tuple": round(self.bytes_per_tuple),
@@ -171,7 +177,15 @@ def stream_cost(
     return Cost(
         run.changes, seconds, work(view) - before, run.delta_rows, state or bytes_per_tuple(db),
         run.changes / max(total, 1), 1e6 * float(np.percentile(spent, 50)), 1e6 * float(np.percentile(spent, 99)),
+        db.tuples(), db.nbytes(),
     )  # fmt: skip
+
+
+def sweep(size: Size, once: Callable[[], list[Cost]]) -> list[Cost]:
+    """The costs of streams that differ in size, each that of the run of middle speed among several. All sizes take
+    their turn before any is run again: what else the machine does for a while then meets all of them alike."""
+    runs = [once() for _ in range(size.pick(3, 1, 1))]
+    return [sorted(costs, key=Cost.per_change)[len(runs) // 2] for costs in zip(*runs, strict=True)]
 
 
 def recompute_seconds(sql: str, tables: dict[str, pa.Table], size: Size) -> float:

@@ -8,14 +8,15 @@ enumerated.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers.data import DAY, social_network
 from benchmarks.papers.figures.crown_queries import opened
-from benchmarks.papers.harness import Plot, Result, Size, stream_cost
+from benchmarks.papers.harness import Cost, Plot, Result, Size, stream_cost, sweep
 from benchmarks.papers.queries import GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, time_window
 from benchmarks.streams import skewed_edges, sliding_window
@@ -32,16 +33,23 @@ def run(size: Size) -> Iterator[Result]:
     wanted = {name: (SNB_DDL, sql, network, people) for name, sql in snb_queries().items()}
     wanted |= {name: (GRAPH_DDL, graph_queries()[name], graph, edges) for name in GRAPH}
     for name, (ddl, sql, make, scales) in wanted.items():
-        for scale in scales:
-            moves = make(int(scale))
-            db, view = opened(ddl, name, sql)
-            cost = stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size, deltas=False)
+        streams = [make(int(scale)) for scale in scales]
+        for moves, cost in zip(streams, sweep(size, partial(costs, ddl, name, sql, streams, size)), strict=True):
             rows = sum(t.num_rows for t in moves.tables.values())
             result.rows.append({"query": name, "rows": rows, **cost.row()})
+        _, view = opened(ddl, name, sql)
         if json.loads(view.explain("json"))["height"] <= 2:
             result.flat("counters a change", query=name)
             result.flat("µs a change", query=name)
     yield result
+
+
+def costs(ddl: str, name: str, sql: str, streams: Sequence[Moves], size: Size) -> list[Cost]:
+    found = []
+    for moves in streams:
+        db, view = opened(ddl, name, sql)
+        found.append(stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size, deltas=False))
+    return found
 
 
 def network(scale: int) -> Moves:
