@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -37,8 +38,9 @@ def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], 
 
 
 def _named(names: tuple[str, ...], part: Callable[[Int64s], Int64s], letters: int | None) -> Callable[[Int64s], Any]:
-    known = pa.array([n[:letters] for n in names])
-    return lambda t: known.take(pa.array(part(t)))
+    # Made at its first use: pyarrow's first array of a list imports pandas, which takes longer than Freshet itself.
+    known = cache(lambda: pa.array([n[:letters] for n in names]))
+    return lambda t: known().take(pa.array(part(t)))
 
 
 def _date_part(part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], Int64s]:
