@@ -86,9 +86,9 @@ class Result:
         it is less)."""
         values = self.series(column, **where)
         if len(values) > 1:
-            ratio = values[-1] / max(values[0], 0.1)
-            found = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (constant: {FLAT})"
-            self._judge(f"{column} flat", found, ratio <= FLAT, where)
+            most = FLAT * max(values[0], 0.1)
+            found = f"from {values[0]:.3g} to {values[-1]:.3g} (constant: at most {most:.3g})"
+            self._judge(f"{column} flat", found, values[-1] <= most, where)
 
     def logarithmic(self, x: str, column: str, **where: Cell) -> None:
         """Theory says logarithmic: beyond the growth of log x, the value is flat."""
