@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from freshet.errors import SqlError, UnsupportedError
@@ -94,7 +94,7 @@ class _Reader:
     groups: int = 0
     has_dollar: bool = False
     fold: bool = False
-    dot_all: bool = field(default=False)
+    dot_all: bool = False
 
     def __post_init__(self) -> None:
         flags = re.match(r"\(\?([is]+)\)", self.text)
