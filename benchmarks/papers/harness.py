@@ -184,7 +184,7 @@ def stream_cost(
 def sweep(size: Size, once: Callable[[], list[Cost]]) -> list[Cost]:
     """The costs of streams that differ in size, each that of the run of middle speed among several. All sizes take
     their turn before any is run again: what else the machine does for a while then meets all of them alike."""
-    runs = [once() for _ in range(size.pick(3, 1, 1))]
+    runs = [once() for _ in range(size.pick(5, 1, 1))]
     return [sorted(costs, key=Cost.per_change)[len(runs) // 2] for costs in zip(*runs, strict=True)]
 
 
