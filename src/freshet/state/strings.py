@@ -112,15 +112,16 @@ def _span(row: Any, offsets: Any, large: Any) -> Any:
 def _foresee_texts(
     offsets: Any, large: Any, texts: Any, row: Any, end: Any, table: Any, spans: Any, data: Any, hashes: Any
 ) -> None:
-    """Asks for what `_place` will read for the texts from `row` on: places in the table, spans, then texts. Leaves
-    their hashes behind."""
+    """Hashes the texts from `row` on, and asks for what `_place` will read for them: places in the table, spans, then
+    the texts found there."""
     mask = len(table) - 1
     for i in range(end - row):
         begin, length = _span(row + i, offsets, large)
         hashes[i] = hash_bytes(texts + begin, length)
-        prefetch(table.ctypes.data + 8 * (hashes[i] & mask))
     if len(table) < FAR:
         return
+    for i in range(end - row):
+        prefetch(table.ctypes.data + 8 * (hashes[i] & mask))
     for i in range(end - row):
         prefetch(spans.ctypes.data + 16 * (table[hashes[i] & mask] & 0xFFFFFFFF))
     for i in range(end - row):
