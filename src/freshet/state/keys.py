@@ -14,7 +14,7 @@ import numpy as np
 from freshet.column import Bools, Int64s
 from freshet.state.arena import Growable, Scope
 from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
-from freshet.state.tuples import FREE, LIVE, USED, Slots, Tuples, foresee_rows, foresee_slots, probe
+from freshet.state.tuples import LIVE, Slots, Tuples, foresee_rows, foresee_slots, probe, put_row
 
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
@@ -73,17 +73,7 @@ def assign_keys(
         if entry != -1:
             ids[s] = np.int32(entry & 0xFFFFFFFF)
             continue
-        if meta[FREE] > 0:
-            meta[FREE] -= 1
-            k = np.int64(free[meta[FREE]])
-        else:
-            k = meta[USED]
-            meta[USED] += 1
-        meta[LIVE] += 1
-        occupied[k] = 1
-        for lane in range(width):
-            keys[k, lane] = rows[i, lane]
-        table[at] = np.int64((h << np.uint64(32)) | np.uint64(k))
+        k = put_row(table, keys, occupied, free, meta, rows, i, at, h)
         ids[s] = np.int32(k)
         fresh[made] = k
         made += 1

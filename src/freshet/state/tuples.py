@@ -93,6 +93,23 @@ def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
         out[j] = -1 if entry == -1 else np.int32(entry & 0xFFFFFFFF)
 
 
+@inlined
+def put_row(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, rows: Any, j: Any, at: Any, h: Any) -> Any:
+    """Stores row j, whose place in the table is the empty one at `at`; returns its slot."""
+    if meta[FREE] > 0:
+        meta[FREE] -= 1
+        slot = np.int64(free[meta[FREE]])
+    else:
+        slot = meta[USED]
+        meta[USED] += 1
+    meta[LIVE] += 1
+    occupied[slot] = 1
+    for i in range(rows.shape[1]):
+        lanes[slot, i] = rows[j, i]
+    table[at] = np.int64((h << np.uint64(32)) | np.uint64(slot))
+    return slot
+
+
 @kernel("void(i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8, i8[:,::1], i4[::1], b1[::1])")
 def add_rows(
     table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, rows: Any, out: Any, fresh: Any
@@ -106,20 +123,7 @@ def add_rows(
         at = probe(table, lanes, rows, j, width, h)
         entry = table[at]
         fresh[j] = entry == -1
-        if entry != -1:
-            out[j] = np.int32(entry & 0xFFFFFFFF)
-            continue
-        if meta[FREE] > 0:
-            meta[FREE] -= 1
-            slot = np.int64(free[meta[FREE]])
-        else:
-            slot = meta[USED]
-            meta[USED] += 1
-        meta[LIVE] += 1
-        occupied[slot] = 1
-        for i in range(rows.shape[1]):
-            lanes[slot, i] = rows[j, i]
-        table[at] = np.int64((h << np.uint64(32)) | np.uint64(slot))
+        slot = put_row(table, lanes, occupied, free, meta, rows, j, at, h) if entry == -1 else entry & 0xFFFFFFFF
         out[j] = np.int32(slot)
 
 
