@@ -41,8 +41,12 @@ from freshet.state.tree_table import (
     CHILD_VALUES,
     COMPARISON,
     ENDS,
+    FIRST,
     LIVE_LINKS,
     LIVE_SIDES,
+    NEXT,
+    NONE,
+    OUTPUT,
     PARENT,
     PARENT_KEY,
     PARENT_LINKS,
@@ -167,6 +171,16 @@ def foresee_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
         ids, sides, values = t[base + CHILD_KEY], t[base + CHILD_SIDES], t[base + CHILD_VALUES]
     if ids != 0 and room >= FAR:
         foresee_places(t[base + ENDS] + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
+
+
+@inlined
+def foresee_order(t: Any, e: Any, chain: Any, tuples: Any, j: Any) -> None:
+    """The same for parents, in that chain of each edge of node e that compares; live ones stand on output edges."""
+    c = t[e * TREE_COLUMNS + FIRST]
+    while c >= 0:
+        if t[c * TREE_COLUMNS + COMPARISON] != NONE and (chain == PARENTS or t[c * TREE_COLUMNS + OUTPUT]):
+            foresee_compared(t, c, chain, tuples, j)
+        c = t[c * TREE_COLUMNS + NEXT]
 
 
 @inlined

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from freshet.state.chains import child_key, link_back, link_front, parent_key, unlink_parent
-from freshet.state.comparison import LIVES, append, change_live, foresee_compared, is_reached
+from freshet.state.comparison import LIVES, append, change_live, foresee_order, is_reached
 from freshet.state.kernel import AHEAD, as_int8, as_int32, as_int64, inlined
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
@@ -60,23 +60,13 @@ def is_live(t: Any, e: Any, s: Any) -> Any:
 
 
 @inlined
-def _foresee_lives(t: Any, e: Any, tuples: Any, j: Any) -> None:
-    """Asks for the places of the tuples from j on among the live parents, on those edges of e that compare."""
-    c = t[e * TREE_COLUMNS + FIRST]
-    while c >= 0:
-        if t[c * TREE_COLUMNS + OUTPUT] and t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            foresee_compared(t, c, LIVES, tuples, j)
-        c = t[c * TREE_COLUMNS + NEXT]
-
-
-@inlined
 def enliven(t: Any, e: Any, tuples: Any, start: Any, end: Any) -> None:
     """Marks those of the alive tuples live that are, and whatever below becomes live with them."""
     stack = np.empty(16, np.int32)
     given = as_int8(t[e * TREE_COLUMNS + STATUS])
     for j in range(start, end):
         if (j - start) % AHEAD == 0:
-            _foresee_lives(t, e, tuples[j:end], 0)
+            foresee_order(t, e, LIVES, tuples[j:end], 0)
         node, s, n = np.int64(e), np.int64(tuples[j]), 0
         if given[s] != ALIVE or not is_live(t, node, s):
             continue
@@ -125,7 +115,7 @@ def unliven(t: Any, e: Any, tuples: Any, own: Any) -> None:
     given = as_int8(t[e * TREE_COLUMNS + STATUS])
     for j in range(tuples.size):
         if j % AHEAD == 0:
-            _foresee_lives(t, e, tuples, j)
+            foresee_order(t, e, LIVES, tuples, j)
         node, s, n, leaving = np.int64(e), np.int64(tuples[j]), 0, own
         was_live = given[s] == LIVE
         given[s] = PRESENT

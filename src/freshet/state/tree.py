@@ -28,6 +28,7 @@ from freshet.state.comparison import (
     change_child,
     change_parent,
     foresee_compared,
+    foresee_order,
     has_support,
 )
 from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
@@ -118,16 +119,6 @@ def take_places(t: Any, e: Any, tuples: Any) -> None:
 
 
 @inlined
-def foresee_order(t: Any, e: Any, tuples: Any, j: Any) -> None:
-    """Asks for the places of the tuples from j on among all parents, on those edges of e that compare."""
-    c = t[e * TREE_COLUMNS + FIRST]
-    while c >= 0:
-        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            foresee_compared(t, c, PARENTS, tuples, j)
-        c = t[c * TREE_COLUMNS + NEXT]
-
-
-@inlined
 def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     """Puts new tuples into node e; returns those that have all it takes to be alive. These stand apart from their
     chains of parents until `carry` knows whether they are live."""
@@ -138,7 +129,7 @@ def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     for j in range(slots.size):
         if j % AHEAD == 0:
             foresee_tuples(t, e, slots, j)
-            foresee_order(t, e, slots, j)
+            foresee_order(t, e, PARENTS, slots, j)
         s = np.int64(slots[j])
         held = 0
         c = first
@@ -179,7 +170,7 @@ def go_out(t: Any, e: Any, slots: Any) -> None:
     status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
     for j in range(slots.size):
         if j % AHEAD == 0:
-            foresee_order(t, e, slots, j)
+            foresee_order(t, e, PARENTS, slots, j)
         s = np.int64(slots[j])
         c = t[e * TREE_COLUMNS + FIRST]
         while c >= 0:
