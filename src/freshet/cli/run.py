@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import freshet
-from freshet.cli.check import summary
+from freshet.cli.check import refuse_mistakes, summary
 from freshet.cli.progress import Work, ready_kernels, working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command, many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
@@ -59,14 +60,12 @@ def run(options: argparse.Namespace) -> int:
     with working(f"checking {options.job}"):
         job, mistakes = find_mistakes(text, Path(options.job).resolve().parent)
     if mistakes:
-        for mistake in mistakes:
-            refuse(f"{options.job}: {mistake.message}")
-        return 2
+        return refuse_mistakes(options.job, mistakes)
     if not job.sinks and not options.web and not options.json:
         return refuse(
             f"{options.job}: no sink takes any changes; add CREATE SINK ..., or see them with --web or --json"
         )
-    from freshet.job.run import on_signals, progress_json, run_job
+    from freshet.job.run import described, on_signals, run_job
 
     master = options.master or job.settings.get("master", "local[*]")
     shards = options.shards if options.shards is not None else int(job.settings.get("shards", _cores(master)))
@@ -96,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
             if page is not None:
                 page.beside.progressed()
             if options.json:
-                print(progress_json(progress, sinks), flush=True)
+                emit(described(progress, sinks))
             else:
                 _tell(progress, sinks)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import secrets
 import signal
@@ -12,12 +11,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from freshet.cli.check import refuse_mistakes
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
-from freshet.errors import PlanError, StateError
+from freshet.errors import PlanError
 
 _TEACHING = """\
 The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
@@ -75,7 +76,7 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
 
         found, mistakes = find_mistakes(read_text(job), Path(job).resolve().parent, options.engine == "spark")
         if mistakes:
-            raise StateError("\n".join(f"{job}: {m.message}" for m in mistakes))
+            return refuse_mistakes(job, mistakes)
         files = file_source(found)
     given = {
         "source": "files" if files is not None else options.source, "scale": options.scale, "mode": options.mode,
@@ -92,8 +93,10 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         ready_kernels()
         hub.start(paused=options.paused)
     server.start()
-    said = f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)"
-    print(json.dumps({"address": server.address}) if options.json else said, flush=True)
+    if options.json:
+        emit({"address": server.address})
+    else:
+        print(f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)", flush=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

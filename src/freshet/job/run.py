@@ -6,7 +6,6 @@ same checkpoint goes on where the last finished micro-batch left off.
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from freshet.errors import FreshetError, StateError
@@ -136,9 +136,9 @@ def run_job(
             )
             run.wait(stop, told, beat)
             return run.resumed
+        except (Py4JJavaError, PySparkException) as e:  # it is there, and has something to say
+            raise failure_of(e) from e
         except (Py4JError, ConnectionError) as e:
-            if isinstance(e, Py4JJavaError):  # it is there, and has something to say
-                raise
             last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
             raise StateError(
                 f"Spark's own process has ended ({last[0]}); run the job again, and it goes on from its checkpoint"
@@ -189,17 +189,15 @@ def failure_of(error: Exception) -> FreshetError:
     return StateError("the stream failed: " + (" ".join(told) or text.split("\n")[0] or type(error).__name__))
 
 
-def progress_json(progress: Any, sinks: Sinks) -> str:
+def described(progress: Any, sinks: Sinks) -> dict[str, Any]:
     """A finished micro-batch for machines."""
     counts = sinks.counts
-    return json.dumps(
-        {
-            "version": progress.batchId,
-            "changes": progress.numInputRows,
-            "milliseconds": dict(progress.durationMs),
-            "views": {
-                view: {"appeared": counts.appeared.get(view, 0), "vanished": counts.vanished.get(view, 0)}
-                for view in counts.rows
-            },
-        }
-    )
+    return {
+        "version": progress.batchId,
+        "changes": progress.numInputRows,
+        "milliseconds": dict(progress.durationMs),
+        "views": {
+            view: {"appeared": counts.appeared.get(view, 0), "vanished": counts.vanished.get(view, 0)}
+            for view in counts.rows
+        },
+    }

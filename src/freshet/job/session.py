@@ -65,14 +65,16 @@ def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:
     first.write_text("trap '' TERM\n" + (f". {shlex.quote(before)}\n" if before else ""))
     os.environ["BASH_ENV"] = str(first)
     interrupted = signal.getsignal(signal.SIGINT)
-    terminal = os.dup(2)  # it inherits the standard error there is when it starts
+    own = {number: os.dup(number) for number in (1, 2)}  # it inherits the outputs there are when it starts
     with open(log, "ab") as target:
-        os.dup2(target.fileno(), 2)
+        for number in own:
+            os.dup2(target.fileno(), number)
         try:
             return start()
         finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
+            for number, kept in own.items():
+                os.dup2(kept, number)
+                os.close(kept)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, interrupted)
             del os.environ["BASH_ENV"]
