@@ -140,7 +140,7 @@ def test_a_failure_is_one_object(arguments: list[str], files: Path, capsys: pyte
     pytest.importorskip("starlette")
     pytest.importorskip("pyspark")
     try:
-        code = main([*arguments, "--json"])
+        code: object = main([*arguments, "--json"])
     except SystemExit as stopped:
         code = stopped.code
     shown = capsys.readouterr()

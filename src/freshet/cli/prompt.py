@@ -293,7 +293,7 @@ def _prompt(words: Callable[[], list[str]]) -> Callable[[], str]:
         event.current_buffer.insert_text("\n")
 
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "freshet"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     kept = PromptSession(
         "freshet=> ", history=FileHistory(str(folder / "history")), completer=Words(), multiline=True,
         key_bindings=bindings, lexer=PygmentsLexer(SqlLexer), prompt_continuation="      -> ",
