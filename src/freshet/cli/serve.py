@@ -115,10 +115,14 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
     hub.settings = Settings().changed(given, hub.sources)
     token = Token.of(options.token)
     server = Server(hub, options.host, options.port, token.value)  # a port that is taken is known before data is made
-    with working("preparing the tables" + (" and starting Spark" if options.engine == "spark" else "")):
-        ready_kernels()
-        hub.start(paused=options.paused)
-    server.start()
+    try:
+        with working("preparing the tables" + (" and starting Spark" if options.engine == "spark" else "")):
+            ready_kernels()
+            hub.start(paused=options.paused)
+        server.start()
+    except BaseException:
+        server.close()
+        raise
     address = token.hidden(server.address)
     if options.json:
         emit({"address": address})

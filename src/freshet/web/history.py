@@ -46,7 +46,7 @@ class History:
         part = answer if whole else self._extremes(answer) if self.measures else answer.slice(0, 0)
         named = [texts(part.column(k)) for k in self.keys]
         groups: list[Group] = list(zip(*named, strict=True)) if named else [()] * part.num_rows
-        numbers = [_finite(pc.cast(part.column(m), pa.float64())) for m in self.measures]
+        numbers = [_finite(part.column(m).cast(pa.float64(), safe=False)) for m in self.measures]
         values = dict(zip(groups, map(list, zip(*numbers, strict=True)), strict=True)) if numbers else {}
         self.samples.append(Sample(at, values, whole, rows))
         self.taken += 1

@@ -24,7 +24,6 @@ from freshet.errors import FreshetError, PlanError
 from freshet.plans import Plan
 from freshet.sql import Catalog
 from freshet.web.board import MOST_VIEWS, Board
-from freshet.web.contained import reason_of
 from freshet.web.engine import BUDGET, Engine, InProcess
 from freshet.web.feed import SOURCES, Feed, Settings
 from freshet.web.turn import BusyError
@@ -175,7 +174,7 @@ class Hub(Board):
 
     def _sample_on(self) -> None:
         """Samples every view, no more often than takes a tenth of the time."""
-        rest, seen = SAMPLE, dict[str, int]()
+        rest, seen, odd = SAMPLE, dict[str, int](), set[int]()
         while not self._closed.wait(rest):
             start = time.monotonic()
             try:
@@ -184,15 +183,16 @@ class Hub(Board):
                 logger.debug("the engine's figures are not known: %s", e)
             for view in list(self.views.values()):
                 stamp = id(view.history) + view.version
-                if view.error is not None or seen.get(view.name) == stamp:
+                if view.error is not None or id(view.history) in odd or seen.get(view.name) == stamp:
                     continue
                 try:
                     view.history.take(time.time(), self.look(view).table, view.rows)
                     seen[view.name] = stamp
                 except FreshetError:  # it has ended, was dropped, or the engine was changed, in between
                     continue
-                except Exception as e:
-                    self._fail(view, reason_of(e))
+                except Exception:  # it has no chart, then
+                    logger.exception("view %s could not be sampled", view.name)
+                    odd.add(id(view.history))
             rest = max(SAMPLE, 9 * (time.monotonic() - start))
 
     # What pages ask -------------------------------------------------------------------------------------------
