@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.aggregates import AGGREGATES
 from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.functions.coercion import common_type
@@ -42,6 +42,9 @@ _NEIGHBOURS: dict[type[exp.Expr], str] = {exp.Lag: "lag", exp.Lead: "lead"}
 _VALUES: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value", exp.First: "first_value", exp.LastValue: "last_value", exp.Last: "last_value",
     exp.NthValue: "nth_value",
+}  # fmt: skip
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
 }  # fmt: skip
 _KNOWN = "ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN and MAX are"
 _WHOLE, _SO_FAR = Frame("range", None, None), Frame("range", None, 0)
@@ -147,8 +150,8 @@ class Windows:
                 True,
                 self._whole(call.args["offset"], 1, name) if name == "nth_value" else 0,
             )
-        function = AGGREGATES.get(type(call))
-        if function not in ("count", "sum", "avg", "min", "max") or isinstance(call, exp.CountIf):
+        function = _AGGREGATES.get(type(call))
+        if function is None:
             self.statement.refuse(f"{call.sql(dialect='spark')} as a window function", _KNOWN, node)
         self.statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if isinstance(call.this, exp.Distinct):
@@ -158,7 +161,7 @@ class Windows:
         if function == "count":
             args = tuple(a for a in args if functions.nullable(a))
         try:
-            kind = functions.aggregate_type(function, tuple(a.type for a in args))
+            kind = AGGREGATES[function].type([a.type for a in args])
         except SqlError as error:
             raise self.statement.placed(error, node) from None
         return function, args, kind, function != "count", 0
