@@ -15,7 +15,8 @@ import pyarrow as pa
 import freshet
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
-from freshet.view import Transaction, View
+from freshet.transaction import Transaction
+from freshet.view import View
 from freshet.web.answer import MOST_ROWS
 from freshet.web.health import Meter
 
