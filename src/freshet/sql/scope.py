@@ -56,16 +56,20 @@ class Scope:
             statement.fail(f"two relations are called {entry.alias}; give one of them another alias", node)
         self.entries.append(entry)
 
-    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
-        """Every column the name could mean in the nearest scope that has it."""
+    def here(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in this scope alone."""
         wanted, table = name.lower(), qualifier.lower() if qualifier else None
-        found = [
+        return [
             entry.column(position)
             for entry in self.entries
             if table is None or entry.alias.lower() == table
             for position in entry.positions(wanted)
             if table is not None or position not in entry.merged
         ]
+
+    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in the nearest scope that has it."""
+        found = self.here(name, qualifier)
         if found or self.parent is None:
             return found
         above = self.parent.find(name, qualifier)

@@ -19,6 +19,7 @@ from freshet.sql.correlate import Place
 from freshet.sql.expression import ColumnRef, Expression
 from freshet.sql.from_clause import Draft
 from freshet.sql.limit import limited
+from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
@@ -77,7 +78,7 @@ class SelectBinder:
         return made if draft is None else self.with_subqueries(made, Place(self, scope, draft))
 
     def with_subqueries(self, scalar: ScalarBinder, place: Place) -> ScalarBinder:
-        scalar.subquery = lambda node: bind_value(place, node, scalar.bind)
+        scalar.subquery = lambda node: bind_value(place, node, lambda part: place.read(scalar.bind(part), part))
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
@@ -119,18 +120,10 @@ class SelectBinder:
         draft: Draft | None = None,
         place: Place | None = None,
     ) -> list[Output]:
-        """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
-        not have may be an output to its left, as in Spark."""
+        """The select list over the relations (aggregates already as columns of the group's row)."""
         outputs: list[Output] = []
-
-        def column(name: exp.Column) -> Expression:
-            if not name.table and not scope.find(name.name, None):
-                for output in outputs:
-                    if output.alias and output.name.lower() == name.name.lower():
-                        return output.expression
-            return scope.resolve(name, self.statement)
-
-        scalar = ScalarBinder(self.statement, column, "SELECT", aggregate, window)
+        names = Names(scope, self.statement).in_select_list(outputs)
+        scalar = ScalarBinder(self.statement, names, "SELECT", aggregate, window)
         if draft is not None:
             place = Place(self, scope, draft)
         if place is not None:

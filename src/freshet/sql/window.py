@@ -69,7 +69,10 @@ class Windows:
         self, statement: Statement, select: exp.Select, above: Callable[[Expression, exp.Expr], Expression]
     ) -> None:
         self.statement, self.above = statement, above
-        self.named = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
+        self.named: dict[str, exp.Expr] = {}
+        for window in select.args.get("windows") or ():
+            if self.named.setdefault(window.this.name.lower(), window) is not window:
+                statement.fail(f"two windows are called {window.this.name}; name them apart", window)
         self.calls: list[_Bound] = []
 
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
@@ -102,7 +105,7 @@ class Windows:
         self, node: exp.Window, scalar: ScalarBinder
     ) -> tuple[tuple[Expression, ...], tuple[Ordering, ...], exp.Expr | None]:
         """PARTITION BY, ORDER BY and the frame, some of which a named window may give."""
-        parts = [node]
+        parts: list[exp.Expr] = [node]
         while parts[0].args.get("alias") is not None:
             name = parts[0].args["alias"].name
             if name.lower() not in self.named or self.named[name.lower()] in parts:
