@@ -85,7 +85,7 @@ class Scope:
         if len(found) > 1:
             owners = [next(e.alias for e in self.visible() if e.has(c)) for c in found]
             choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
-            if len(set(choices)) == 1:
+            if len({choice.lower() for choice in choices}) == 1:
                 statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)

@@ -192,13 +192,15 @@ class Windows:
         return Frame(unit, start, end)
 
     def _edge(self, edge: object, side: object, node: exp.Expr) -> int | None:
-        if edge == "UNBOUNDED":
+        """The words of a frame stand in the parsed node as they were written."""
+        word = edge.upper() if isinstance(edge, str) else ""
+        if word == "UNBOUNDED":
             return None
-        if edge == "CURRENT ROW":
+        if word == "CURRENT ROW":
             return 0
         if not isinstance(edge, exp.Literal) or not edge.is_int:
             self.statement.refuse("a frame whose end is no whole number", "write a number of rows", node)
-        return -int(edge.name) if side == "PRECEDING" else int(edge.name)
+        return -int(edge.name) if str(side).upper() == "PRECEDING" else int(edge.name)
 
     # The queries --------------------------------------------------------------------------------------------------
 
