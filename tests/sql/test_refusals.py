@@ -63,7 +63,6 @@ ERRORS = {
 REFUSED = {
     "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
-    "SELECT (SELECT rank() OVER (ORDER BY b.x) FROM b WHERE b.k = a.k) FROM a": (9, "beside window functions"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
     "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),

@@ -16,10 +16,11 @@ from freshet.sql.bound import AnyQuery, Relation
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses
 from freshet.sql.correlate import Place
-from freshet.sql.expression import ColumnRef, Expression
+from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft
 from freshet.sql.limit import limited
 from freshet.sql.names import Names
+from freshet.sql.outside import Learnt, Name
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
@@ -33,7 +34,7 @@ from freshet.sql.values import bind_values
 
 class SelectBinder:
     """`outer`: where the query stands, if it is a subquery whose names may be of the query around it; `asks`: the
-    columns of enclosing queries to lend it."""
+    columns of enclosing queries to lend it. `learnt` is shared by all binders of a statement."""
 
     def __init__(
         self,
@@ -41,10 +42,12 @@ class SelectBinder:
         catalog: Catalog,
         ctes: dict[str, AnyQuery] | None = None,
         outer: Place | None = None,
-        asks: Sequence[ColumnRef] = (),
+        asks: Sequence[Name] = (),
+        learnt: Learnt | None = None,
     ) -> None:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
-        self.outer, self.asks = outer, asks
+        self.outer, self.asks, self.learnt = outer, asks, learnt or Learnt()
+        self.lent: int | None = None  # the relation of the values lent to it
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
@@ -63,7 +66,7 @@ class SelectBinder:
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""
-        return SelectBinder(self.statement, self.catalog, self.ctes).query(node)
+        return SelectBinder(self.statement, self.catalog, self.ctes, learnt=self.learnt).query(node)
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
         self.relations.append(relation)
@@ -98,8 +101,10 @@ class SelectBinder:
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
                 self.ctes[cte.alias.lower()] = self._named(cte)
-        yield
-        self.ctes = before
+        try:
+            yield
+        finally:
+            self.ctes = before
 
     def _named(self, cte: exp.Expr) -> AnyQuery:
         query, names = self.nested(cte.this), cte.args["alias"].columns

@@ -16,7 +16,7 @@ from freshet import types
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
-from freshet.sql.correlate import BESIDE, Asked, Place, Unasked, lend, lift, outer_columns
+from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
@@ -25,6 +25,7 @@ from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
 from freshet.sql.names import Names
+from freshet.sql.outside import Unasked, outer_columns
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
@@ -64,8 +65,8 @@ class Selection:
     def bind(self) -> AnyQuery:
         node = self.node
         check_clauses(self.statement, node)
-        bind_from(self.binder, node, self.scope, self.draft)
         self.asked = lend(self.binder, self.scope, self.draft, node)
+        bind_from(self.binder, node, self.scope, self.draft)
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
         self.asked += lift(self.binder, self.draft, node)
@@ -84,7 +85,8 @@ class Selection:
                 remedy = "add it to a DATE or TIMESTAMP, or show a number of days"
                 self.statement.refuse("an INTERVAL as a column", remedy, o.node)
         if self.binder.outer is not None:
-            having = self._as_values(expressions, having, distinct)
+            later = [*([] if qualify is None else [qualify]), *(o.expression for o in order if limit is not None)]
+            having = self._as_values(expressions, having, later, distinct)
             names = [describe(e) for e in expressions]
         shown = len(expressions)
         if limit is None:
@@ -101,8 +103,11 @@ class Selection:
         partition = tuple(range(shown - len(self.asked), shown))
         return TopK(bound, partition, keys, limit.offset, limit.rows, False, bound.fields[:shown])
 
-    def _as_values(self, expressions: list[Expression], having: Expression | None, distinct: bool) -> Expression | None:
-        """A subquery's select list: what it computes itself, then its keys. Returns what is left of HAVING."""
+    def _as_values(
+        self, expressions: list[Expression], having: Expression | None, later: Sequence[Expression], distinct: bool
+    ) -> Expression | None:
+        """A subquery's select list: what it computes itself, then its keys. Returns what is left of HAVING. `later`:
+        what QUALIFY and ORDER BY ... LIMIT read."""
         if having is not None and self.one_row:
             expressions[:] = [functions.build("case", (having, e, Literal(e.type, None))) for e in expressions]
             expressions.append(functions.build("case", (having, TRUE, FALSE)))
@@ -110,22 +115,18 @@ class Selection:
         if self.groups is not None:
             keys, calls, lent = self.groups.keys, self.groups.aggregates, self.scope.lent
             self.empty = [on_no_rows(e, keys, calls, lent) for e in expressions]
-        read = outer_columns(expressions)
-        if self.windows.calls and (read or self.asked):
-            what = "a subquery that reads the query around it beside window functions"
-            self.statement.refuse(
-                what, "rank all rows in a FROM subquery and read the query around it there", self.node
-            )
-        inside = [] if having is None else [having]
+        inside = [*([] if having is None else [having]), *later, *self.windows.reads()]
         if self.groups is not None:
             inside += [*self.groups.keys, *self._aggregated(self.groups.aggregates)]
-        needed = [*outer_columns(inside), *(read if distinct else ())]
+        needed = outer_columns([*inside, *(expressions if distinct else ())])
         if needed:
             raise Unasked(self.binder, needed)
         parts, self.values = split_values(expressions)
         if any(e != Literal(e.type, None) for e in self.empty):
             parts.append(Literal(types.INT, 1))  # tells a row found from none
-        expressions[:] = [*parts, *(self._above(a.inner, self.node) for a in self.asked)]
+        keys = [self._above(a.inner, self.node) for a in self.asked]
+        self.windows.divide(keys)  # the rows under one key are those of one query
+        expressions[:] = [*parts, *keys]
         return having
 
     def _aggregated(self, calls: Sequence[AggregateCall]) -> Iterator[Expression]:

@@ -204,6 +204,14 @@ class Windows:
 
     # The queries --------------------------------------------------------------------------------------------------
 
+    def reads(self) -> list[Expression]:
+        """Everything that the window functions read."""
+        return [e for c in self.calls for e in (*c.args, *c.partition, *(o.expression for o in c.order))]
+
+    def divide(self, keys: Sequence[Expression]) -> None:
+        """Makes the partitions of all windows those of each value of the keys."""
+        self.calls = [replace(c, partition=tuple(dict.fromkeys((*c.partition, *keys)))) for c in self.calls]
+
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
         """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
         window functions (relation WINDOW)."""
@@ -217,9 +225,8 @@ class Windows:
             return ColumnRef(e.type, 0, _place(inner, e), describe(e), functions.nullable(e))
 
         above = [lifted(e) for e in wanted]
-        for call in self.calls:
-            for e in (*call.args, *call.partition, *(o.expression for o in call.order)):
-                _place(inner, e)
+        for e in self.reads():
+            _place(inner, e)
         return inner or [Literal(types.INT, 1)], above
 
     def over(
