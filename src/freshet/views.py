@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from freshet.adapt import Chosen, Following
+from freshet.budget import unlimited
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.errors import ChangeError, EvaluationError
@@ -129,7 +130,8 @@ class Views:
         for key, view in self.named.items():
             before = view.maintained.work()[0]
             _unmake(view.maintained)
-            view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+            with unlimited():
+                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
             view.paid.carry(before, view.maintained)
 
     # Following the data ---------------------------------------------------------------------------------------
