@@ -4,6 +4,7 @@ restarted in between, of each key the greatest change counts."""
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from freshet.errors import ChangeError, PlanError
-from freshet.spark import maintain, snapshot
+from freshet.spark import cache, level, log, maintain, snapshot
 from freshet.spark.maintain import compile_job
+from tests.spark.level_job import LevelJob
 from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
@@ -191,6 +193,33 @@ def test_greater_by_value_of_every_type() -> None:
                 total.add(running.apply({"t": rows})["view"])
                 seen.append(i)
                 assert str(list(total.weights)) == str([(arrow[max(seen)].as_py(),)]), (column, seen)
+
+
+@pytest.mark.parametrize("quarantine", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_restarts_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, quarantine: bool) -> None:
+    """Through real logs, in files, that are written anew again and again, with arenas and without."""
+    monkeypatch.setattr(log, "_SMALL", 300)
+    monkeypatch.setattr(level, "_LEAST_LOG", 10)
+    choose = random.Random(seed).randrange
+    history = History(choose)
+    for _ in range(120):
+        history.step()
+    job = compile_job(VIEWS, DDL, 2, None, ["t"], quarantine)
+    running = LevelJob(job, tmp_path / "checkpoint", tmp_path / "arena" if seed else None)
+    sums, seen = {v: Sum() for v in VIEWS}, list[Change]()
+    for changes in cut(choose, shuffled(choose, history.changes)):
+        seen += changes
+        for view, delta in running.apply(feed(changes)).items():
+            sums[view].add(delta)
+        assert {v: s.weights for v, s in sums.items()} == answers(last_writers(seen))
+        if not choose(4):
+            cache._open.clear()
+        if not choose(8):
+            shutil.rmtree(tmp_path / "arena", ignore_errors=True)
+    assert last_writers(seen) == history.rows
+    assert all(store.base > 1 for (at, _), store in running.stores.items() if at == 0), "never compacted"
+    assert list((tmp_path / "checkpoint").rglob("log/0.*/*"))
 
 
 def test_late_changes() -> None:
