@@ -35,6 +35,11 @@ class Groups:
         self.aggregates: list[AggregateCall] = []
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
+    @property
+    def has_sets(self) -> bool:
+        """Whether some row's set of keys leaves a key out."""
+        return any(len(set(chosen)) < len(self.keys) for chosen in self.sets)
+
     def aggregate(self, node: exp.Expr) -> Expression:
         """Binds one aggregate and returns where its value stands in the group's row; equal ones are kept once."""
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
@@ -63,6 +68,9 @@ class Groups:
             only = counted if only is None else inside.build("and", [only, counted], node)
             return AggregateCall("count", (), types.BIGINT, False, only)
         parts, distinct = _arguments(call)
+        if not parts and not isinstance(call.this, exp.Star):
+            what = f"{function.upper()}({'DISTINCT' if distinct else ''})"
+            statement.fail(f"{what} has no argument; give it one, or count rows with COUNT(*)", node)
         args = [inside.condition(p) if isinstance(call, BOOLEAN) else inside.bind(p) for p in parts]
         if function == "count" and not distinct:
             args = [a for a in args if functions.nullable(a)]  # what is never NULL is counted for every row
@@ -76,8 +84,11 @@ class Groups:
 
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
-        if len(self.sets) < 2:
+        if not self.has_sets:
             message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            self.binder.statement.fail(message, node)
+        if isinstance(node, exp.Grouping) and len(node.expressions) != 1:
+            message = "GROUPING takes one key; write one call for each, or GROUPING_ID for all of them"
             self.binder.statement.fail(message, node)
         inside = self.binder.scalar(self.scope, "GROUPING")
         keys = [inside.bind(e) for e in node.expressions] or self.keys
@@ -118,7 +129,7 @@ def _arguments(call: exp.Expr) -> tuple[list[exp.Expr], bool]:
         return [], False
     if isinstance(call.this, exp.Distinct):
         return list(call.this.expressions), True
-    return [call.this, *call.expressions], False
+    return [e for e in (call.this, *call.expressions) if e is not None], False
 
 
 def aggregate_nullable(call: AggregateCall, keyed: bool) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -21,11 +21,9 @@ from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windo
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.functions.coercion import common_type
 from freshet.sql.limit import Ordering
+from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement
 from freshet.types import Type
-
-if TYPE_CHECKING:
-    from freshet.sql.scalar import ScalarBinder
 
 #: The relation number by which expressions read window functions while a select is bound.
 WINDOW = -2
@@ -44,7 +42,8 @@ _VALUES: dict[type[exp.Expr], str] = {
     exp.NthValue: "nth_value",
 }  # fmt: skip
 _KNOWN = "ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN and MAX are"
-_WHOLE, _SO_FAR = Frame("range", None, None), Frame("range", None, 0)
+_WHOLE, _SO_FAR, _UP_TO = Frame("range", None, None), Frame("range", None, 0), Frame("rows", None, 0)
+_WHOLE_NUMBERS = (types.TINYINT, types.SMALLINT, types.INT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class Windows:
         needs_order = type(call) in _RANKS or type(call) in _NEIGHBOURS
         if needs_order and not order:
             self.statement.fail(f"{function.upper()} depends on an order; add ORDER BY to its OVER (...)", node)
-        if needs_order and spec is not None:
+        if needs_order and spec is not None and not (type(call) in _RANKS and self._frame(spec, True, node) == _UP_TO):
             self.statement.fail(f"{function.upper()} takes no frame; leave out {spec.sql(dialect='spark')}", node)
         frame = _WHOLE if needs_order else self._frame(spec, bool(order), node)
         return _Bound(function, args, kind, nullable, frame, constant, partition, order)
@@ -136,10 +135,12 @@ class Windows:
             if instead is not None and (value.type.name == "VOID" or value.type.name == instead.type.name == "DECIMAL"):
                 value = self._cast(value, common_type((value.type, instead.type)) or value.type, node)
             default_args = () if instead is None else (self._cast(instead, value.type, node),)
-            distance = (
-                1 if call.args.get("offset") is None else self._whole(call.args["offset"], 0, _NEIGHBOURS[type(call)])
-            )
-            return _NEIGHBOURS[type(call)], (value, *default_args), value.type, True, distance
+            name, distance = _NEIGHBOURS[type(call)], 1
+            if call.args.get("offset") is not None:
+                distance = self._whole(call.args["offset"], -(2**31) + 1, name)
+            if distance < 0:  # as many rows the other way
+                name, distance = "lead" if name == "lag" else "lag", -distance
+            return name, (value, *default_args), value.type, True, distance
         if type(call) in _VALUES:
             self.statement.only(call, ("this", "offset"))
             value, name = read(call.this), _VALUES[type(call)]
@@ -173,34 +174,55 @@ class Windows:
             raise self.statement.placed(error, node) from None
 
     def _whole(self, node: exp.Expr, least: int, function: str) -> int:
-        if isinstance(node, exp.Literal) and node.is_int and int(node.name) >= least:
-            return int(node.name)
+        number = self._constant(node)
+        if number is not None and number >= least:
+            return number
         written = node.sql(dialect="spark")
         self.statement.fail(f"{function.upper()} takes a whole number from {least} on, not {written}; write one", node)
+
+    def _constant(self, node: exp.Expr) -> int | None:
+        """The whole number that a constant expression is; those of Spark's INT, as there."""
+
+        def no_column(column: exp.Column) -> NoReturn:
+            self.statement.fail(f"a number of rows is needed, and {column.name} varies by row; write a number", column)
+
+        bound = ScalarBinder(self.statement, no_column, "a window").bind(node)
+        return bound.value if isinstance(bound, Literal) and bound.type in _WHOLE_NUMBERS else None  # type: ignore[return-value]
 
     def _frame(self, spec: exp.Expr | None, ordered: bool, node: exp.Expr) -> Frame:
         if spec is None:
             return _SO_FAR if ordered else _WHOLE
         self.statement.only(spec, ("kind", "start", "start_side", "end", "end_side"))
-        unit = spec.text("kind").lower()
-        start = self._edge(spec.args["start"], spec.args.get("start_side"), node)
-        end = 0 if spec.args.get("end") is None else self._edge(spec.args["end"], spec.args.get("end_side"), node)
+        unit, written = spec.text("kind").lower(), spec.sql(dialect="spark")
+        start = self._edge(spec.args["start"], spec.args.get("start_side"), "FOLLOWING", node)
+        end: int | None = 0
+        if spec.args.get("end") is not None:
+            end = self._edge(spec.args["end"], spec.args.get("end_side"), "PRECEDING", node)
         if unit not in ("rows", "range") or (unit == "range" and {start, end} - {None, 0}):
-            self.statement.refuse(spec.sql(dialect="spark"), "count rows: ROWS BETWEEN ...", node)
-        if unit == "range" and not ordered:
-            return _WHOLE
+            self.statement.refuse(written, "count rows: ROWS BETWEEN ...", node)
+        if unit == "range" and not ordered and (start, end) != (None, None):
+            self.statement.fail(f"{written} depends on an order; add ORDER BY, or count rows: ROWS BETWEEN ...", node)
+        numbers = isinstance(spec.args["start"], exp.Expr) and isinstance(spec.args.get("end"), exp.Expr)
+        if numbers and start is not None and end is not None and start > end:  # one from CURRENT ROW on may be empty
+            self.statement.fail(f"{written} ends before it begins; write the earlier row first", node)
         return Frame(unit, start, end)
 
-    def _edge(self, edge: object, side: object, node: exp.Expr) -> int | None:
-        """The words of a frame stand in the parsed node as they were written."""
-        word = edge.upper() if isinstance(edge, str) else ""
+    def _edge(self, edge: object, side: object, never: str, node: exp.Expr) -> int | None:
+        """Where a frame begins or ends. The words stand in the parsed node as they were written. `never`: the side on
+        which it cannot be without bound."""
+        word, side = edge.upper() if isinstance(edge, str) else "", str(side).upper()
         if word == "UNBOUNDED":
+            if side == never:
+                other = "PRECEDING" if never == "FOLLOWING" else "FOLLOWING"
+                what = "begins with UNBOUNDED FOLLOWING" if never == "FOLLOWING" else "ends with UNBOUNDED PRECEDING"
+                self.statement.fail(f"a frame {what}; write UNBOUNDED {other} there", node)
             return None
         if word == "CURRENT ROW":
             return 0
-        if not isinstance(edge, exp.Literal) or not edge.is_int:
-            self.statement.refuse("a frame whose end is no whole number", "write a number of rows", node)
-        return -int(edge.name) if str(side).upper() == "PRECEDING" else int(edge.name)
+        number = self._constant(edge) if isinstance(edge, exp.Expr) else None
+        if number is None:
+            self.statement.refuse("a frame whose end is not a whole number", "write a number of rows", node)
+        return -number if side == "PRECEDING" else number
 
     # The queries --------------------------------------------------------------------------------------------------
 
