@@ -19,7 +19,8 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
-from freshet.sql import bind_query
+from freshet.sql import bind_view
+from freshet.sql.output_names import apart, named_apart
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Views:
     def create(self, name: str, query: str | Plan) -> View:
         db, key, given = self._db, name.lower(), isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_query(sql, db.catalog)
+        bound = bind_view(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         try:
             maintained = self._build(plan, number := self._number())
@@ -60,8 +61,9 @@ class Views:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
         plan = codec.from_json(definition["plan"])
+        plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = codec.decode(definition["query"])
+        db.catalog.views[key] = named_apart(codec.decode(definition["query"]))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)

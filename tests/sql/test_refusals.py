@@ -52,7 +52,10 @@ ERRORS = {
     "SELECT a b c FROM a": (12, "c does not fit here"),
     "SELECT k FROM a WHERE s = 'it": (27, "close the quote"),
     "SELEC k FROM a": (1, "no statement begins with SELEC; begin with SELECT"),
-    "CREATE MATERIALIZED VIEW v AS SELECT a.k, b.k FROM a, b": (26, "view v has two columns k; rename one with AS"),
+    "CREATE MATERIALIZED VIEW v AS SELECT k AS _Weight FROM a": (
+        43,
+        "column name _Weight is taken by the view's changes",
+    ),
     "CREATE MATERIALIZED VIEW v AS SELECT NULL AS n": (26, "column n has no storable type; CAST it"),
     "CREATE MATERIALIZED VIEW a AS SELECT 1": (26, "there already is a table a"),
     "CREATE TABLE plain (k INT)": (14, "there already is a view plain"),
