@@ -22,7 +22,8 @@ from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
 from freshet.publish import Subscription
 from freshet.sql.bound import AnyQuery
-from freshet.sql.parse import bind_query
+from freshet.sql.output_names import apart, named_apart
+from freshet.sql.parse import bind_view
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Views:
     def create(self, name: str, query: str | Plan) -> View:
         db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_query(sql, db.catalog)
+        bound = bind_view(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
@@ -77,8 +78,9 @@ class Views:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
         plan = codec.from_json(definition["plan"])
+        plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = codec.decode(definition["query"])
+        db.catalog.views[key] = named_apart(codec.decode(definition["query"]))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)

@@ -98,8 +98,12 @@ class SelectBinder:
             if clause.args.get("recursive"):
                 self.statement.refuse("WITH RECURSIVE", "write the steps out as joins, up to a fixed depth", clause)
             self.statement.only(clause, ("expressions",))
+            named: set[str] = set()
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
+                if cte.alias.lower() in named:
+                    self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
+                named.add(cte.alias.lower())
                 self.ctes[cte.alias.lower()] = self._named(cte)
         try:
             yield
@@ -140,4 +144,6 @@ class SelectBinder:
             else:
                 inner = item.this if isinstance(item, exp.Alias) else item
                 outputs.append(Output(output_name(item), scalar.bind(inner), item, isinstance(item, exp.Alias)))
+        if not outputs:
+            self.statement.fail("EXCEPT leaves no column of *; leave out fewer", node.expressions[0])
         return outputs

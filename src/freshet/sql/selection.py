@@ -165,7 +165,7 @@ class Selection:
             return self._beside_groups(expressions, fields, having, distinct)
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
-        if self.groups is None or grouping is None or len(self.groups.sets) == 1:
+        if self.groups is None or grouping is None or not (self.groups.has_sets or len(self.groups.sets) > 1):
             query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
             return self._rewritten(query, self.binder.origins)
         parts = []
@@ -189,7 +189,7 @@ class Selection:
             nullable = aggregate_nullable(call, bool(keys))
             row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
         marks = len(row)
-        if len(self.groups.sets) > 1:
+        if self.groups.has_sets:
             row += [ColumnRef(types.TINYINT, GROUPING, i, "grouping", False) for i in range(len(keys))]
         below = self._grouped(row, hidden_fields(row), None, False)
 
@@ -227,6 +227,8 @@ class Selection:
             sets = [[key for item in all_keys(self.node) for key in self._columns_of(item)]]
         else:
             sets = [[self._key(item) for item in items] for items in key_sets(group)]
+            if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
+                groups.keys += dict.fromkeys(self._key(item) for item in group.expressions)
         for keys in sets:
             groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
             groups.sets.append([groups.keys.index(k) for k in keys])

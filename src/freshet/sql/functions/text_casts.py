@@ -33,7 +33,7 @@ _DOUBLE = re.compile(rf"{_NUMBER}[dDfF]?|[+-]?(inf|infinity)|nan", re.IGNORECASE
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"  # a date, or its first parts
-    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"  # a time and a zone
+    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S.*)?)?)?)?)?)?)?"  # a time; a zone after seconds
 )
 _ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
 #: The forms Arrow reads exactly as Spark does.
