@@ -18,9 +18,10 @@ from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, To
 from freshet.sql.clauses import check_clauses, is_grand, is_grouped
 from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.sql.extent import check_sets
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, count_sets, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
@@ -220,7 +221,9 @@ class Selection:
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
     def _bind_keys(self, groups: Groups) -> None:
-        for items in key_sets(self.node.args.get("group")):
+        group = self.node.args.get("group")
+        check_sets(count_sets(group), self.statement, group)
+        for items in key_sets(group):
             keys = [self._key(item) for item in items]
             groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
             groups.sets.append([groups.keys.index(k) for k in keys])
