@@ -18,9 +18,10 @@ from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, To
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.sql.extent import check_sets
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, count_sets, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
@@ -226,6 +227,7 @@ class Selection:
         if group is not None and group.args.get("all"):
             sets = [[key for item in all_keys(self.node) for key in self._columns_of(item)]]
         else:
+            check_sets(count_sets(group), self.statement, group)
             sets = [[self._key(item) for item in items] for items in key_sets(group)]
             if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
                 groups.keys += dict.fromkeys(self._key(item) for item in group.expressions)

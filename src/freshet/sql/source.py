@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.sql.calls import BY_NAME
+from freshet.sql.extent import Extents
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
 _NO_MEANING = frozenset(
@@ -101,6 +102,7 @@ class Statement:
 
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
+        self.extents = Extents()
 
     def parse(self) -> exp.Expr:
         try:
