@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from freshet.adapt import Following
-from freshet.arrow import to_arrow
+from freshet.arrow import to_batches
 from freshet.column import Column
-from freshet.engine.lanes import packed_to_arrow
+from freshet.engine.lanes import packed_to_arrow, unpack
 from freshet.engine.maintained import Maintained
 from freshet.engine.rows import Rows
-from freshet.errors import StateError
+from freshet.errors import StateError, TooMuchTextError
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
 from freshet.plans.explain import Standing, as_dict
 from freshet.sql.bound import Field
+from freshet.types import BIGINT
 
 if TYPE_CHECKING:
     from freshet.db import Database
@@ -42,11 +43,19 @@ class Delta:
     def table(self) -> pa.Table:
         if self._table is None:
             assert self._rows is not None
-            columns = packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool)
-            arrays = [*columns, pa.array(self._rows.weights)]
-            self._table = pa.Table.from_arrays(arrays, schema=self._view.delta_schema)
+            self._table = _as_table(self._rows, self._view)
             self._rows = None
         return self._table
+
+
+def _as_table(rows: Rows, view: Maintained) -> pa.Table:
+    schema = view.delta_schema
+    try:
+        columns = packed_to_arrow(rows.lanes, view.types, view.pool)
+    except TooMuchTextError:
+        read = [*unpack(rows.lanes, view.types, view.pool), Column(BIGINT, rows.weights)]
+        return pa.Table.from_batches(to_batches(read, schema), schema)
+    return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=schema)
 
 
 class Deltas(Mapping[str, pa.Table]):
@@ -137,9 +146,8 @@ class View:
                 columns = next(found, None)
                 if columns is None:
                     return
-                batch = as_batch(columns, self.schema)
-            if batch.num_rows:
-                yield batch
+                made = [b for b in to_batches(columns, self.schema) if b.num_rows]
+            yield from made
 
     def to_arrow(self) -> pa.Table:
         with self._db.lock:
@@ -229,8 +237,3 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 def as_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])
-
-
-def as_batch(columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
