@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from freshet import dml
 from freshet.adapt import Adapt
+from freshet.arrow import to_batches
 from freshet.changes import resolve
 from freshet.directory import Directory
 from freshet.engine.operators import maintain
@@ -53,7 +54,7 @@ from freshet.state.arena import Arena, Growable
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool
 from freshet.transaction import Delta, Deltas, Transaction, Unread
-from freshet.view import BATCH, View, as_batch, as_schema
+from freshet.view import BATCH, View, as_schema
 from freshet.views import Views, tables_of
 
 
@@ -334,7 +335,8 @@ class Database:
             try:
                 maintained.load([self.tables[n] for n in sorted(tables_of(plan.root))])
                 schema = as_schema(plan.root.fields)
-                return pa.Table.from_batches([as_batch(c, schema) for c in maintained.batches(BATCH)], schema)
+                found = maintained.batches(BATCH)
+                return pa.Table.from_batches([b for c in found for b in to_batches(c, schema)], schema)
             except EvaluationError as e:
                 remedy = "correct the rows, or guard the expression"
                 raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
