@@ -4,6 +4,10 @@ A transaction is resolved whole before anything changes. Then, table by table, i
 table; after them, its new rows enter each table and every view; last, the views finish and their deltas are published
 together. If an expression has no value on some joined row (an overflow, a division by zero), the tables are put back
 and the views are built again from them: slow, rare, and always right.
+
+A database in a folder (durable/) writes each transaction and each definition to its log when all else has succeeded and
+before anybody hears of it; if that fails, it is taken back like any other failure. Signals wait meanwhile
+(interrupts.py), so an interruption finds the state before or the state after.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +26,14 @@ import pyarrow as pa
 from freshet import dml
 from freshet.adapt import Adapt
 from freshet.changes import resolve
-from freshet.directory import Directory
+from freshet.durable.record import number_of
+from freshet.durable.store import Store
 from freshet.engine.operators import maintain
+from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
-from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
+from freshet.errors import ChangeError, EvaluationError, PlanError, SqlError, StateError
+from freshet.interrupts import deferred, deliver
 from freshet.metrics import Clock, changes_of
 from freshet.plans import Plan, build_plan, codec
 from freshet.sql import Catalog, parse
@@ -47,37 +55,48 @@ from freshet.view import BATCH, Delta, Deltas, Transaction, View, as_batch, as_s
 from freshet.views import Views, tables_of
 
 
-def connect(directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True) -> Database:
-    """A database in memory, or in files under `directory`, going on where it was closed. `adapt`: whether, or when,
-    views move to another join tree as the updates of their tables change."""
+def connect(
+    directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
+    read_only: bool = False,
+) -> Database:  # fmt: skip
+    """A database in memory, or in the folder `directory`, going on where it stopped, however that was.
+
+    `adapt`: whether, or when, views move to another join tree as the updates of their tables change. `durability` says
+    what a transaction that was applied survives: "fsync" a loss of power, "os" the end of the process, "none" neither;
+    only what was closed. `read_only`: the last version there is, while another process may write."""
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
-    return Database(None if directory is None else Path(directory), when)
+    if directory is None:
+        if read_only:
+            raise ValueError("a database in memory cannot be read only; give the folder of one")
+        return Database(None, when)
+    return Database(Store(Path(directory), durability, read_only), when)
 
 
 class Database:
-    def __init__(self, directory: Path | None = None, adapt: Adapt | None = None) -> None:
+    def __init__(self, store: Store | None = None, adapt: Adapt | None = None) -> None:
         self.adapt, self.clock = adapt, Clock()
         self.lock = threading.RLock()
-        self._directory = None if directory is None else Directory(directory)
+        self._store = store
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
-        self._views = Views(self, self._number, self._save)
+        self._views = Views(self, self._number, self._defining, self._save)
         self._numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._unread: weakref.WeakSet[Delta] = weakref.WeakSet()
         self._closed = False
+        self._changing_depth = 0
         self._untold: list[Transaction] = []
         self._telling = False
         try:
-            self.arena = Arena() if self._directory is None else self._directory.arena()
+            self.arena = Arena() if store is None else store.arena()
             self.pool = StringPool(self.arena.scope("text"))
             self._meta = self.arena.array("database", np.int64)  # version, changes applied
-            kept = None if self._directory is None else self._directory.catalog()
-            if kept is not None:
-                self._attach(kept)
+            if store is not None:
+                store.restore(self)
         except BaseException:
-            self._release()
+            if store is not None:
+                store.release()
             raise
 
     @property
@@ -87,7 +106,7 @@ class Database:
 
     @property
     def on_disk(self) -> bool:
-        return self._directory is not None
+        return self._store is not None
 
     @property
     def version(self) -> int:
@@ -111,6 +130,12 @@ class Database:
             return result
 
     def _execute(self, statement: Any) -> Any:
+        if isinstance(statement, AnyQuery):
+            return self._answer(statement)
+        with self._changing():
+            return self._change_by(statement)
+
+    def _change_by(self, statement: Any) -> Any:
         match statement:
             case CreateTable():
                 return self._create_table(statement)
@@ -133,7 +158,7 @@ class Database:
             case Update():
                 name = statement.table.lower()
                 return self._apply({name: dml.updated(statement, self.catalog.tables[name], self.tables[name])})
-        return self._answer(statement)
+        raise AssertionError(f"no way to execute {statement}")
 
     def _create_table(self, statement: CreateTable) -> None:
         schema = statement.schema
@@ -144,9 +169,17 @@ class Database:
             raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
         if name in self.views:
             raise SqlError(f"there is a view {schema.name} already; choose another name")
+        number = self._number()
+        try:
+            with self._defining():
+                self._restore_table(schema, number)
+        except BaseException:
+            self.arena.drop(f"table{number}/")
+            raise
+
+    def _restore_table(self, schema: TableSchema, number: int) -> None:
         self.catalog.add(schema)
-        self._add_table(schema, self._number())
-        self._save()
+        self._add_table(schema, number)
 
     def _add_table(self, schema: TableSchema, number: int) -> None:
         scope = self.arena.scope(f"table{number}")
@@ -162,10 +195,14 @@ class Database:
         users = [v.name for v in self.views.values() if name in tables_of(v.plan.root)]
         if users:
             raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
+        table = self.tables[name]
+        with self._defining():
+            del self.tables[name], self._changed[name], self.catalog.tables[name]
+        table.scope.drop()
+
+    def _remove_table(self, name: str) -> None:
         self.tables.pop(name).scope.drop()
-        del self._changed[name]
-        del self.catalog.tables[name]
-        self._save()
+        del self._changed[name], self.catalog.tables[name]
 
     def _drop_view(self, statement: DropView) -> None:
         name = statement.name.lower()
@@ -177,8 +214,7 @@ class Database:
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""
-        with self.lock:
-            self._check_open()
+        with self._changing():
             key = name.lower()
             if key in self.views or key in self.tables:
                 kind = "view" if key in self.views else "table"
@@ -196,8 +232,7 @@ class Database:
 
     def apply(self, changes: Mapping[str, Any], *, deltas: bool = True) -> Transaction:
         """One transaction over any number of tables. `deltas=False` skips producing the views' deltas."""
-        with self.lock:
-            self._check_open()
+        with self._changing():
             if not isinstance(changes, Mapping):
                 raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
             mark = self.pool.mark()
@@ -211,10 +246,51 @@ class Database:
                     if key in resolved:
                         raise ChangeError(f"table {name} is given twice; put its rows together")
                     resolved[key] = resolve(self.tables[key], schema, rows)
-            except FreshetError:
+            except BaseException:
                 self.pool.undo(mark)
                 raise
             return self._apply(resolved, deltas)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The one who changes something: alone, not interrupted, and subscribers hear of it at the end."""
+        with self.lock:
+            self._check_writable()
+            try:
+                with deferred:
+                    self._changing_depth += 1
+                    try:
+                        yield
+                    finally:
+                        self._changing_depth -= 1
+            finally:
+                try:
+                    if not self._changing_depth:
+                        self._publish()
+                finally:
+                    deliver()
+
+    @contextmanager
+    def _defining(self) -> Iterator[None]:
+        """Tables and views become other ones: all of it and on disk, or nothing."""
+        views = self._views
+        kept: tuple[dict[str, Any], ...] = (
+            self.tables,
+            self._changed,
+            self.catalog.tables,
+            self.catalog.views,
+            views.named,
+            views.definitions,
+        )
+        before = [dict(entries) for entries in kept]
+        try:
+            yield
+            self._save()
+        except BaseException:
+            for entries, old in zip(kept, before, strict=True):
+                entries.clear()
+                entries.update(old)
+            raise
 
     def _no_table(self, name: str) -> ChangeError:
         if name.lower() in self.views:
@@ -223,6 +299,32 @@ class Database:
 
     def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
         self.clock.strike(self.views.values())
+        try:
+            record = self._record(resolved)
+            found = self._change(resolved, deltas, record)
+        except EvaluationError as e:
+            reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+            raise ChangeError(reason) from e
+        self._count({name: len(change) for name, change in resolved.items()}, self.version + 1)
+        shown = {name: Delta(self.views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
+        tx = Transaction(self.version, Deltas(shown))
+        self._untold.append(tx)
+        if shown:
+            self._unread.update(shown.values())
+        if self.pool.wants_sweep():
+            self._sweep_text()
+        self._views.follow()
+        if self._store is not None:
+            self._store.tidy(self)
+        return tx
+
+    def _record(self, resolved: dict[str, RowChange]) -> bytes | None:
+        if self._store is None:
+            return None
+        return self._store.transaction([(self.tables[n], c) for n, c in resolved.items()], self.version + 1)
+
+    def _change(self, resolved: dict[str, RowChange], deltas: bool, record: bytes | None = None) -> dict[str, Rows]:
+        """Tables and views take the changes in, and the log their record; or all is as it was."""
         undo: list[Undo] = []
         kept = [v.maintained for v in self.views.values()]
         changes = [(self.tables[name], change) for name, change in resolved.items()]
@@ -242,31 +344,23 @@ class Database:
                         view.reweigh(table, change.changed, before, deltas)
             for table, change in changes:
                 if len(change.added):
+                    table.reserve(len(change.added))
                     slots = table.add(change)
                     undo.append(Undo(table, None, None, slots))
                     for view in kept:
                         view.insert(table, slots, deltas)
             found = {name: v.maintained.finish(deltas) for name, v in self.views.items()}
-        except BaseException as e:
+            if record is not None and self._store is not None:
+                self._store.commit(record)
+        except BaseException:
             self._undo(undo)
-            if isinstance(e, EvaluationError):
-                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
-                raise ChangeError(reason) from e
             raise
-        for name, change in resolved.items():
-            self._changed[name].data[0] += len(change)
-        self._meta.data[:2] += (1, sum(len(c) for c in resolved.values()))
-        shown = {name: Delta(self.views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
-        tx = Transaction(self.version, Deltas(shown))
-        if shown:
-            self._unread.update(shown.values())
-        if self.pool.wants_sweep():
-            self._sweep_text()
-        try:
-            self._views.follow()
-        finally:
-            self._publish(tx)
-        return tx
+        return found
+
+    def _count(self, rows: Mapping[str, int], version: int) -> None:
+        for name, n in rows.items():
+            self._changed[name].data[0] += n
+        self._meta.data[:2] = (version, self.changes + sum(rows.values()))
 
     def _undo(self, undo: list[Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
@@ -274,30 +368,29 @@ class Database:
             step.take_back()
         self._views.build_anew()
 
-    def _publish(self, tx: Transaction) -> None:
-        """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised.
-        What a subscriber applies itself is told when all have heard of this one: versions come in order."""
-        self._untold.append(tx)
+    def _publish(self) -> None:
+        """Every subscriber hears of the transactions there were, also when another one fails; then the first failure is
+        raised. What a subscriber applies itself is told when all have heard of this one: versions come in order."""
         if self._telling:
             return
-        self._telling, failure = True, None
+        failure: BaseException | None = None
+        self._telling = True
         try:
             while self._untold:
                 failed = self._tell(self._untold.pop(0))
                 failure = failure or failed
         finally:
             self._telling = False
-            self._untold.clear()
         if failure is not None:
             raise failure
 
-    def _tell(self, tx: Transaction) -> Exception | None:
-        failure: Exception | None = None
+    def _tell(self, tx: Transaction) -> BaseException | None:
+        failure: BaseException | None = None
         for view in list(self.views.values()):
             for subscription in list(view.subscriptions):
                 try:
                     subscription(tx)
-                except Exception as e:
+                except BaseException as e:
                     failure = failure or e
         return failure
 
@@ -370,43 +463,68 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise StateError("the database is closed; connect again")
+        if self._store is not None and self._store.pid != os.getpid():
+            raise StateError(
+                f"this database belongs to process {self._store.pid}, of which this one is a copy; connect again here"
+            )
+        self.check_views()
+
+    def check_views(self) -> None:
+        """Builds views again that could not be when they had to, for want of memory."""
+        if self._views.stale:
+            self._views.build_anew()
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self._store is not None and self._store.read_only:
+            raise StateError(f"{self._store.path} was opened with read_only; connect without it to change something")
 
     # On disk --------------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if self._directory is None:
-            return
+    def _described(self) -> dict[str, Any]:
+        """The catalog, as it is kept on disk."""
         tables = {
-            name: {
-                "number": table.scope.prefix.removeprefix("table"),
-                "schema": codec.encode(self.catalog.tables[name]),
-            }
+            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
             for name, table in self.tables.items()
         }
-        views = list(self._views.definitions.values())
-        self._directory.save({"numbers": self._numbers, "tables": tables, "views": views})
+        return {"numbers": self._numbers, "tables": tables, "views": self._views.definitions}
+
+    def _changed_rows(self) -> dict[str, int]:
+        return {name: int(rows.data[0]) for name, rows in self._changed.items()}
+
+    def _save(self) -> None:
+        if self._store is not None:
+            self._store.save(self._described(), self.version)
 
     def _attach(self, kept: dict[str, Any]) -> None:
+        """Tables and views whose state is there already."""
         self._numbers = int(kept["numbers"])
         for described in kept["tables"].values():
-            schema = codec.decode(described["schema"])
-            self.catalog.add(schema)
-            self._add_table(schema, int(described["number"]))
-        for definition in kept["views"]:
+            self._restore_table(codec.decode(described["schema"]), int(described["number"]))
+        for definition in kept["views"].values():
             self._views.attach(definition)
 
+    def _stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
+        """Counts go on from these."""
+        self._meta.data[:2] = (version, changes)
+        for name, rows in changed.items():
+            self._changed[name].data[0] = rows
+
     def close(self) -> None:
-        """Ends the session; a database in files can be connected to again."""
+        """Ends the session; a database in a folder can be connected to again."""
         with self.lock:
             if self._closed:
                 return
-            self._closed = True
-            self.arena.flush()
-            self._release()
+            if self._store is not None and self._store.pid != os.getpid():
+                self._check_open()
+            with deferred:
+                self._closed = True
+                if self._store is not None:
+                    self._store.close(self, not self._views.stale)
+            deliver()
 
-    def _release(self) -> None:
-        if self._directory is not None:
-            self._directory.release()
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a database cannot be pickled; send its folder, and connect there with read_only=True")
 
     def __enter__(self) -> Database:
         return self

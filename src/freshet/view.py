@@ -6,7 +6,7 @@ import json
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -207,6 +207,10 @@ class View:
     def _check_open(self) -> None:
         if self.closed:
             raise StateError(f"view {self.name} was dropped; create it again")
+        self._db.check_views()
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a view cannot be pickled; send its answer, to_arrow()")
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"

@@ -1,0 +1,150 @@
+"""From the records of a log to the state of a database.
+
+Consecutive transactions are put together and applied as one change to each table, at a boundary between two of them:
+what a table holds at the end is the same, and views only ever see states that were once published. Views that are
+defined along the way are built when all rows are there. Nothing is logged and nobody is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from freshet.durable.log import Log, Record
+from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, Part, joined, json_of, number_of, parts_of
+from freshet.engine.table import MissingRowError, RowChange
+from freshet.errors import EvaluationError, StateError
+from freshet.plans import codec
+
+if TYPE_CHECKING:
+    from freshet.db import Database
+
+logger = logging.getLogger("freshet")
+
+_TOGETHER = 1 << 18  # rows applied at once
+_APART = 0.25  # seconds between two words on the terminal
+
+
+class Replay:
+    """Follows a log from where the database stands. `catalog` is what the log has defined so far."""
+
+    def __init__(self, db: Database, log: Log, catalog: dict[str, Any]) -> None:
+        self.db, self.log, self.catalog = db, log, catalog
+        self.transactions, self.rows = 0, 0
+        self._gathered: dict[int, list[Part]] = {}
+        self._waiting = 0  # rows gathered
+        self._version = db.version
+        self._undone: set[str] = set()  # views to be built at the end
+        self._told = self._started = time.monotonic()
+
+    def run(self, until: int | None = None) -> None:
+        """All records there are, or those that lead to a version not beyond `until`."""
+        start, size = self.log.end, self.log.size
+        for record in self.log.records(start):
+            if until is not None and record.version > until:
+                self.log.end = record.start
+                break
+            self.take(record)
+            self._say(record.end - start, size - start)
+        self.finish()
+
+    def take(self, record: Record) -> None:
+        if record.kind in (TRANSACTION, ROWS):
+            for part in parts_of(record.payload):
+                self._gathered.setdefault(part.table, []).append(part)
+            self._waiting += record.rows
+            self.rows += record.rows
+            self.transactions += record.kind == TRANSACTION
+            self._version = record.version
+            if self._waiting >= _TOGETHER:
+                self.flush()
+        elif record.kind == CATALOG:
+            self.flush()
+            self._define(json_of(record.payload))
+        elif record.kind == SNAPSHOT:
+            self.flush()
+            self._standing(record.version, json_of(record.payload))
+        else:
+            raise StateError(f"{self.log.path} holds a record of kind {record.kind}; open it with a newer version")
+
+    def flush(self) -> None:
+        """Applies what was gathered."""
+        db, numbers = self.db, {number_of(t): name for name, t in self.db.tables.items()}
+        resolved: dict[str, RowChange] = {}
+        counts = {}
+        for number, parts in self._gathered.items():
+            name = numbers.get(number)
+            if name is None:
+                raise StateError(f"{self.log.path} changes a table it does not define; restore it from a copy")
+            table = db.tables[name]
+            rows, weights = joined(parts, table)
+            counts[name] = len(rows)
+            try:
+                resolved[name] = table.resolve(rows, weights)
+            except MissingRowError:
+                raise StateError(f"{self.log.path} does not fit its own rows; restore it from a copy") from None
+        self._gathered, self._waiting = {}, 0
+        try:
+            db._change(resolved, False)
+        except EvaluationError as e:
+            raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
+        db._count(counts, self._version)
+
+    def finish(self) -> None:
+        self.flush()
+        for key in [k for k in self.catalog["views"] if k in self._undone]:
+            self.db._views.restore(self.catalog["views"][key])
+        self._undone.clear()
+        self.db._views.in_order(list(self.catalog["views"]))
+        if self.rows or self.transactions:
+            self._ended()
+
+    # Definitions ----------------------------------------------------------------------------------------------
+
+    def _define(self, changed: dict[str, Any]) -> None:
+        db = self.db
+        self.catalog["numbers"] = db._numbers = int(changed["numbers"])
+        for key, definition in changed["views"].items():
+            if key in db.views:
+                db._views.forget(key)
+            self._undone.discard(key)
+            db.catalog.views.pop(key, None)
+            _set(self.catalog["views"], key, definition)
+            if definition is not None:
+                self._undone.add(key)
+        for key, described in changed["tables"].items():
+            if key in db.tables:
+                db._remove_table(key)
+            _set(self.catalog["tables"], key, described)
+            if described is not None:
+                db._restore_table(codec.decode(described["schema"]), int(described["number"]))
+
+    def _standing(self, version: int, facts: dict[str, Any]) -> None:
+        """What a snapshot says of how it came about."""
+        self.db._stand_at(version, int(facts["changes"]), facts["changed"])
+        self._version = version
+
+    # Words ----------------------------------------------------------------------------------------------------
+
+    def _say(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._told > _APART and sys.stderr.isatty():
+            self._told = now
+            text = f"freshet: recovering {self.log.path.parent}: {self.rows:,} rows, {done / max(of, 1):.0%}"
+            print(text, file=sys.stderr, end="\r", flush=True)
+
+    def _ended(self) -> None:
+        spent = time.monotonic() - self._started
+        said = f"freshet: recovered {self.log.path.parent} from its log: {self.rows:,} rows in {spent:.1f} s"
+        if self._told != self._started:
+            print(said, file=sys.stderr)
+        logger.info("%s, up to version %d", said, self._version)
+
+
+def _set(entries: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        entries.pop(key, None)
+    else:
+        entries[key] = value
