@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,8 @@ def test_refused_when_a_newer_version_wrote_it(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)")
     log = tmp_path / "log"
     kept = log.read_bytes()
-    log.write_bytes(kept[:16] + (99).to_bytes(4, "little") + kept[20:])
+    head = kept[:16] + (99).to_bytes(4, "little") + kept[20:56]
+    log.write_bytes(head + zlib.crc32(head).to_bytes(4, "little") + kept[60:])
     with pytest.raises(freshet.StateError, match="newer version"):
         freshet.connect(tmp_path)
     log.write_bytes(kept)

@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
+from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, recover, run, serve
 from freshet.cli.terminal import paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
 
 #: In the order in which a newcomer meets them.
-COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, doctor)
+COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, recover, doctor)
 
 _EPILOG = """\
 begin here:

@@ -21,10 +21,11 @@ _held: weakref.WeakSet[Claim] = weakref.WeakSet()
 
 
 class Claim:
-    """The right to write to a folder, until it is released."""
+    """The right to write to a folder, until it is released. `made`: the folders that were not there."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._fd = path, -1
+        self.made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -35,6 +35,10 @@ _CHUNK = 8 << 20
 _HELD = 1 << 20  # bytes of records that level "none" keeps in memory
 
 
+class NewerFormatError(StateError):
+    """A log that this version cannot read."""
+
+
 class Record(NamedTuple):
     kind: int
     rows: int
@@ -270,14 +274,18 @@ def sync_folder(folder: Path) -> None:
 
 def _id_of(path: Path, head: bytes) -> uuid.UUID:
     if len(head) < _HEADER.size or head[: len(_MAGIC)] != _MAGIC:
-        raise StateError(f"{path} is not a log of Freshet; restore it from a copy")
-    _, format, id, checksum = _HEADER.unpack(head)
-    if format > FORMAT:
         raise StateError(
+            f"{path} is not a log of Freshet; restore it from a copy, or try: freshet recover {path.parent}"
+        )
+    _, format, id, checksum = _HEADER.unpack(head)
+    if zlib.crc32(head[:-8]) != checksum:
+        raise StateError(
+            f"the head of {path} is damaged; restore it from a copy, or try: freshet recover {path.parent}"
+        )
+    if format > FORMAT:
+        raise NewerFormatError(
             f"{path} was written by a newer version of Freshet (format {format}, here {FORMAT}); open it with that one"
         )
-    if zlib.crc32(head[:-8]) != checksum:
-        raise StateError(f"the head of {path} is damaged; restore it from a copy")
     return uuid.UUID(bytes=id)
 
 

@@ -39,8 +39,8 @@ class Replay:
         self._undone: set[str] = set()  # views to be built at the end
         self._told = self._started = time.monotonic()
 
-    def run(self, until: int | None = None) -> None:
-        """All records there are, or those that lead to a version not beyond `until`."""
+    def run(self, until: int | None = None) -> bool:
+        """All records there are, or those that lead to a version not beyond `until`; whether there were any."""
         start, size = self.log.end, self.log.size
         for record in self.log.records(start):
             if until is not None and record.version > until:
@@ -49,6 +49,7 @@ class Replay:
             self.take(record)
             self._say(record.end - start, size - start)
         self.finish()
+        return self.log.end > start
 
     def take(self, record: Record) -> None:
         if record.kind in (TRANSACTION, ROWS):

@@ -32,10 +32,12 @@ _LEAST = 4 << 20  # and at least so many bytes
 
 
 class Store:
-    def __init__(self, path: Path, durability: str, read_only: bool) -> None:
+    """`salvage`: the checkpoint is taken for the truth, and the log made from it."""
+
+    def __init__(self, path: Path, durability: str, read_only: bool, salvage: bool = False) -> None:
         if durability not in LEVELS:
             raise ValueError(f"durability is {durability!r}; give one of {', '.join(LEVELS)}")
-        self.path, self.level, self.read_only = path, durability, read_only
+        self.path, self.level, self.read_only, self._salvage = path, durability, read_only, salvage
         self.pid = os.getpid()
         self._claim: Claim | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
@@ -55,16 +57,28 @@ class Store:
     def _open_log(self) -> Log:
         file = self.path / _LOG
         if not file.exists():
+            if (self.path / _CHECKPOINT).exists() and not self._salvage:
+                raise StateError(
+                    f"{file} is missing; restore it from a copy, or make it from the checkpoint that is there by: "
+                    f"freshet recover {self.path}"
+                )
             if self.read_only:
                 migrate.refuse_to_read(self.path)
                 raise StateError(f"{self.path} holds no database; open one that does, or leave out read_only")
             if migrate.is_old(self.path):
                 migrate.to_log(self.path, file, self.level)
             else:
-                return log.make(file, self.level)
+                return self._new_log(file)
         if not self.read_only:
             migrate.clear(self.path)
         return Log(file, self.level, not self.read_only)
+
+    def _new_log(self, file: Path) -> Log:
+        made = log.make(file, self.level)
+        assert self._claim is not None
+        for folder in self._claim.made if self.level != "none" else ():
+            sync_folder(folder.parent)
+        return made
 
     # Opening --------------------------------------------------------------------------------------------------
 
@@ -75,7 +89,7 @@ class Store:
         if not isinstance(found, str):
             facts, kept = found
             place = Place(*facts["place"])
-            if self.log.holds(place) or self._lost(place):
+            if self._salvage or self.log.holds(place) or self._lost(place):
                 self._facts = facts
                 return Arena(kept=kept)
             found = "the log has no such record"
@@ -99,26 +113,32 @@ class Store:
         if self._facts is not None:
             catalog = self._facts["catalog"]
             db._attach(catalog)
-            if Place(*self._facts["place"]).end > self.log.size:
+            if self._salvage or Place(*self._facts["place"]).end > self.log.size:
                 self._saved = noted(catalog)
                 self._rewrite(db)
                 return
-        Replay(db, self.log, catalog).run()
+        replay = Replay(db, self.log, catalog)
+        replay.run()
+        while (damaged := self._damaged()) and self.read_only and replay.run():
+            pass  # the writer was just at it
+        if damaged:
+            raise StateError(
+                f"{self.log.path} is damaged at byte {self.log.end:,} of {self.log.size:,}; what comes before, up to "
+                f"version {db.version}, is recovered by: freshet recover {self.path}"
+            )
         if not self.read_only:
             self._end_log()
         self._saved = noted(catalog)
 
+    def _damaged(self) -> bool:
+        """Whether the log is not whole before its last record."""
+        return self.log.end < self.log.size and self.log.whole_after(self.log.end) is not None
+
     def _end_log(self) -> None:
-        """What stands after the last whole record is cut off, if it is only what an interrupted write has left."""
+        """Cuts off what an interrupted write has left after the last whole record."""
         at, size = self.log.end, self.log.size
         if at == size:
             return
-        whole = self.log.whole_after(at)
-        if whole is not None:
-            raise StateError(
-                f"{self.log.path} is damaged at byte {at:,} of {size:,}; what comes before can be recovered by: "
-                f"freshet recover {self.path}"
-            )
         logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
         self.log.cut()
 
@@ -175,7 +195,7 @@ class Store:
                 return
             if self.level != "none":
                 self.log.sync()
-            facts = {"place": place, "catalog": db._described()}
+            facts = {"place": place, "version": db.version, "catalog": db._described()}
             try:
                 checkpoint.write(self.path / _CHECKPOINT, db.arena, facts, self.level != "none")
                 self._sync()
