@@ -20,7 +20,10 @@ def step(version: int) -> dict[str, list[dict[str, Any]]]:
     t: list[dict[str, Any]] = [{"id": i, "s": f"text {i % 3}" * (i % 4), "x": i, "_weight": 1}]
     if i > 3:
         t.append({"id": i - 3, "_weight": -1} | {"s": f"text {(i - 3) % 3}" * ((i - 3) % 4), "x": i - 3})
-    b = [{"s": f"text {i % 3}" * (i % 4), "n": i % 5, "_weight": 2}, {"s": None, "n": None, "_weight": 1}]
+    b: list[dict[str, Any]] = [
+        {"s": f"text {i % 3}" * (i % 4), "n": i % 5, "_weight": 2},
+        {"s": None, "n": None, "_weight": 1},
+    ]
     return {"t": t, "b": b}
 
 

@@ -21,7 +21,7 @@ from tests.durable.small import Expected, end, make, step
 VERSIONS = 40
 
 
-class Alarm(Exception):
+class AlarmError(Exception):
     """Raised by a handler."""
 
 
@@ -33,7 +33,7 @@ def expected() -> Expected:
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
     def raising(*_: object) -> None:
-        raise Alarm
+        raise AlarmError
 
     before = signal.signal(signal.SIGALRM, raising), signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -42,7 +42,7 @@ def _handlers() -> Iterator[None]:
     signal.signal(signal.SIGINT, before[1])
 
 
-def interrupted_at(n: int, number: signal.Signals, call: Callable[[], object]) -> tuple[bool, int]:
+def interrupted_at(n: int, number: signal.Signals, call: Callable[..., object], *args: Any) -> tuple[bool, int]:
     """Calls it with a signal at the n-th bytecode; whether that was raised, and how many bytecodes there were."""
     seen = 0
 
@@ -57,8 +57,8 @@ def interrupted_at(n: int, number: signal.Signals, call: Callable[[], object]) -
 
     sys.settrace(trace)
     try:
-        call()
-    except (KeyboardInterrupt, Alarm):
+        call(*args)
+    except (KeyboardInterrupt, AlarmError):
         return True, seen
     finally:
         sys.settrace(None)
@@ -71,12 +71,12 @@ def test_at_random_bytecodes(tmp_path: Path, expected: Expected, on_disk: bool) 
     db = make(tmp_path / "db", 0, durability="os") if on_disk else _in_memory()
     told: list[int] = []
     db.view("v").subscribe(lambda tx: told.append(tx.version))
-    _, length = interrupted_at(-1, signal.SIGINT, lambda: db.apply(step(1)))
+    _, length = interrupted_at(-1, signal.SIGINT, db.apply, step(1))
     raised = 0
     while db.version < VERSIONS - 2:
         before = db.version
         number = rng.choice([signal.SIGINT, signal.SIGALRM])
-        cut, _ = interrupted_at(rng.randrange(1, length), number, lambda: db.apply(step(before + 1)))
+        cut, _ = interrupted_at(rng.randrange(1, length), number, db.apply, step(before + 1))
         raised += cut
         assert db.version == before + 1 or (cut and db.version == before)
         assert told == list(range(1, db.version + 1))
@@ -99,13 +99,11 @@ def test_definitions_at_random_bytecodes(tmp_path: Path, expected: Expected) -> 
     ]
     for statement, opposite in statements * 4:
         for sql in (statement, opposite):
-            _, length = interrupted_at(-1, signal.SIGINT, lambda sql=sql: db.execute(sql))  # type: ignore[misc]
+            _, length = interrupted_at(-1, signal.SIGINT, db.execute, sql)
             db.execute(opposite if sql == statement else statement)
             for _ in range(2):
                 before = (list(db.tables), list(db.views))
-                cut, _ = interrupted_at(
-                    rng.randrange(length // 2, length), signal.SIGINT, lambda sql=sql: db.execute(sql)  # type: ignore[misc]
-                )  # fmt: skip
+                cut, _ = interrupted_at(rng.randrange(length // 2, length), signal.SIGINT, db.execute, sql)
                 after = (list(db.tables), list(db.views))
                 assert cut or after != before
                 expected.check(db)
@@ -130,7 +128,7 @@ def test_at_random_times(tmp_path: Path, expected: Expected) -> None:
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, 1.5e-3))
             db.apply(step(before + 1))
             signal.setitimer(signal.ITIMER_REAL, 0)
-        except Alarm:
+        except AlarmError:
             raised += 1
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -210,7 +208,7 @@ def test_other_threads_and_nesting() -> None:
         deliver()
         time.sleep(0)
         found.append("not raised")
-    with pytest.raises(Alarm):
+    with pytest.raises(AlarmError):
         deliver()
     assert found == ["through", "not raised"]
     deliver()

@@ -139,9 +139,9 @@ def test_databases_are_not_pickled(tmp_path: Path) -> None:
 def test_what_is_no_folder_of_a_database(tmp_path: Path, monkeypatch: Any) -> None:
     file = tmp_path / "file"
     file.write_text("text")
-    for options in ({}, {"read_only": True}):
+    for read_only in (False, True):
         with pytest.raises(freshet.StateError, match="is a file, not a folder"):
-            freshet.connect(file, **options)
+            freshet.connect(file, read_only=read_only)
     with pytest.raises(freshet.StateError, match="there is no folder"):
         freshet.connect(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
