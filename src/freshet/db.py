@@ -26,6 +26,7 @@ import pyarrow as pa
 from freshet import dml
 from freshet.adapt import Adapt
 from freshet.changes import resolve
+from freshet.durable.history import History
 from freshet.durable.record import number_of
 from freshet.durable.store import Store
 from freshet.engine.operators import maintain
@@ -57,20 +58,21 @@ from freshet.views import Views, tables_of
 
 def connect(
     directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
-    read_only: bool = False,
+    read_only: bool = False, retain: int = 0,
 ) -> Database:  # fmt: skip
     """A database in memory, or in the folder `directory`, going on where it stopped, however that was.
 
     `adapt`: whether, or when, views move to another join tree as the updates of their tables change. `durability` says
     what a transaction that was applied survives: "fsync" a loss of power, "os" the end of the process, "none" neither;
-    only what was closed. `read_only`: the last version there is, while another process may write."""
+    only what was closed. `read_only`: the last version there is, while another process may write. `retain`: so many
+    versions can be read again, by `view.changes(since=)` and `view.at(version)`; more where the log still has them."""
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
     if directory is None:
         if read_only:
             raise ValueError("a database in memory cannot be read only; give the folder of one")
         return Database(None, when)
-    return Database(Store(Path(directory), durability, read_only), when)
+    return Database(Store(Path(directory), durability, read_only, retain), when)
 
 
 class Database:
@@ -107,6 +109,26 @@ class Database:
     @property
     def on_disk(self) -> bool:
         return self._store is not None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is kept, if it is."""
+        return None if self._store is None else self._store.path
+
+    def history(self, view: str, version: int) -> History:
+        """A view as it was, from the log."""
+        with self.lock:
+            self._check_open()
+            if self._store is None:
+                raise StateError(
+                    f"version {version} is past, and a database in memory keeps no log; follow it from now"
+                )
+            self._store.log.flush()
+            return History(self._store.path, view.lower(), version)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     @property
     def version(self) -> int:

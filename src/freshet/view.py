@@ -17,6 +17,7 @@ from freshet.engine.lanes import packed_to_arrow
 from freshet.engine.maintained import Maintained
 from freshet.engine.rows import Rows
 from freshet.errors import StateError
+from freshet.following import Changes
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
@@ -104,9 +105,10 @@ class View:
     """Made by `Database.create_view`; found again by `Database.view`."""
 
     def __init__(
-        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following
+        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following, made: int
     ) -> None:
         self._db, self.name, self.plan, self.maintained = db, name, plan, maintained
+        self.made = made  # the version at which it was
         self.paid, self.following = paid, following
         self.subscriptions: list[Subscription] = []
         self.closed = False
@@ -165,6 +167,27 @@ class View:
             self._check_open()
             self.subscriptions.append(Subscription(self, callback))
             return self.subscriptions[-1]
+
+    def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
+        """Each version after `since` (default: this one) with the view's delta, an iterator for `for` and `async for`
+        that waits for the next transaction; `follow=False` ends it at the version of today. A reader that is `buffer`
+        transactions behind goes on from the log."""
+        self._check_open()
+        return Changes(self, since, follow, buffer)
+
+    def at(self, version: int) -> pa.Table:
+        """The answer as it was at a version that the log still reaches back to."""
+        with self._db.lock:
+            self._check_open()
+            if version == self._db.version:
+                return self.to_arrow()
+            if not self.made <= version < self._db.version:
+                raise StateError(f"view {self.name} has versions {self.made} to {self._db.version}, not {version}")
+        history = self._db.history(self.name, version)
+        try:
+            return history.answer()
+        finally:
+            history.close()
 
     def metrics(self) -> dict[str, Any]:
         """What keeping the view has cost: counters changed for each change of its tables, since it was made and over

@@ -56,7 +56,13 @@ class Views:
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         try:
             with self._defining():
-                self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": given}
+                self.definitions[key] = {
+                    "name": name,
+                    "number": number,
+                    "account": number,
+                    "fixed": given,
+                    "made": db.version,
+                }
                 db.catalog.views[key] = bound
                 return self._begin(key, plan, maintained, Chosen(db.version, why))
         except BaseException:
@@ -121,14 +127,16 @@ class Views:
         for entries in kept:
             found = dict(entries)
             entries.clear()
-            entries.update({key: found[key] for key in keys})
+            entries.update({key: found[key] for key in keys if key in found})
 
     def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
         db, definition = self._db, self.definitions[key]
         updates = {name: db.tables[name].scope for name in sorted(tables_of(plan.root))}
         paid = Paid(db.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else db.adapt, chosen, paid.counts())
-        self.named[key] = view = View(db, definition["name"], plan, maintained, paid, following)
+        self.named[key] = view = View(
+            db, definition["name"], plan, maintained, paid, following, int(definition.get("made", 0))
+        )
         self._look_at = 0
         return view
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshet.durable.log import Log, Record
 from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, Part, joined, json_of, number_of, parts_of
+from freshet.engine.rows import Rows
 from freshet.engine.table import MissingRowError, RowChange
 from freshet.errors import EvaluationError, StateError
 from freshet.plans import codec
@@ -28,10 +29,11 @@ _APART = 0.25  # seconds between two words on the terminal
 
 
 class Replay:
-    """Follows a log from where the database stands. `catalog` is what the log has defined so far."""
+    """Follows a log from where the database stands. `catalog` is what the log has defined so far. `only`: of all views,
+    this one is kept."""
 
-    def __init__(self, db: Database, log: Log, catalog: dict[str, Any]) -> None:
-        self.db, self.log, self.catalog = db, log, catalog
+    def __init__(self, db: Database, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
+        self.db, self.log, self.catalog, self._only = db, log, catalog, only
         self.transactions, self.rows = 0, 0
         self._gathered: dict[int, list[Part]] = {}
         self._waiting = 0  # rows gathered
@@ -70,8 +72,8 @@ class Replay:
         else:
             raise StateError(f"{self.log.path} holds a record of kind {record.kind}; open it with a newer version")
 
-    def flush(self) -> None:
-        """Applies what was gathered."""
+    def flush(self, deltas: bool = False) -> dict[str, Rows]:
+        """Applies what was gathered; gives the views' deltas."""
         db, numbers = self.db, {number_of(t): name for name, t in self.db.tables.items()}
         resolved: dict[str, RowChange] = {}
         counts = {}
@@ -88,10 +90,11 @@ class Replay:
                 raise StateError(f"{self.log.path} does not fit its own rows; restore it from a copy") from None
         self._gathered, self._waiting = {}, 0
         try:
-            db._change(resolved, False)
+            found = db._change(resolved, deltas)
         except EvaluationError as e:
             raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
         db._count(counts, self._version)
+        return found
 
     def finish(self) -> None:
         self.flush()
@@ -99,7 +102,7 @@ class Replay:
             self.db._views.restore(self.catalog["views"][key])
         self._undone.clear()
         self.db._views.in_order(list(self.catalog["views"]))
-        if self.rows or self.transactions:
+        if self.rows and self._only is None:
             self._ended()
 
     # Definitions ----------------------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ class Replay:
             self._undone.discard(key)
             db.catalog.views.pop(key, None)
             _set(self.catalog["views"], key, definition)
-            if definition is not None:
+            if definition is not None and self._only in (None, key):
                 self._undone.add(key)
         for key, described in changed["tables"].items():
             if key in db.tables:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshet.durable import checkpoint, log, migrate
 from freshet.durable.folder import Claim, check_readable
+from freshet.durable.history import Logs, first_version
 from freshet.durable.log import LEVELS, Log, Place, sync_folder
 from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
 from freshet.durable.replay import Replay
@@ -34,11 +35,13 @@ _LEAST = 4 << 20  # and at least so many bytes
 class Store:
     """`salvage`: the checkpoint is taken for the truth, and the log made from it."""
 
-    def __init__(self, path: Path, durability: str, read_only: bool, salvage: bool = False) -> None:
+    def __init__(self, path: Path, durability: str, read_only: bool, retain: int = 0, salvage: bool = False) -> None:
         if durability not in LEVELS:
             raise ValueError(f"durability is {durability!r}; give one of {', '.join(LEVELS)}")
+        if retain < 0:
+            raise ValueError(f"retain is {retain}; give the number of versions to keep, or 0")
         self.path, self.level, self.read_only, self._salvage = path, durability, read_only, salvage
-        self.pid = os.getpid()
+        self.pid, self.retain = os.getpid(), retain
         self._claim: Claim | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
         self._saved = noted(NOTHING)
@@ -50,6 +53,7 @@ class Store:
             self._claim = Claim(path)
         try:
             self.log = self._open_log()
+            self._base = first_version(self.log)
         except BaseException:
             self.release()
             raise
@@ -166,15 +170,20 @@ class Store:
         if self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db)):
             try:
                 self._rewrite(db)
-            except StateError as e:
+            except (StateError, OSError) as e:
                 logger.warning("freshet: the log was not rewritten: %s", e)
         self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
 
     def _rewrite(self, db: Database) -> None:
+        if self.retain and db.version > self._base:
+            os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
         records = snapshot(db.version, db._described(), db.tables, db.changes, db._changed_rows())
         fresh = log.make(self.path / _LOG, self.level, records)
         self.log.close()
-        self.log, self._facts = fresh, None
+        self.log, self._facts, self._base = fresh, None, db.version
+        for _, last, file in Logs(self.path).kept():
+            if last <= db.version - self.retain:
+                file.unlink(missing_ok=True)
         rows, live = self.log.end - self._catalog_bytes(), _live_bytes(db)
         self._scale = max(1.0, rows / live) if live > _LEAST // 8 else 1.0
 
