@@ -146,7 +146,7 @@ class Views:
         if self._db.on_disk:
             view = self.named[key]
             self.definitions[key] |= {
-                "plan": codec.to_json(view.plan),
+                "plan": codec.to_json(view.plan, None),
                 "query": codec.encode(self._db.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
