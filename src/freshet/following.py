@@ -20,7 +20,8 @@ from freshet.errors import StateError
 
 if TYPE_CHECKING:
     from freshet.durable.history import History
-    from freshet.view import Transaction, View
+    from freshet.transaction import Transaction
+    from freshet.view import View
 
 _WAIT = 0.2  # seconds until a waiting reader looks whether the database was closed
 
@@ -33,7 +34,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
 
     def __init__(self, view: View, since: int | None, follow: bool, buffer: int) -> None:
         db = view._db
-        with db.lock:
+        with db.state_lock:
             now = db.version
             self.version = now if since is None else since
             if not 0 <= self.version <= now:
@@ -41,12 +42,13 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             made = view.made
             if self.version < made:
                 raise StateError(f"view {view.name} was made at version {made}; ask for its changes since then")
-            if self.version < now and db.folder is None:
+            if self.version < now and not db.on_disk:
                 raise StateError(
                     f"version {self.version} is past, and a database in memory keeps no log; follow from version {now}"
                 )
             self._view, self._follow = view, follow
             self._coming: deque[Transaction] = deque(maxlen=buffer)
+            self._heard = now  # the last version that came, or was there before
             self._came = threading.Condition()
             self._history: tuple[History, Iterator[Change]] | None = None
             self._next: Change | None = None
@@ -56,6 +58,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
 
     def _hear(self, tx: Transaction) -> None:
         with self._came:
+            self._heard = max(self._heard, tx.version)
             self._coming.append(tx)  # at its most, the oldest goes: it is missed, and noticed
             self._came.notify_all()
 
@@ -78,17 +81,17 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return found
 
     def _from_transactions(self) -> Change | None:
-        db, name = self._view._db, self._view.name
-        with db.lock, self._came:
+        name = self._view.name
+        with self._came:
             while self._coming and self._coming[0].version <= self.version:
                 self._coming.popleft()
             if self._coming and self._coming[0].version == self.version + 1 and name in self._coming[0].deltas:
                 tx = self._coming.popleft()
                 return tx.version, tx.deltas[name]
-            now = db.version
+            now = self._heard
         if now == self.version:
             return None
-        if db.folder is None:
+        if not self._view._db.on_disk:
             raise StateError(
                 f"versions {self.version + 1} to {now} were missed: more came than the buffer holds, or they were "
                 "applied with deltas=False; read the whole view and go on from there"

@@ -15,13 +15,16 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from freshet.adapt import Chosen, Following
+from freshet.budget import unlimited
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
-from freshet.sql import bind_query
+from freshet.publish import Subscription
+from freshet.sql.bound import AnyQuery
+from freshet.sql.parse import bind_query
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -42,28 +45,36 @@ class Views:
         self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
         self._look_at = 0  # changes applied when a view may next want another tree
 
+    def subscriptions(self) -> list[tuple[str, Subscription]]:
+        """All there are at this moment, with the names of their views."""
+        with self._db.state_lock:
+            return [(view.name, each) for view in self.named.values() for each in view.subscriptions]
+
+    def listed(self) -> str:
+        """The views' names, as messages list them."""
+        return ", ".join(sorted(self.named)) or "none yet"
+
     def create(self, name: str, query: str | Plan) -> View:
-        db, key, given = self._db, name.lower(), isinstance(query, Plan)
+        db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
         bound = bind_query(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
+        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
+        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        with db.state_lock:
+            return self._create(name, bound, plan, given, why)
+
+    def _create(self, name: str, bound: AnyQuery, plan: Plan, fixed: bool, why: str) -> View:
+        db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
-        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        definition = {"name": name, "number": number, "account": number, "fixed": fixed, "made": db.version}
         try:
             with self._defining():
-                self.definitions[key] = {
-                    "name": name,
-                    "number": number,
-                    "account": number,
-                    "fixed": given,
-                    "made": db.version,
-                }
-                db.catalog.views[key] = bound
+                self.definitions[key], db.catalog.views[key] = definition, bound
                 return self._begin(key, plan, maintained, Chosen(db.version, why))
         except BaseException:
             _unmake(maintained)
@@ -107,9 +118,10 @@ class Views:
 
     def drop(self, key: str) -> None:
         view = self.named[key]
-        with self._defining():
-            del self.named[key], self._db.catalog.views[key], self.definitions[key]
-        self._end(view)
+        with self._db.state_lock:
+            with self._defining():
+                del self.named[key], self._db.catalog.views[key], self.definitions[key]
+            self._end(view)
 
     def forget(self, key: str) -> None:
         view = self.named.pop(key)
@@ -117,7 +129,7 @@ class Views:
         self._end(view)
 
     def _end(self, view: View) -> None:
-        view.closed = True
+        view.close()
         _unmake(view.maintained)
         view.paid.scope.drop()
 
@@ -170,7 +182,8 @@ class Views:
         for key, view in self.named.items():
             before = view.maintained.work()[0]
             _unmake(view.maintained)
-            view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+            with unlimited():
+                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
             view.paid.carry(before, view.maintained)
         self.stale = False
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import freshet
-from freshet.interrupts import deferred, deliver
+from freshet.interrupts import Deferred, deliver
 from tests.durable.small import Expected, end, make, step
 
 VERSIONS = 40
@@ -194,15 +194,15 @@ def test_other_threads_and_nesting() -> None:
     found: list[str] = []
 
     def other() -> None:
-        with deferred:
+        with Deferred():
             found.append("through")
         deliver()
 
     thread = threading.Thread(target=other)
-    with deferred:
+    with Deferred():
         thread.start()
         thread.join()
-        with deferred:
+        with Deferred():
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGALRM)
         deliver()

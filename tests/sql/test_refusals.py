@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from freshet.errors import SqlError, UnsupportedError
-from freshet.sql import Catalog, bind_query, parse
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query, parse
 
 #: text → column of the error, words of its message. Each on line 1.
 ERRORS = {
@@ -25,8 +26,8 @@ ERRORS = {
     "SELECT x FROM a GROUP BY sum(x)": (26, "aggregate SUM(x) in GROUP BY"),
     "SELECT k FROM a WHERE x": (23, "WHERE needs a condition, not INT"),
     "SELECT k FROM a ORDER BY nope": (26, "no column nope"),
-    "SELECT k FROM a ORDER BY 2": (26, "ORDER BY 2 is no position; the select list has 1 to 1"),
-    "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is no position"),
+    "SELECT k FROM a ORDER BY 2": (26, "ORDER BY 2 is not a valid position; the select list has 1 to 1"),
+    "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is not a valid position"),
     "SELECT d + d FROM a": (8, "DATE"),
     "SELECT *": (8, "* without FROM has no columns"),
     "SELECT t.q FROM (SELECT k FROM a) AS t(q, r)": (38, "t names 2 columns, but there are 1"),
@@ -63,7 +64,6 @@ ERRORS = {
 REFUSED = {
     "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
-    "SELECT (SELECT rank() OVER (ORDER BY b.x) FROM b WHERE b.k = a.k) FROM a": (9, "beside window functions"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
     "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),
@@ -75,13 +75,6 @@ REFUSED = {
     "SELECT current_timestamp FROM a": (8, "CURRENT_TIMESTAMP() in a maintained query"),
     "SELECT my_function(x) FROM a": (8, "function my_function"),
     "SELECT kurtosis(x) FROM a": (8, "KURTOSIS(x)"),
-    "SELECT approx_count_distinct(x) FROM a": (8, "use COUNT(DISTINCT ...), which is exact"),
-    "SELECT approx_percentile(x, 0.5) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT median(x) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT mode(x) FROM a": (8, "keep the greatest count with QUALIFY"),
-    "SELECT first(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT any_value(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT corr(x, y) FROM a": (8, "compute it from COUNT, SUM"),
     "SELECT approx_top_k(x, 2) FROM a": (8, "keep the greatest counts with ORDER BY COUNT(*) DESC LIMIT"),
     "SELECT shuffle(x) FROM a": (8, "SHUFFLE(x) in a maintained query"),
     "SELECT k FROM a WHERE d < localtimestamp()": (27, "LOCALTIMESTAMP in a maintained query"),

@@ -18,7 +18,7 @@ from freshet.durable.log import Log, Record
 from freshet.durable.record import SNAPSHOT, TRANSACTION
 from freshet.durable.replay import Replay
 from freshet.errors import StateError
-from freshet.view import Delta
+from freshet.transaction import Delta
 
 _KEPT = re.compile(r"log\.(\d+)-(\d+)")  # a log that was: its first and its last version
 

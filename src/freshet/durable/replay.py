@@ -127,7 +127,9 @@ class Replay:
 
     def _standing(self, version: int, facts: dict[str, Any]) -> None:
         """What a snapshot says of how it came about."""
-        self.db._stand_at(version, int(facts["changes"]), facts["changed"])
+        self.db._stand_at(version, int(facts["changes"]))
+        for name, rows in facts["changed"].items():
+            self.db._changed[name].data[0] = rows
         self._version = version
 
     # Words ----------------------------------------------------------------------------------------------------

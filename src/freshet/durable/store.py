@@ -84,6 +84,12 @@ class Store:
             sync_folder(folder.parent)
         return made
 
+    def check_process(self) -> None:
+        if self.pid != os.getpid():
+            raise StateError(
+                f"this database belongs to process {self.pid}, of which this one is a copy; connect again here"
+            )
+
     # Opening --------------------------------------------------------------------------------------------------
 
     def arena(self) -> Arena:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.aggregates import AGGREGATES
 from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.functions.coercion import common_type
@@ -42,6 +42,9 @@ _NEIGHBOURS: dict[type[exp.Expr], str] = {exp.Lag: "lag", exp.Lead: "lead"}
 _VALUES: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value", exp.First: "first_value", exp.LastValue: "last_value", exp.Last: "last_value",
     exp.NthValue: "nth_value",
+}  # fmt: skip
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
 }  # fmt: skip
 _KNOWN = "ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN and MAX are"
 _WHOLE, _SO_FAR = Frame("range", None, None), Frame("range", None, 0)
@@ -69,7 +72,10 @@ class Windows:
         self, statement: Statement, select: exp.Select, above: Callable[[Expression, exp.Expr], Expression]
     ) -> None:
         self.statement, self.above = statement, above
-        self.named = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
+        self.named: dict[str, exp.Expr] = {}
+        for window in select.args.get("windows") or ():
+            if self.named.setdefault(window.this.name.lower(), window) is not window:
+                statement.fail(f"two windows are called {window.this.name}; name them apart", window)
         self.calls: list[_Bound] = []
 
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
@@ -102,7 +108,7 @@ class Windows:
         self, node: exp.Window, scalar: ScalarBinder
     ) -> tuple[tuple[Expression, ...], tuple[Ordering, ...], exp.Expr | None]:
         """PARTITION BY, ORDER BY and the frame, some of which a named window may give."""
-        parts = [node]
+        parts: list[exp.Expr] = [node]
         while parts[0].args.get("alias") is not None:
             name = parts[0].args["alias"].name
             if name.lower() not in self.named or self.named[name.lower()] in parts:
@@ -147,8 +153,8 @@ class Windows:
                 True,
                 self._whole(call.args["offset"], 1, name) if name == "nth_value" else 0,
             )
-        function = AGGREGATES.get(type(call))
-        if function not in ("count", "sum", "avg", "min", "max") or isinstance(call, exp.CountIf):
+        function = _AGGREGATES.get(type(call))
+        if function is None:
             self.statement.refuse(f"{call.sql(dialect='spark')} as a window function", _KNOWN, node)
         self.statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if isinstance(call.this, exp.Distinct):
@@ -158,7 +164,7 @@ class Windows:
         if function == "count":
             args = tuple(a for a in args if functions.nullable(a))
         try:
-            kind = functions.aggregate_type(function, tuple(a.type for a in args))
+            kind = AGGREGATES[function].type([a.type for a in args])
         except SqlError as error:
             raise self.statement.placed(error, node) from None
         return function, args, kind, function != "count", 0
@@ -189,15 +195,25 @@ class Windows:
         return Frame(unit, start, end)
 
     def _edge(self, edge: object, side: object, node: exp.Expr) -> int | None:
-        if edge == "UNBOUNDED":
+        """The words of a frame stand in the parsed node as they were written."""
+        word = edge.upper() if isinstance(edge, str) else ""
+        if word == "UNBOUNDED":
             return None
-        if edge == "CURRENT ROW":
+        if word == "CURRENT ROW":
             return 0
         if not isinstance(edge, exp.Literal) or not edge.is_int:
             self.statement.refuse("a frame whose end is no whole number", "write a number of rows", node)
-        return -int(edge.name) if side == "PRECEDING" else int(edge.name)
+        return -int(edge.name) if str(side).upper() == "PRECEDING" else int(edge.name)
 
     # The queries --------------------------------------------------------------------------------------------------
+
+    def reads(self) -> list[Expression]:
+        """Everything that the window functions read."""
+        return [e for c in self.calls for e in (*c.args, *c.partition, *(o.expression for o in c.order))]
+
+    def divide(self, keys: Sequence[Expression]) -> None:
+        """Makes the partitions of all windows those of each value of the keys."""
+        self.calls = [replace(c, partition=tuple(dict.fromkeys((*c.partition, *keys)))) for c in self.calls]
 
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
         """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
@@ -212,9 +228,8 @@ class Windows:
             return ColumnRef(e.type, 0, _place(inner, e), describe(e), functions.nullable(e))
 
         above = [lifted(e) for e in wanted]
-        for call in self.calls:
-            for e in (*call.args, *call.partition, *(o.expression for o in call.order)):
-                _place(inner, e)
+        for e in self.reads():
+            _place(inner, e)
         return inner or [Literal(types.INT, 1)], above
 
     def over(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from freshet.column import Bools, Int64s
-from freshet.interrupts import deferred, deliver
+from freshet.interrupts import Deferred, deliver
 from freshet.state.arena import Scope
 from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 
@@ -329,7 +329,7 @@ class StringPool:
 
     def _make_room(self) -> None:
         meta = self._meta.data
-        with deferred:  # queries add text too, and may be interrupted
+        with Deferred():  # queries add text too, and may be interrupted
             self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
             self.offsets.grow(int(meta[_USED]) + 1)
             if meta[_LIVE] >= self._table.capacity * 5 // 8:
