@@ -20,12 +20,28 @@ from freshet.errors import StateError
 
 if TYPE_CHECKING:
     from freshet.durable.history import History
+    from freshet.publish import Subscription
     from freshet.transaction import Transaction
     from freshet.view import View
 
 _WAIT = 0.2  # seconds until a waiting reader looks whether the database was closed
 
 Change = tuple[int, pa.Table]
+
+
+class _Ear:
+    """Hears for a reader as long as there is one."""
+
+    def __init__(self, reader: Changes) -> None:
+        self._reader = weakref.ref(reader)
+        self.subscription: Subscription | None = None
+
+    def __call__(self, tx: Transaction) -> None:
+        reader = self._reader()
+        if reader is not None:
+            reader._hear(tx)
+        elif self.subscription is not None:
+            self.subscription.close()
 
 
 class Changes(Iterator[Change], AsyncIterator[Change]):
@@ -53,8 +69,8 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             self._history: tuple[History, Iterator[Change]] | None = None
             self._next: Change | None = None
             self._closed = False
-            hear = weakref.WeakMethod(self._hear)
-            self._subscription = view.subscribe(lambda tx: (call := hear()) and call(tx))
+            ear = _Ear(self)
+            self._subscription = ear.subscription = view.subscribe(ear)
 
     def _hear(self, tx: Transaction) -> None:
         with self._came:

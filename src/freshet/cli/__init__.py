@@ -42,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full = "; free some of it, or set TMPDIR to a folder on another disk" if error.errno == errno.ENOSPC else ""
         return refuse((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + full)
     except MemoryError:
-        return refuse(
-            "the memory does not suffice; give less data, or keep the database on disk: freshet sql --db folder"
-        )
+        return refuse("the memory does not suffice; give less data, or use a machine with more")
     except KeyboardInterrupt:
         return 130
 

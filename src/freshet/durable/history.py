@@ -93,8 +93,7 @@ class History:
                 self._next_log()
 
     def _delta(self, record: Record) -> pa.Table:
-        self._replay.take(record)
-        rows = self._replay.flush(True)[self.key]
+        rows = self._replay.take(record)[self.key]
         return Delta(self.db.view(self.key).maintained, rows).table()
 
     def _next_log(self) -> None:

@@ -22,6 +22,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from freshet.column import Int64s
+from freshet.durable.gather import CRC, HEAD, find_records
 from freshet.errors import StateError
 
 FORMAT = 3  # goes up when a log written by one version cannot be read by the version before; 1 and 2 had no log
@@ -31,7 +35,9 @@ _MAGIC = b"freshet log\n\0\0\0\0"
 _HEADER = struct.Struct("<16sI16s20xI4x")  # magic, format, id, room for more, checksum
 _HEAD = struct.Struct("<4sIIIQQ")
 _MARK = b"\xf5rec"
+_MARK_WORD = int.from_bytes(_MARK, "little")
 _CHUNK = 8 << 20
+_MOST = 1 << 17  # records looked at together
 _HELD = 1 << 20  # bytes of records that level "none" keeps in memory
 
 
@@ -46,6 +52,16 @@ class Record(NamedTuple):
     payload: memoryview
     start: int
     end: int
+
+
+class Run(NamedTuple):
+    """Records with rows that follow each other: the words they are in, and where their payloads begin there."""
+
+    words: Int64s
+    payloads: Int64s
+    rows: int
+    transactions: int
+    version: int
 
 
 class Place(NamedTuple):
@@ -138,6 +154,25 @@ class Log:
             start, self.end = self.end, self.end + wanted
             self._last = wanted, checksum
             yield Record(kind, rows, version, view[_HEAD.size :], start, self.end)
+
+    def run(self, most: int, until: int) -> Run | None:
+        """Whole records with rows from `end` on, about so many rows, up to a version; None if another one comes next or
+        none. `end` follows."""
+        head = os.pread(self.fd, _HEAD.size, self.end)
+        if len(head) < _HEAD.size:
+            return None
+        size = min(max(_CHUNK, _HEAD.size + _HEAD.unpack(head)[-1]), self.size - self.end)
+        words = np.empty(size // 8, np.int64)
+        used = _fill(self.fd, words, self.end) // 8
+        payloads = np.empty(_MOST, np.int64)
+        n, taken, transactions = find_records(words, used, _MARK_WORD, self._seed, CRC, most, until, payloads)
+        if not n:
+            return None
+        payloads, last = payloads[:n], int(payloads[n - 1]) - HEAD
+        self.end += 8 * taken
+        self._last = 8 * (taken - last), int(words[last] >> 32) & 0xFFFFFFFF
+        rows = int(((words[payloads - 3] >> 32) & 0xFFFFFFFF).sum())
+        return Run(words, payloads, rows, transactions, int(words[last + 2]))
 
     def whole_after(self, start: int) -> int | None:
         """Where the first whole record beyond `start` is, if there is one: then the file is damaged before it."""
@@ -301,6 +336,14 @@ def _read(fd: int, at: int, size: int) -> bytes:
         at += len(more)
         size -= len(more)
     return b"".join(parts)
+
+
+def _fill(fd: int, words: Int64s, at: int) -> int:
+    """Reads as many bytes as there are, into the words."""
+    view, done = memoryview(words.view(np.uint8).data), 0
+    while done < len(view) and (more := os.preadv(fd, [view[done:]], at + done)):
+        done += more
+    return done
 
 
 def _remedy(write: bool) -> str:

@@ -12,8 +12,7 @@ bytes of text; the weights; the lanes; the end of each text; the texts, padded t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,6 @@ TRANSACTION, CATALOG, ROWS, SNAPSHOT = 1, 2, 3, 4
 
 _WORD = 8
 _FEW = 64  # texts that are written one by one; among more, equal ones are written once
-
-
-@dataclass(slots=True)
-class Part:
-    """Signed rows of one table; text lanes count places among `texts`, which are `bytes` cut at `ends`."""
-
-    table: int
-    rows: Int64s
-    weights: Int64s
-    ends: Int64s
-    texts: memoryview
 
 
 def number_of(table: Table) -> int:
@@ -97,42 +85,6 @@ def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[Int64
     wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     ends = np.frombuffer(offsets, wide, len(ids) + 1)[1:].astype(np.int64)
     return rows, ends, b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
-
-
-def parts_of(payload: memoryview) -> Iterator[Part]:
-    """The rows a payload holds. The arrays look into it; the rows are not to be written to."""
-    words = np.frombuffer(payload, np.int64)
-    at = 1
-    for _ in range(int(words[0])):
-        table, n, width, texts, size = words[at : at + 5].tolist()
-        at += 5
-        weights = words[at : at + n]
-        at += n
-        rows = words[at : at + n * width].reshape(n, width)
-        at += n * width
-        ends = words[at : at + texts]
-        at += texts
-        yield Part(table, rows, weights, ends, payload[_WORD * at : _WORD * at + size])
-        at += -(-size // _WORD)
-
-
-def joined(parts: list[Part], table: Table) -> tuple[Int64s, Int64s]:
-    """All rows of several parts as rows of the table, their texts in its pool."""
-    rows = np.concatenate([p.rows for p in parts])
-    weights = np.concatenate([p.weights for p in parts])
-    lanes = table.text_lanes
-    if lanes and len(rows):
-        sizes = np.array([len(p.texts) for p in parts], np.int64)
-        counts = np.array([len(p.ends) for p in parts], np.int64)
-        ends = np.concatenate([p.ends for p in parts]) + np.repeat(np.cumsum(sizes) - sizes, counts)
-        offsets = np.concatenate([np.zeros(1, np.int64), ends])
-        text = b"".join([p.texts for p in parts])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-        ids = table.pool.intern(pa.Array.from_buffers(pa.large_string(), len(ends), buffers))
-        first = np.repeat(np.cumsum(counts) - counts, [len(p.rows) for p in parts])
-        for lane in lanes:
-            rows[:, lane] = ids[rows[:, lane] + first]
-    return rows, weights
 
 
 def json_payload(value: Any) -> bytes:
