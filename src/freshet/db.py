@@ -426,6 +426,8 @@ class Database:
             except EvaluationError as e:
                 remedy = "correct the rows, or guard the expression"
                 raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
+            except SystemError as e:  # how numba gives an exception that a signal handler has raised
+                raise (e.__cause__ or e) from None
             finally:
                 maintained.close()
 

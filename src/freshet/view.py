@@ -16,6 +16,7 @@ from freshet.column import Column
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
 from freshet.following import Changes
+from freshet.interrupts import Deferred, deliver
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
@@ -53,7 +54,8 @@ class View:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
         version, kept, found = -1, self.maintained, None
         while True:
-            with self._db.state_lock:
+            deliver()  # between two batches: a kernel's result and an exception of a handler's do not go together
+            with self._db.state_lock, Deferred():
                 self._check_open()
                 if found is None:
                     version, kept = self._db.version, self.maintained
@@ -86,9 +88,12 @@ class View:
 
     def count(self) -> int:
         """Rows in the answer, added up without enumerating them wherever the plan allows."""
-        with self._db.state_lock:
-            self._check_open()
-            return self.maintained.count()
+        try:
+            with self._db.state_lock, Deferred():
+                self._check_open()
+                return self.maintained.count()
+        finally:
+            deliver()
 
     def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
         """Calls `callback(tx)` after each transaction, until the returned subscription is closed. It is called in the

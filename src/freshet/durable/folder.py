@@ -55,6 +55,9 @@ class Claim:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        self.release()
+
 
 def _let_go() -> None:
     for claim in list(_held):

@@ -114,6 +114,9 @@ class Log:
             os.close(self.fd)
             self.fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     # Reading --------------------------------------------------------------------------------------------------
 
     def holds(self, place: Place) -> bool:

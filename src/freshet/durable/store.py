@@ -176,7 +176,7 @@ class Store:
         if self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db)):
             try:
                 self._rewrite(db)
-            except (StateError, OSError) as e:
+            except (StateError, OSError, MemoryError) as e:
                 logger.warning("freshet: the log was not rewritten: %s", e)
         self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
 
