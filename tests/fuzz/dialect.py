@@ -5,6 +5,7 @@
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
 - ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
 - FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
+- COUNT_IF over nothing but NULLs is 0.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
 
@@ -30,6 +31,8 @@ def for_duckdb(sql: str) -> str:
         mode.replace(exp.Mode(this=exp.Order(this=mode.this, expressions=[exp.Ordered(this=mode.this.copy())])))
     for by in list(tree.find_all(exp.ArgMin, exp.ArgMax)):
         _in_order(by)
+    for count in list(tree.find_all(exp.CountIf)):
+        count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
     return tree.sql(dialect="duckdb")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -25,6 +25,21 @@ _NO_MEANING = frozenset(
     {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted", "flatten"}
     | {"null_if_pos_overflow"}
 )
+_FIRST_OR_LAST = (exp.AnyValue, exp.First, exp.FirstValue, exp.Last, exp.LastValue)
+
+
+def _first_or_last(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """FIRST(x, TRUE) is FIRST(x) IGNORE NULLS."""
+
+    def make(args: list[exp.Expr]) -> exp.Expr:
+        call = kind.from_arg_list(args[:1])
+        if len(args) < 2:
+            return call
+        if len(args) > 2 or not isinstance(args[1], exp.Boolean):
+            return exp.Anonymous(this=kind.sql_name(), expressions=args)  # which nothing is called
+        return exp.IgnoreNulls(this=call) if args[1].this else exp.RespectNulls(this=call)
+
+    return make
 
 
 class _Quantile:
@@ -52,6 +67,7 @@ class Reader(Spark):
             "SOME": exp.LogicalOr.from_arg_list,
             "STD": exp.Stddev.from_arg_list,
             "MEAN": exp.Avg.from_arg_list,
+            **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 
 
