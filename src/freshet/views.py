@@ -7,8 +7,10 @@ until the new one is whole, and for good where that fails: a view that can be an
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from freshet.adapt import Chosen, Following
 from freshet.budget import unlimited
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
-from freshet.errors import ChangeError, EvaluationError
+from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
@@ -31,10 +33,15 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """`number` gives every view's state a name in the arena that none had before; `save` writes the catalog down."""
+    """`number` gives every view's state a name in the arena that none had before; within `defining` the catalog changes
+    as a whole or not at all; `save` writes it down."""
 
-    def __init__(self, db: Database, number: Callable[[], int], save: Callable[[], None]) -> None:
-        self._db, self._number, self._save = db, number, save
+    def __init__(
+        self, db: Database, number: Callable[[], int], defining: Callable[[], AbstractContextManager[None]],
+        save: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._db, self._number, self._defining, self._save = db, number, defining, save
+        self.stale = False  # whether state could not be built again after tables were put back
         self.named: dict[str, View] = {}
         self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
         self._look_at = 0  # changes applied when a view may next want another tree
@@ -65,13 +72,22 @@ class Views:
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": fixed}
-        db.catalog.views[key] = bound
-        view = self._add(key, plan, maintained, Chosen(db.version, why))
+        definition = {"name": name, "number": number, "account": number, "fixed": fixed, "made": db.version}
+        try:
+            with self._defining():
+                self.definitions[key], db.catalog.views[key] = definition, bound
+                return self._begin(key, plan, maintained, Chosen(db.version, why))
+        except BaseException:
+            _unmake(maintained)
+            db.arena.drop(f"account{number}/")
+            raise
+
+    def _begin(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
+        """A view whose state was just made."""
+        view = self._add(key, plan, maintained, chosen)
         view.paid.begin(maintained)
-        view.paid.note(db.clock.now(), maintained)
+        view.paid.note(self._db.clock.now(), maintained)
         self._define(key)
-        self._save()
         return view
 
     def attach(self, definition: dict[str, Any]) -> None:
@@ -85,21 +101,56 @@ class Views:
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
 
+    def restore(self, definition: dict[str, Any]) -> None:
+        """A view of which only the definition is there. What another version wrote may not be readable as a plan; then
+        its SQL is planned again."""
+        db, key = self._db, definition["name"].lower()
+        try:
+            plan, bound = codec.from_json(definition["plan"]), codec.decode(definition["query"])
+        except FreshetError:
+            sql = json.loads(definition["plan"])["sql"]
+            bound = bind_query(sql, db.catalog)
+            plan = Plan(sql, build_plan(bound, db.row_counts()))
+        try:
+            maintained = self._build(plan, definition["number"])
+        except EvaluationError as e:
+            raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
+        self.definitions[key], db.catalog.views[key] = definition, bound
+        self._begin(key, plan, maintained, Chosen(**definition["chosen"]))
+
     def drop(self, key: str) -> None:
+        view = self.named[key]
         with self._db.state_lock:
-            view = self.named.pop(key)
-            del self._db.catalog.views[key], self.definitions[key]
-            view.close()
-            _unmake(view.maintained)
-            view.paid.scope.drop()
-            self._save()
+            with self._defining():
+                del self.named[key], self._db.catalog.views[key], self.definitions[key]
+            self._end(view)
+
+    def forget(self, key: str) -> None:
+        view = self.named.pop(key)
+        del self._db.catalog.views[key], self.definitions[key]
+        self._end(view)
+
+    def _end(self, view: View) -> None:
+        view.close()
+        _unmake(view.maintained)
+        view.paid.scope.drop()
+
+    def in_order(self, keys: Sequence[str]) -> None:
+        """Brings the views into this order, that in which they were made."""
+        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, self._db.catalog.views)
+        for entries in kept:
+            found = dict(entries)
+            entries.clear()
+            entries.update({key: found[key] for key in keys if key in found})
 
     def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
         db, definition = self._db, self.definitions[key]
         updates = {name: db.tables[name].scope for name in sorted(tables_of(plan.root))}
         paid = Paid(db.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else db.adapt, chosen, paid.counts())
-        self.named[key] = view = View(db, definition["name"], plan, maintained, paid, following)
+        self.named[key] = view = View(
+            db, definition["name"], plan, maintained, paid, following, int(definition.get("made", 0))
+        )
         self._look_at = 0
         return view
 
@@ -109,7 +160,7 @@ class Views:
         if self._db.on_disk:
             view = self.named[key]
             self.definitions[key] |= {
-                "plan": codec.to_json(view.plan),
+                "plan": codec.to_json(view.plan, None),
                 "query": codec.encode(self._db.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
@@ -128,13 +179,15 @@ class Views:
         return maintained
 
     def build_anew(self) -> None:
-        """All views, after tables were put back."""
+        """All views, after tables were put back. Until that has succeeded, nothing can be asked."""
+        self.stale = True
         for key, view in self.named.items():
             before = view.maintained.work()[0]
             _unmake(view.maintained)
             with unlimited():
                 view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
             view.paid.carry(before, view.maintained)
+        self.stale = False
 
     # Following the data ---------------------------------------------------------------------------------------
 
@@ -187,7 +240,7 @@ class Views:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             self.definitions[key] = definition
             _unmake(made)
-            if not isinstance(e, OSError):
+            if not isinstance(e, (OSError, StateError)):
                 raise
             return
         view.paid.carry(old[1].work()[0], made)

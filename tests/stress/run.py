@@ -91,7 +91,7 @@ def _end(world: World, late: actors.LateReader, random: Random) -> None:
         with pytest.raises(StateError, match="the database is closed"):
             use()
     if world.db.on_disk:  # what the files become afterwards is no matter of old deltas
-        folder = world.db._directory
+        folder = world.db._store
         assert folder is not None
         with freshet.connect(folder.path) as again:
             assert again.version == world.db.version
