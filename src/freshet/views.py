@@ -93,10 +93,8 @@ class Views:
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
-        plan = codec.from_json(definition["plan"])
-        plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+        plan, db.catalog.views[key] = _kept(definition)
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = named_apart(codec.decode(definition["query"]))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
@@ -106,10 +104,10 @@ class Views:
         its SQL is planned again."""
         db, key = self._db, definition["name"].lower()
         try:
-            plan, bound = codec.from_json(definition["plan"]), codec.decode(definition["query"])
+            plan, bound = _kept(definition)
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
-            bound = bind_query(sql, db.catalog)
+            bound = bind_view(sql, db.catalog)
             plan = Plan(sql, build_plan(bound, db.row_counts()))
         try:
             maintained = self._build(plan, definition["number"])
@@ -245,6 +243,13 @@ class Views:
             return
         view.paid.carry(old[1].work()[0], made)
         _unmake(old[1])
+
+
+def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
+    """A view's plan and query as they are kept; columns that an older version gave one name are told apart."""
+    plan = codec.from_json(definition["plan"])
+    plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+    return plan, named_apart(codec.decode(definition["query"]))
 
 
 def _unmake(maintained: Maintained) -> None:
