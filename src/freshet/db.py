@@ -48,7 +48,7 @@ from freshet.sql.bound import (
     Update,
 )
 from freshet.state.arena import Arena, Growable
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
 from freshet.transaction import Delta, Deltas, Transaction, Unread
 from freshet.view import BATCH, View, as_batch, as_schema

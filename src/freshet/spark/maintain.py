@@ -29,7 +29,7 @@ from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
 from freshet.sql import Catalog
 from freshet.sql.bound import Field
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"
