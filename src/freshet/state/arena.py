@@ -22,6 +22,11 @@ _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
 
 
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for an array; tests put fences around it."""
+    return np.empty(shape, dtype)
+
+
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
@@ -60,7 +65,7 @@ class Growable:
             return
         rows = max(rows, 2 * have, _LEAST)
         if self._file is None:
-            bigger = np.empty((rows, self.columns) if self.columns else rows, self.dtype)
+            bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
             bigger[:have] = self.data
             self.data = bigger
         else:
