@@ -124,14 +124,12 @@ class Database:
         match statement:
             case CreateTable():
                 return self._create_table(statement)
-            case DropTable():
-                return self._drop_table(statement)
             case CreateView():
                 if statement.if_not_exists and statement.name.lower() in self._views.named:
                     return self._views.named[statement.name.lower()]
                 return self.create_view(statement.name, statement.sql)
-            case DropView():
-                return self._drop_view(statement)
+            case DropTable() | DropView():
+                return self._drop(statement)
             case Insert():
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
@@ -160,28 +158,16 @@ class Database:
         self.tables[schema.name.lower()] = Table(scope, schema.fields, schema.primary_key, self.pool)
         self._changed[schema.name.lower()] = changes_of(scope)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        name = statement.name.lower()
-        if name not in self.tables:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
-        users = [v.name for v in self._views.named.values() if name in tables_of(v.plan.root)]
-        if users:
-            raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
+    def _drop(self, statement: DropTable | DropView) -> None:
         with self.state_lock:
-            self.tables.pop(name).scope.drop()
-            del self._changed[name]
-            del self.catalog.tables[name]
-            self._save()
-
-    def _drop_view(self, statement: DropView) -> None:
-        name = statement.name.lower()
-        if name not in self._views.named:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no view {statement.name}; the views are {self._views.listed()}")
-        self._views.drop(name)
+            for name in self.catalog.dropped(statement):  # binding has refused what there is not
+                if name in self._views.named:
+                    self._views.drop(name)
+                else:
+                    self.tables.pop(name).scope.drop()
+                    del self._changed[name]
+                    self.catalog.drop(name)
+                    self._save()
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from freshet.adapt import Chosen, Following
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
-from freshet.errors import ChangeError, EvaluationError
+from freshet.errors import ChangeError, EvaluationError, FreshetError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
 from freshet.publish import Subscription
-from freshet.sql import bind_query
+from freshet.sql import bind_reading
 from freshet.sql.bound import AnyQuery
 from freshet.view import View
 
@@ -49,22 +49,24 @@ class Views:
     def create(self, name: str, query: str | Plan) -> View:
         db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_query(sql, db.catalog)
+        bound, reads = bind_reading(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         with db.state_lock:
-            return self._create(name, bound, plan, given, why)
+            return self._create(name, bound, reads, plan, given, why)
 
-    def _create(self, name: str, bound: AnyQuery, plan: Plan, fixed: bool, why: str) -> View:
+    def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
         db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": fixed}
-        db.catalog.views[key] = bound
+        self.definitions[key] = {
+            "name": name, "number": number, "account": number, "fixed": fixed, "reads": sorted(reads),
+        }  # fmt: skip
+        db.catalog.add_view(key, bound, reads)
         view = self._add(key, plan, maintained, Chosen(db.version, why))
         view.paid.begin(maintained)
         view.paid.note(db.clock.now(), maintained)
@@ -77,15 +79,30 @@ class Views:
         db, key = self._db, definition["name"].lower()
         plan = codec.from_json(definition["plan"])
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = codec.decode(definition["query"])
+        query = codec.decode(definition["query"])
+        if "reads" not in definition:
+            definition["reads"] = sorted(self._read_by(plan, query))
+        db.catalog.add_view(key, query, definition["reads"])
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
 
+    def _read_by(self, plan: Plan, query: AnyQuery) -> set[str]:
+        """What a view reads that was kept by a version that did not note it down. One that is still bound as it would
+        be now reads what its text names; one that outlived a view it read goes on with the tables below that."""
+        try:
+            bound, reads = bind_reading(plan.sql, self._db.catalog)
+            if bound == query:
+                return reads
+        except FreshetError:
+            pass  # some of it is no more
+        return tables_of(plan.root)
+
     def drop(self, key: str) -> None:
         with self._db.state_lock:
             view = self.named.pop(key)
-            del self._db.catalog.views[key], self.definitions[key]
+            self._db.catalog.drop(key)
+            del self.definitions[key]
             view.close()
             _unmake(view.maintained)
             view.paid.scope.drop()

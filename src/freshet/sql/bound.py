@@ -211,6 +211,7 @@ class CreateTable:
 class DropTable:
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,7 @@ class CreateView:
 class DropView:
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,12 @@ class Hub:
             raise PlanError("this page shows a running job; take the view out of its file and start it again")
         with self.lock:
             del self.views[name.lower()]
-        self.engine.drop(view.name)
+        try:
+            self.engine.drop(view.name)
+        except FreshetError:  # other views read it
+            with self.lock:
+                self.views[name.lower()] = view
+            raise
         self._notify()
 
     def view(self, name: str) -> Watched:
