@@ -38,7 +38,7 @@ from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
 from freshet.sql.bound import Field
 from freshet.sql.catalog import Catalog
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.types import Type
 
 VIEW = "_view"

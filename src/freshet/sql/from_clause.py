@@ -69,7 +69,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
             written = node.sql(dialect="spark")
             statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
         name = node.name
-        source = binder.ctes.get(name.lower()) or binder.catalog.view(name) or binder.catalog.table(name)
+        source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
         if source is None:
             known = [*binder.ctes, *binder.catalog.names()]
             listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
