@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long fuzz slt lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long fuzz chaos slt lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ test-long: setup ## killed and restarted Spark processes, databases behind JDBC,
 
 fuzz: setup ## 5,000 random queries and streams beside DuckDB (ARGS="--seed 7 --cases 100")
 	@$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+chaos: setup ## databases killed, interrupted, damaged, out of space (SEED=7 CASES=1000 KILLS=100)
+	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(if $(KILLS),--kills $(KILLS))
 
 slt: setup ## sqllogictest files, every query a view before its rows come (FILES="a.test folder")
 	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest)

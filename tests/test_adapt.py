@@ -302,7 +302,7 @@ def test_a_full_disk_at_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(type(db._directory), "save", full)
+    monkeypatch.setattr(type(db._store), "save", full)
     for hot in ("a", "c"):
         plan = freshet.Plan(CHAIN, build_plan(db.catalog.views["v"], {"a": 0.0, "b": 0.0, "c": 0.0, hot: 9.0}))
         db._views.move("v", plan, "")

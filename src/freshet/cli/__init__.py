@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
+from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, recover, run, serve
 from freshet.cli.terminal import paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
 
 #: In the order in which a newcomer meets them.
-COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, doctor)
+COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, recover, doctor)
 
 _EPILOG = """\
 begin here:
@@ -42,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full = "; free some of it, or set TMPDIR to a folder on another disk" if error.errno == errno.ENOSPC else ""
         return refuse((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + full)
     except MemoryError:
-        return refuse(
-            "the memory does not suffice; give less data, or keep the database on disk: freshet sql --db folder"
-        )
+        return refuse("the memory does not suffice; give less data, or use a machine with more")
     except KeyboardInterrupt:
         return 130
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from freshet.plans import Plan, codec
 from freshet.plans.document import to_document
-from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import TableSchema
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 
 Described = Mapping[str, Any]
 

@@ -36,7 +36,7 @@ from freshet.spark.record import Asked, claimed
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.state.kernel import compile_kernels
 
 _ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones

@@ -20,7 +20,7 @@ from freshet.plans import Plan
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.sink.folder import open_folder
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.version import __version__
 
 RECORD = "freshet/query.json"

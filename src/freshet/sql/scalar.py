@@ -17,6 +17,7 @@ from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
 from freshet.sql.datatype import bind_type
 from freshet.sql.expression import Expression, Literal
+from freshet.sql.extent import check_parts
 from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
 from freshet.sql.source import Statement
 from freshet.types import Type
@@ -91,9 +92,11 @@ class ScalarBinder:
 
     def build(self, name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
-            return functions.build(name, tuple(args))
+            made = functions.build(name, tuple(args))
         except SqlError as error:
             raise self.statement.placed(error, node) from None
+        check_parts(self.statement.extents.parts(made), self.statement, node)
+        return made
 
     def cast(self, value: Expression, to: Type, node: exp.Expr) -> Expression:
         try:
@@ -312,11 +315,11 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
         lambda self, node: self._between_moments(node, node.expression, node.this),
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
-    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
+    (exp.Window, None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
-    ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
+    ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
     (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),
 )
