@@ -29,6 +29,7 @@ from freshet.job.spark_sink import Sinks, Write
 from freshet.job.spark_source import source_stream
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.spark.failure import reason
 from freshet.spark.maintain import maintain
 from freshet.spark.sink.folder import open_folder
 
@@ -178,10 +179,9 @@ def _trigger(text: str) -> dict[str, Any]:
 
 def failure_of(error: Exception) -> FreshetError:
     """What a failed stream says to its user: our own message where there is one in it, else Spark's first line."""
-    text = str(error)
-    ours = re.findall(r"freshet\.errors\.\w+: (.*(?:\n(?!\s+at |\s*File |Traceback).*)?)", text)
-    if ours:
-        return StateError(ours[-1].strip())
+    text, ours = str(error), reason(error)
+    if ours is not None:
+        return StateError(ours)
     # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
     classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
     causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)
