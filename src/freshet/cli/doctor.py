@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from freshet.cli.progress import ready_kernels, working
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command, paint
 from freshet.job.file import read_job
 from freshet.version import __version__
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             if not options.json:
                 _show(finding)
     if options.json:
-        print(json.dumps([asdict(f) for f in found], indent=2, ensure_ascii=False))
+        emit([asdict(f) for f in found])
     return 1 if any(f.state == MISSING for f in found) else 0
 
 
