@@ -8,7 +8,7 @@ from freshet.enclosing import enclosure_stream
 from freshet.enclosureness import Enclosureness, enclosure
 from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.version import __version__
 from freshet.view import Subscription, Transaction, View
 

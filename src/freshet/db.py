@@ -28,7 +28,6 @@ from freshet.engine.undo import Undo
 from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
 from freshet.metrics import Clock, changes_of
 from freshet.plans import Plan, build_plan, codec
-from freshet.sql import Catalog, parse
 from freshet.sql.bound import (
     AnyQuery,
     CreateTable,
@@ -40,6 +39,8 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import parse
 from freshet.state.arena import Arena, Growable
 from freshet.state.kernel import compile_kernels
 from freshet.state.strings import StringPool

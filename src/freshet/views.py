@@ -19,7 +19,7 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
-from freshet.sql import bind_query
+from freshet.sql.parse import bind_query
 from freshet.view import View
 
 if TYPE_CHECKING:

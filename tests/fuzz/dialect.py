@@ -5,6 +5,7 @@
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
 - ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
 - COUNT_IF over nothing but NULLs is 0.
+- FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
 
@@ -26,7 +27,29 @@ def for_duckdb(sql: str) -> str:
         call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
     for count in list(tree.find_all(exp.CountIf)):
         count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
+    for some in list(tree.find_all(exp.First, exp.Last, exp.AnyValue)):
+        some.replace((exp.Max if isinstance(some, exp.Last) else exp.Min)(this=some.this))
+    for mode in list(tree.find_all(exp.Mode)):
+        mode.replace(exp.Mode(this=exp.Order(this=mode.this, expressions=[exp.Ordered(this=mode.this.copy())])))
+    for by in list(tree.find_all(exp.ArgMin, exp.ArgMax)):
+        _in_order(by)
     return tree.sql(dialect="duckdb")
+
+
+def _in_order(call: exp.Expr) -> None:
+    """MIN_BY and MAX_BY as the first of a list."""
+    value, by = call.this, call.expression
+    order = [
+        exp.Ordered(this=by, desc=isinstance(call, exp.ArgMax)),
+        exp.Ordered(this=value.copy(), desc=False, nulls_first=True),
+    ]
+    listed = exp.Anonymous(this="LIST", expressions=[exp.Order(this=value.copy(), expressions=order)])
+    known: exp.Expr = exp.Not(this=exp.Is(this=by.copy(), expression=exp.Null()))
+    around = call.parent if isinstance(call.parent, exp.Filter) else call
+    if isinstance(around, exp.Filter):
+        known = exp.And(this=known, expression=exp.Paren(this=around.expression.this.copy()))
+    kept = exp.Filter(this=listed, expression=exp.Where(this=known))
+    around.replace(exp.Bracket(this=exp.Paren(this=kept), expressions=[exp.Literal.number(1)], offset=1))
 
 
 def _complete(node: exp.Expr) -> None:

@@ -218,6 +218,14 @@ class Grammar:
             options += [(f"SUM({value})", kind), (f"SUM(DISTINCT {value})", kind)]
         if kind in "if":
             options += [(f"AVG({value})", "f")]
+        if kind == "i":
+            options += [(f"{f}({value})", "i") for f in ("BIT_AND", "BIT_OR", "BIT_XOR")]
+        if kind != "z":
+            other = self.expressions.value(
+                self.choices.pick([c.type for c in scope if c.type != "z"] or ["i"]), scope, 1
+            )
+            options += [(f"{f}({value}, {other})", kind) for f in ("MIN_BY", "MAX_BY")]
+            options += [(f"{f}({value})", kind) for f in ("FIRST", "LAST", "ANY_VALUE", "MODE")]
         if self.rough and kind != "z":
             options += [(f"ARRAY_AGG({value} ORDER BY {value})", "l")]
         if self.rough and kind == "s":
@@ -225,6 +233,8 @@ class Grammar:
         if self.rough and kind in "inf":
             options += [(f"{f}({value})", "z") for f in ("STDDEV", "VAR_POP", "AVG", "STDDEV_POP", "VARIANCE")]
             options += [(f"{f}({condition})", "b") for f in ("BOOL_AND", "BOOL_OR")]
+            options += [(f"MEDIAN({value})", "z"), (f"COVAR_POP({value}, {value})", "z")]
+            options += [(f"PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY {value} DESC)", "z")]
         call, type_ = self.choices.pick(options)
         only = f" FILTER (WHERE {condition})" if type_ != "l" and self.choices.chance(15) else ""
         return call + only, type_

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from freshet import types
-from freshet.sql import Catalog, parse
 from freshet.sql.bound import (
     CreateTable,
     CreateView,
@@ -19,7 +18,9 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
+from freshet.sql.catalog import Catalog
 from freshet.sql.expression import Literal, describe
+from freshet.sql.parse import parse
 from freshet.types import Type
 
 

@@ -1,7 +1,7 @@
-"""ARRAY_AGG and STRING_AGG: the values of each group in order, and the list or text they make.
+"""The rows of each group in order: the list or text that their values make, and the first of them.
 
 Law: the list of a group is a function of the bag of its values, so the order is that of the values themselves wherever
-the query gives none, or one that cannot tell them apart. What a touched group answers is written anew from its values.
+the query gives none, or one that cannot tell them apart. What a touched group answers is made again from its rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from freshet.state.ranked import ENDLESS, Ranked
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 from freshet.types import Type
-
-GATHERED = ("array_agg", "string_agg")
 
 
 class Gathered:
@@ -57,8 +55,8 @@ class Gathered:
         groups, values = rows[:, 0].astype(np.int32), np.ascontiguousarray(rows[:, 1:])
         self._ranked.move(groups, values, change.weights[places])
 
-    def answers(self, groups: Slots, call: AggregateCall) -> tuple[Int64s, Bools]:
-        """What the call answers for groups, as ids of the pool, and where it is not NULL."""
+    def _listed(self, groups: Slots) -> tuple[pa.Array, Int64s]:
+        """The values of groups, one group after the other, and how many each has."""
         found = list(self._ranked.windows(groups, max(self._ranked.count(groups, 0, ENDLESS), 1), 0, ENDLESS))
         counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in found)])
         owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in found)])
@@ -66,10 +64,26 @@ class Gathered:
         copies = np.repeat(np.arange(len(counts)), counts)
         sizes = np.zeros(len(groups), np.int64)
         np.add.at(sizes, owners, counts)
-        values: pa.Array = to_arrow(lanes.unpack(rows[copies], self._types, self._pool)[0])
-        if call.function == "array_agg":
-            return self._pool.intern(write_lists(values, sizes)), np.ones(len(groups), np.bool_)
-        return self._pool.intern(join_texts(values, sizes, call.separator)), sizes > 0
+        return to_arrow(lanes.unpack(rows[copies], self._types, self._pool)[0]), sizes
+
+    def lists(self, groups: Slots) -> tuple[Int64s, Bools]:
+        """The lists of groups as ids of the pool; none is NULL."""
+        return self._pool.intern(write_lists(*self._listed(groups))), np.ones(len(groups), np.bool_)
+
+    def texts(self, groups: Slots, separator: str) -> tuple[Int64s, Bools]:
+        """The values of groups as one text each, as ids of the pool, and where there are any."""
+        values, sizes = self._listed(groups)
+        return self._pool.intern(join_texts(values, sizes, separator)), sizes > 0
+
+    def first(self, groups: Slots, column: int) -> tuple[Int64s, Bools]:
+        """A column's lanes in the first row of each group, and where it is not NULL."""
+        type_, lane = self._types[column], lanes.layout(self._types)[column]
+        out, there = np.zeros((len(groups), type_.lanes), np.int64), np.zeros(len(groups), np.bool_)
+        null_lane, bit = lanes.value_lanes(self._types) + column // lanes.NULLS, 1 << column % lanes.NULLS
+        for rows, _, owners in self._ranked.windows(groups, max(len(groups), 1), 0, 1):
+            out[owners] = rows[:, lane : lane + type_.lanes]
+            there[owners] = rows[:, null_lane] & bit == 0
+        return out, there
 
     def mark(self, marked: Bools) -> None:
         for type_, lane in zip(self._types, lanes.layout(self._types), strict=True):

@@ -202,7 +202,7 @@ def _whole_sums(column: Column, valid: Bools, low: Int64s, high: Int64s) -> list
 
 def _finished(call: WindowCall, argument: Type, state: Int64s, pool: StringPool) -> Column:
     out = np.zeros((len(state), width([call.type])), np.int64)
-    step = whole.sum_step(call.function, call.type, argument, 0, 0, (call.type.lanes, 1))
+    step = whole.sum_step(call.function == "avg", call.type, argument, 0, 0, (call.type.lanes, 1))
     places = np.arange(len(state), dtype=np.int32)
     if whole.finish(places, np.ascontiguousarray(state), np.array([step], np.int64), out) >= 0:
         message = f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"

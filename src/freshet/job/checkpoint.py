@@ -14,7 +14,7 @@ from freshet.errors import StateError
 from freshet.job.file import JobFile, Place
 from freshet.plans import Plan, codec
 from freshet.plans.document import to_document
-from freshet.sql import bind_query
+from freshet.sql.parse import bind_query
 from freshet.version import __version__
 
 RECORD = "freshet-job.json"

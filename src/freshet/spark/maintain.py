@@ -27,8 +27,8 @@ from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
-from freshet.sql import Catalog
 from freshet.sql.bound import Field
+from freshet.sql.catalog import Catalog
 from freshet.state.kernel import compile_kernels
 from freshet.types import Type
 

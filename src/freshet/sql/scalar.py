@@ -312,11 +312,11 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
         lambda self, node: self._between_moments(node, node.expression, node.this),
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
-    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
+    (exp.Window, None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
-    ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
+    ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
     (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),
 )

@@ -42,16 +42,31 @@ def _first_or_last(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]
     return make
 
 
+class _Quantile:
+    """PERCENTILE with all of its arguments: the parser's own form drops the third, how often each value counts."""
+
+    @staticmethod
+    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
+        made = exp.Quantile.from_arg_list(args[:2])
+        made.set("frequency", args[2:])
+        return made
+
+
 class Reader(Spark):
     """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        FUNCTION_PARSERS: ClassVar = {
+            **SparkParser.FUNCTION_PARSERS,
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Quantile),
+        }
         FUNCTIONS: ClassVar = {
             **{name: make for name, make in SparkParser.FUNCTIONS.items() if name.lower() not in BY_NAME},
             "EVERY": exp.LogicalAnd.from_arg_list,
             "SOME": exp.LogicalOr.from_arg_list,
             "STD": exp.Stddev.from_arg_list,
+            "MEAN": exp.Avg.from_arg_list,
             **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 

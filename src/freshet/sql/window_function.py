@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.aggregates import AGGREGATES, BOOLEAN, FROM_DOUBLES
 from freshet.sql.expression import Expression, Literal
 from freshet.sql.functions.coercion import common_type
 from freshet.sql.source import Statement
@@ -32,7 +32,14 @@ _VALUES: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value", exp.First: "first_value", exp.AnyValue: "first_value",
     exp.LastValue: "last_value", exp.Last: "last_value", exp.NthValue: "nth_value",
 }  # fmt: skip
-_AGGREGATES = ("count", "sum", "avg", "min", "max", *FROM_DOUBLES)
+_SPREADS: dict[type[exp.Expr], str] = {
+    exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp", exp.VariancePop: "var_pop",
+}  # fmt: skip
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
+    exp.LogicalAnd: "min", exp.LogicalOr: "max", **_SPREADS,
+}  # fmt: skip
 _KNOWN = (
     "ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN, MAX, STDDEV, "
     "VARIANCE, BOOL_AND and BOOL_OR are"
@@ -117,8 +124,8 @@ class FunctionBinder:
         return Function(name, (value,), value.type, True, nth, ignores, seen, ordered=name == "nth_value")
 
     def _aggregate(self, call: exp.Expr, seen: Expression | None) -> Function:
-        function = AGGREGATES.get(type(call))
-        if function not in _AGGREGATES:
+        function = _AGGREGATES.get(type(call))
+        if function is None:
             self.statement.refuse(f"{call.sql(dialect='spark')} as a window function", _KNOWN, self.node)
         self.statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if isinstance(call.this, exp.Distinct):
@@ -130,14 +137,16 @@ class FunctionBinder:
             seen = counted if seen is None else functions.build("and", (seen, counted))
             return Function("count", (), types.BIGINT, False, filter=seen)
         parts = [] if isinstance(call.this, exp.Star) else [call.this, *call.expressions]
-        args = tuple(self.condition(p) if isinstance(call, BOOLEAN) else self.read(p) for p in parts)
+        args = tuple(
+            self.condition(p) if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)) else self.read(p) for p in parts
+        )
         if function == "count":
             args = tuple(a for a in args if functions.nullable(a))
         try:
-            kind = functions.aggregate_type(function, tuple(a.type for a in args))
+            kind = AGGREGATES[function].type([a.type for a in args])
         except SqlError as error:
             raise self.statement.placed(error, self.node) from None
-        if function in FROM_DOUBLES:
+        if type(call) in _SPREADS:
             args = tuple(self._cast(a, types.DOUBLE) for a in args)
         return Function(function, args, kind, function != "count", filter=seen)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import freshet
 from freshet.plans import Plan
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.view import Transaction, View
 from freshet.web.answer import MOST_ROWS
 from freshet.web.health import Meter

@@ -25,7 +25,7 @@ from freshet.errors import FreshetError, PlanError, SqlError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.explain import as_dict
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.web.answer import Window, delta_rows, groups_of, keys_of, measures_of, show
 from freshet.web.engine import Engine, InProcess
 from freshet.web.feed import SOURCES, Feed, Settings
