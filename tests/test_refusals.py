@@ -334,20 +334,6 @@ def test_a_view_over_rows_without_an_answer_is_not_made(db: Database) -> None:
     assert view.count() == 3
 
 
-def test_a_subscriber_that_fails_does_not_undo_the_transaction(db: Database) -> None:
-    heard = []
-
-    def fail(tx: freshet.Transaction) -> None:
-        raise ZeroDivisionError
-
-    db.view("totals").subscribe(fail)
-    db.view("noted").subscribe(lambda tx: heard.append(tx.version))
-    with pytest.raises(ZeroDivisionError):
-        db.apply({"notes": [{"id": 9, "body": "bob"}]})
-    assert heard == [2]
-    assert db.version == 2 and db.execute("SELECT * FROM notes WHERE id = 9").num_rows == 1
-
-
 def test_copies_that_multiply_beyond_64_bits_are_refused() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT); CREATE TABLE c (k INT)")

@@ -218,7 +218,8 @@ def test_a_sum_that_does_not_fit_refuses_the_change() -> None:
         ("SELECT SKEWNESS(a) OVER () FROM t", 8, "as a window function is not supported"),
         ("SELECT SUM(a) IGNORE NULLS OVER (ORDER BY a) FROM t", 8, "SUM does not take IGNORE NULLS"),
         ("SELECT RANK() FILTER (WHERE a > 1) OVER (ORDER BY a) FROM t", 8, "RANK does not take FILTER"),
-        ("SELECT a FROM t QUALIFY a", 25, "QUALIFY needs a condition"),
+        ("SELECT a FROM t QUALIFY a", 25, "QUALIFY without a window function"),
+        ("SELECT a, ROW_NUMBER() OVER (ORDER BY b) AS n FROM t QUALIFY n", 62, "QUALIFY needs a condition"),
     ],
 )
 def test_what_is_not_a_window_is_refused(sql: str, place: int, words: str) -> None:

@@ -61,5 +61,9 @@ class EvaluationError(FreshetError):
         super().__init__(reason)
 
 
+class BudgetError(FreshetError):
+    """An evaluation that was stopped: over its budget, or cancelled."""
+
+
 class StateError(FreshetError):
     """State on disk that is missing, torn, or belongs to another database."""

@@ -1,10 +1,10 @@
-"""A materialized view as its user holds it, and what a transaction tells of it."""
+"""A materialized view as its user holds it. Any thread may use it: whatever touches state holds the database's
+`state_lock`, and what is handed out is a copy."""
 
 from __future__ import annotations
 
 import json
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,91 +13,20 @@ import pyarrow as pa
 from freshet.adapt import Following
 from freshet.arrow import to_arrow
 from freshet.column import Column
-from freshet.engine.lanes import packed_to_arrow
 from freshet.engine.maintained import Maintained
-from freshet.engine.rows import Rows
 from freshet.errors import StateError
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
 from freshet.plans.explain import Standing, as_dict
+from freshet.publish import Subscription
 from freshet.sql.bound import Field
+from freshet.transaction import Transaction
 
 if TYPE_CHECKING:
     from freshet.db import Database
 
 BATCH = 65_536
-
-
-class Delta:
-    """One view's change, turned into Arrow when somebody looks."""
-
-    __slots__ = ("__weakref__", "_rows", "_table", "_view")
-
-    def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._view = view
-        self._rows: Rows | None = rows  # until they are a table
-        self._table: pa.Table | None = None if len(rows) else view.no_delta
-
-    def table(self) -> pa.Table:
-        if self._table is None:
-            assert self._rows is not None
-            columns = packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool)
-            arrays = [*columns, pa.array(self._rows.weights)]
-            self._table = pa.Table.from_arrays(arrays, schema=self._view.delta_schema)
-            self._rows = None
-        return self._table
-
-
-class Deltas(Mapping[str, pa.Table]):
-    """The delta of each view by name; names ignore case."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, found: dict[str, Delta]) -> None:
-        self._found = found
-
-    def __getitem__(self, name: str) -> pa.Table:
-        return self._found[name.lower()].table()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-
-class Transaction:
-    """What a transaction did: the version it led to and, unless they were not asked for, every view's delta."""
-
-    __slots__ = ("deltas", "version")
-
-    def __init__(self, version: int, deltas: Deltas) -> None:
-        self.version, self.deltas = version, deltas
-
-    def __repr__(self) -> str:
-        return f"Transaction(version={self.version}, views={list(self.deltas)})"
-
-
-class Subscription:
-    """A callback on its view; `close` ends it. Also a context manager."""
-
-    def __init__(self, view: View, callback: Callable[[Transaction], object]) -> None:
-        self._view, self._callback = weakref.ref(view), callback
-
-    def __call__(self, tx: Transaction) -> None:
-        self._callback(tx)
-
-    def close(self) -> None:
-        view = self._view()
-        if view is not None and self in view.subscriptions:
-            view.subscriptions.remove(self)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class View:
@@ -120,13 +49,13 @@ class View:
         an error: an answer is of one version."""
         if rows < 1:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
-        with self._db.lock:
-            self._check_open()
-            version, kept = self._db.version, self.maintained
-            found = kept.batches(rows)
+        version, kept, found = -1, self.maintained, None
         while True:
-            with self._db.lock:
+            with self._db.state_lock:
                 self._check_open()
+                if found is None:
+                    version, kept = self._db.version, self.maintained
+                    found = kept.batches(rows)
                 if self._db.version != version:
                     raise StateError(
                         f"the view moved from version {version} to {self._db.version} while it was read; "
@@ -142,7 +71,7 @@ class View:
                 yield batch
 
     def to_arrow(self) -> pa.Table:
-        with self._db.lock:
+        with self._db.state_lock:
             return pa.Table.from_batches(list(self.batches()), self.schema)
 
     def to_pandas(self) -> Any:
@@ -155,21 +84,30 @@ class View:
 
     def count(self) -> int:
         """Rows in the answer, added up without enumerating them wherever the plan allows."""
-        with self._db.lock:
+        with self._db.state_lock:
             self._check_open()
             return self.maintained.count()
 
     def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
-        """Calls `callback(tx)` after each transaction, until the returned subscription is closed."""
-        with self._db.lock:
+        """Calls `callback(tx)` after each transaction, until the returned subscription is closed. It is called in the
+        thread of the writer, before `apply` returns; what it reads is of version `tx.version`. Other threads can read
+        meanwhile, and wait with changes: do not wait in a callback for a thread that writes. A callback that fails is
+        logged and listed in `tx.errors`; the transaction stands, and the others are called."""
+        with self._db.state_lock:
             self._check_open()
-            self.subscriptions.append(Subscription(self, callback))
-            return self.subscriptions[-1]
+            made = Subscription(self, callback)
+            self.subscriptions.append(made)
+            return made
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """What `Subscription.close` does."""
+        with self._db.state_lock:
+            self.subscriptions = [s for s in self.subscriptions if s is not subscription]
 
     def metrics(self) -> dict[str, Any]:
         """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
         the last minute; and how often it has moved to another join tree."""
-        with self._db.lock:
+        with self._db.state_lock:
             self._check_open()
             recent = self.paid.last_minute(self._db.clock.now(), self.maintained)
             return {
@@ -183,7 +121,7 @@ class View:
         """Class, join tree, guarantees and sizes; `form` is "text" or "json"."""
         if form not in ("text", "json"):
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
-        with self._db.lock:
+        with self._db.state_lock:
             self._check_open()
             kept, chosen = self.maintained, self.following.chosen
             statistics = _standing(kept)
@@ -204,7 +142,14 @@ class View:
             lines.append(f"           another tree could not be built: {chosen.failed}")
         return "\n".join(lines)
 
+    def close(self) -> None:
+        """The view was dropped."""
+        self.closed = True
+        for subscription in self.subscriptions:
+            subscription.closed = True
+
     def _check_open(self) -> None:
+        self._db.check_open()
         if self.closed:
             raise StateError(f"view {self.name} was dropped; create it again")
 

@@ -13,12 +13,15 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from freshet.adapt import Chosen, Following
+from freshet.budget import unlimited
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.errors import ChangeError, EvaluationError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
+from freshet.publish import Subscription
+from freshet.sql.bound import AnyQuery
 from freshet.sql.parse import bind_query
 from freshet.view import View
 
@@ -35,19 +38,33 @@ class Views:
         self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
         self._look_at = 0  # changes applied when a view may next want another tree
 
+    def subscriptions(self) -> list[tuple[str, Subscription]]:
+        """All there are at this moment, with the names of their views."""
+        with self._db.state_lock:
+            return [(view.name, each) for view in self.named.values() for each in view.subscriptions]
+
+    def listed(self) -> str:
+        """The views' names, as messages list them."""
+        return ", ".join(sorted(self.named)) or "none yet"
+
     def create(self, name: str, query: str | Plan) -> View:
-        db, key, given = self._db, name.lower(), isinstance(query, Plan)
+        db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
         bound = bind_query(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
+        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
+        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        with db.state_lock:
+            return self._create(name, bound, plan, given, why)
+
+    def _create(self, name: str, bound: AnyQuery, plan: Plan, fixed: bool, why: str) -> View:
+        db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
-        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
-        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": given}
+        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": fixed}
         db.catalog.views[key] = bound
         view = self._add(key, plan, maintained, Chosen(db.version, why))
         view.paid.begin(maintained)
@@ -67,12 +84,13 @@ class Views:
         view.paid.note(db.clock.now(), maintained)
 
     def drop(self, key: str) -> None:
-        view = self.named.pop(key)
-        del self._db.catalog.views[key], self.definitions[key]
-        view.closed = True
-        _unmake(view.maintained)
-        view.paid.scope.drop()
-        self._save()
+        with self._db.state_lock:
+            view = self.named.pop(key)
+            del self._db.catalog.views[key], self.definitions[key]
+            view.close()
+            _unmake(view.maintained)
+            view.paid.scope.drop()
+            self._save()
 
     def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
         db, definition = self._db, self.definitions[key]
@@ -112,7 +130,8 @@ class Views:
         for key, view in self.named.items():
             before = view.maintained.work()[0]
             _unmake(view.maintained)
-            view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+            with unlimited():
+                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
             view.paid.carry(before, view.maintained)
 
     # Following the data ---------------------------------------------------------------------------------------

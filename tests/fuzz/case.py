@@ -18,6 +18,7 @@ from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import Grammar
 from tests.fuzz.tables import Transaction, random_tables, random_transaction
 from tests.oracle import RunningSum, oracle_connection, same_bag
+from tests.recase import CASES, recased
 
 
 class NoOracleError(Exception):
@@ -66,8 +67,11 @@ def run_case(choices: Choices) -> Outcome:
 def _run(choices: Choices, outcome: Outcome) -> None:
     tables = random_tables(choices)
     outcome.ddl = [t.ddl for t in tables]
-    sql = outcome.sql = Grammar(choices, tables).statement()
+    sql = Grammar(choices, tables).statement()
     oracle = for_duckdb(sql)
+    if choices.chance(30):
+        sql = recased(sql, choices.pick(CASES), choices.below(1_000))
+    outcome.sql = sql
     db = freshet.connect()
     for ddl in outcome.ddl:
         db.execute(ddl)

@@ -4,8 +4,8 @@
 - Rows that ORDER BY ... LIMIT cannot tell apart are taken in the order of the shown columns: here DuckDB is told so.
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
 - ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
-- COUNT_IF over nothing but NULLs is 0.
 - FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
+- COUNT_IF over nothing but NULLs is 0.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
 
@@ -25,14 +25,14 @@ def for_duckdb(sql: str) -> str:
             _no_empty(node)
     for call in list(tree.find_all(exp.ArrayAgg)):
         call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
-    for count in list(tree.find_all(exp.CountIf)):
-        count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
     for some in list(tree.find_all(exp.First, exp.Last, exp.AnyValue)):
         some.replace((exp.Max if isinstance(some, exp.Last) else exp.Min)(this=some.this))
     for mode in list(tree.find_all(exp.Mode)):
         mode.replace(exp.Mode(this=exp.Order(this=mode.this, expressions=[exp.Ordered(this=mode.this.copy())])))
     for by in list(tree.find_all(exp.ArgMin, exp.ArgMax)):
         _in_order(by)
+    for count in list(tree.find_all(exp.CountIf)):
+        count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
     return tree.sql(dialect="duckdb")
 
 

@@ -113,15 +113,13 @@ def test_keyed_changes_in_sequence() -> None:
                               schema=sequenced)}  # fmt: skip
 
     running, total = LocalJob(compile_job(VIEWS["grouped"], DDL, 2, None, ["k"], True)), Sum()
-    total.add(running.apply(feed((1, 5, "insert", 1), (1, 6, "insert", 2), (2, None, "delete", 3)))["view"])
-    total.add(running.apply(feed((1, None, "delete", 4), (1, None, "delete", 5), (1, 7, "sold", 6)))["view"])
-    total.add(running.apply(feed((1, 8, "insert", 7), (1, 9, "upsert", 8)))["view"])
+    total.add(running.apply(feed((1, 5, "insert", 1), (1, None, "insert", 2), (2, None, "delete", 3)))["view"])
+    total.add(running.apply(feed((1, None, "delete", 5), (1, None, "delete", 4), (1, 7, "sold", 6)))["view"])
+    total.add(running.apply(feed((1, 8, "insert", 7), (1, 9, "upsert", 8), (2, 3, "upsert", 2)))["view"])
     assert total.weights == {(9, 1): 1}
     assert [row for _, row in set_aside(running.quarantined)] == [
-        {"id": 1, "a": 6, "_change_type": "insert", "_sequence": 2},
         {"id": 1, "a": 7, "_change_type": "sold", "_sequence": 6},
-        {"id": 1, "a": None, "_change_type": "delete", "_sequence": 5},
-        {"id": 2, "a": None, "_change_type": "delete", "_sequence": 3},
+        {"id": 1, "a": None, "_change_type": "insert", "_sequence": 2},
     ]
 
 

@@ -26,7 +26,8 @@ from freshet.cli.reading import read_text
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
 from freshet.errors import FreshetError, StateError
 from freshet.sql.source import Source
-from freshet.view import Transaction, View
+from freshet.transaction import Transaction
+from freshet.view import View
 
 _TEACHING = """\
 Statements end with a semicolon. After each transaction the views that changed show how.

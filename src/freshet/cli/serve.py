@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from freshet.cli.reading import read_text
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
-from freshet.errors import StateError
+from freshet.errors import PlanError, StateError
 
 _TEACHING = """\
 The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
@@ -43,6 +45,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("in-process", "spark"), default="in-process", help="what keeps the views")
     parser.add_argument("--shards", type=int, default=2, help="shards on Spark (default 2)")
     adapt_option(parser)
+    parser.add_argument(
+        "--budget", type=float, default=5.0, metavar="SECONDS",
+        help="processor time a query may take to be made, read, or kept through one transaction (default 5)",
+    )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="end the stream after one round, instead of going on")
     parser.add_argument("--paused", action="store_true", help="begin with the stream paused")
     parser.add_argument("--host", default="127.0.0.1", help="address (default loopback; others need --token)")
@@ -76,7 +82,9 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         "window": options.window, "speed": options.speed, "engine": options.engine, "shards": options.shards,
         "repeat": not options.once, "adapt": options.adapt,
     }  # fmt: skip
-    hub = Hub(Settings(), files)
+    if not 0.1 <= options.budget <= 3_600:
+        raise PlanError(f"a budget of {options.budget:g} s; give 0.1 to 3,600")
+    hub = Hub(Settings(), files, options.budget)
     hub.settings = Settings().changed(given, hub.sources)
     token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
     server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
@@ -91,8 +99,10 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         signal.signal(number, lambda *_: stop.set())
     if opened is not None:
         opened(server.address)
-    while not stop.wait(0.5):
+    while not stop.wait(0.2):
         pass
+    hub.cancel()
     server.close()
     hub.close()
-    return 0
+    sys.stdout.flush()
+    os._exit(0)  # nothing is kept, so nothing is lost; a thread inside a kernel could not be told to stop

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from freshet.budget import look
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.in_order import InOrder
 from freshet.engine.lanes import NULLS, layout, pack, unpack, value_lanes
@@ -51,6 +52,7 @@ class Windowed(InOrder):
     def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
         """The rows of partitions with the functions' values, some whole partitions at a time."""
         for some in self._portions(partitions):
+            look()
             room = int(self.ranked.count(some, *self.window))
             for lanes, counts, owners in self.ranked.windows(some, room, *self.window) if room else ():
                 copies = np.repeat(np.arange(len(counts)), counts)

@@ -173,6 +173,7 @@ class _Reader:
         self.at = 1
         token = self._token()
         name = self._option_name()
+        name = name.lower() if name.lower() in SETTINGS else name
         if name not in SETTINGS and not name.startswith("spark."):
             self._fail(
                 f"no setting {name}; there are {closest_first(name, SETTINGS)}, and Spark's own (spark.*)", token

@@ -162,6 +162,7 @@ class Encoder:
             stream = next(s for s in job.streams if s.name == keyed.stream)
             told, weights = [], _weights(schema, given, kinds, first)
             if ordered:
+                _refuse_copies(schema, weights, first)
                 told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
                 weights = np.ones(n, np.int64)
             rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
@@ -224,6 +225,17 @@ def _weights(schema: TableSchema, given: pa.Table, kinds: Int64s, first: int) ->
     return _KIND_SIGNS[kinds]
 
 
+def _refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
+    """Of a key there is one row or none."""
+    wrong = np.abs(weights) != 1
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ChangeError(
+            f"{WEIGHT} is {weights[row]}, and the table has a primary key; give 1 for a row that is there from now on, "
+            "-1 for one that is gone", schema.name, first + row,
+        )  # fmt: skip
+
+
 def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
     array = given.column(SEQUENCE).combine_chunks()
     if array.null_count:
@@ -231,7 +243,14 @@ def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
         raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
-    return np.array(array.cast(pa.int64()), np.int64)
+    try:
+        return np.array(array.cast(pa.int64()), np.int64)
+    except pa.ArrowInvalid:  # a decimal
+        wide = [not -(1 << 63) <= v < 1 << 63 for v in array.to_pylist()]
+        raise ChangeError(
+            f"the column that orders changes is {array[wide.index(True)]}; give a number that fits BIGINT",
+            schema.name, first + wide.index(True),
+        ) from None  # fmt: skip
 
 
 def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:

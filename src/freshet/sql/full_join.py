@@ -1,7 +1,8 @@
 """FULL JOIN: the LEFT JOIN and, with NULLs on the left, the rows on the right that found nothing.
 
 L FULL R ON p is (L LEFT R ON p) UNION ALL (NULLs, R where no row of L satisfies p). It becomes one relation that has
-the columns of both sides; the names that read them now read that.
+the columns of both sides; the names that read them now read that. Where p reads values lent by enclosing queries, there
+is a full join for each of these values: they are joined to both parts, and are further columns of the relation.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from freshet.sql import functions
-from freshet.sql.bound import Arm, Block, Field, Query, Relation, UnionAll
-from freshet.sql.expression import Expression, Literal
+from freshet.sql.bound import Arm, Block, Field, Query, Relation, UnionAll, key
+from freshet.sql.expression import ColumnRef, Expression, Literal
+from freshet.sql.outside import ApartError, Unasked, outer_columns
 from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import reads, subtree
+from freshet.sql.rewrite.blocks import predicates_in, reads, subtree
 from freshet.sql.scope import Entry
 
 if TYPE_CHECKING:
@@ -32,35 +34,57 @@ def join_full(
     USING makes one, each with the value of the side that has one."""
     (mine, my_entries), (theirs, their_entries) = left, right
     a, b = mine.block(), theirs.block()
-    found = replace(b, predicates=(*b.predicates, *on.predicates), arms=(*b.arms, *on.arms))
-    asked = replace(a, predicates=(*a.predicates, *on.predicates), arms=(*a.arms, *on.arms))
+    found, asked = _joined(b, on), _joined(a, on)
     whole = replace(a, arms=(*a.arms, Arm("left", found)))
-    if reads(whole) - subtree(whole):
-        binder.statement.refuse("FULL JOIN that reads the select around it", "move it into a FROM subquery", join)
+    lent = _lent(binder, whole, join)
     for entry in their_entries:
         entry.optional = True
     rows = _columns(my_entries) + _columns(their_entries)
     shared = [functions.build("coalesce", (x.column(i), y.column(j))) for x, i, y, j in pairs]
-    matched = _query(binder, whole, [*rows, *shared])
+    matched = _query(binder, whole, [*rows, *shared], lent)
     for entry in their_entries:
         entry.optional = False
     nothing: list[Expression] = [Literal(e.type, None) for e in _columns(my_entries)]
-    alone = [y.column(j) for _, _, y, j in pairs]
-    rest = _query(binder, replace(b, arms=(*b.arms, Arm("anti", asked))), [*nothing, *_columns(their_entries), *alone])
-    fields = tuple(replace(f, nullable=True) for f in matched.fields)
+    alone = [*nothing, *_columns(their_entries), *(y.column(j) for _, _, y, j in pairs)]
+    rest = _query(binder, replace(b, arms=(*b.arms, Arm("anti", asked))), alone, lent)
+    own = len(alone)
+    fields = (*(replace(f, nullable=True) for f in matched.fields[:own]), *matched.fields[own:])
     alias = " full join ".join(e.alias for e in (*my_entries, *their_entries))
     number = binder.add_relation(Relation(alias, UnionAll((matched, rest), fields), fields), join)
-    mine.relations, mine.predicates, mine.arms = [number], [], []
-    return _entries(number, [*my_entries, *their_entries], fields, pairs)
+    values = (key(number, own + i, f) for i, f in enumerate(fields[own:]))
+    mine.relations, mine.arms = [number], []
+    mine.predicates = [functions.build("not_distinct", pair) for pair in zip(lent, values, strict=True)]
+    return _entries(number, [*my_entries, *their_entries], fields[:own], pairs)
+
+
+def _lent(binder: SelectBinder, block: Block, join: exp.Join) -> list[ColumnRef]:
+    """The values lent by enclosing queries, where a block reads them."""
+    asked = outer_columns(predicates_in(block))
+    if asked:
+        raise Unasked(binder, asked)
+    outside = reads(block) - subtree(block)
+    if not outside:
+        return []
+    if binder.lent is None or outside != {binder.lent}:
+        message = "FULL JOIN whose ON reads more than its two sides is not supported; compare after the join, in WHERE"
+        raise binder.statement.placed(ApartError(message), join)
+    return [key(binder.lent, i, f) for i, f in enumerate(binder.relations[binder.lent].fields)]
+
+
+def _joined(block: Block, on: Draft) -> Block:
+    return Block((*block.relations, *on.relations), (*block.predicates, *on.predicates), (*block.arms, *on.arms))
 
 
 def _columns(entries: list[Entry]) -> list[Expression]:
     return [entry.column(i) for entry in entries for i in range(len(entry.fields))]
 
 
-def _query(binder: SelectBinder, block: Block, outputs: list[Expression]) -> Query:
-    fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in outputs)
-    query = Query(tuple(binder.relations), block, (), None, tuple(outputs), fields)
+def _query(binder: SelectBinder, block: Block, outputs: list[Expression], lent: list[ColumnRef]) -> Query:
+    """A part of the join, for each of the lent values."""
+    block = replace(block, relations=(*dict.fromkeys(c.relation for c in lent), *block.relations))
+    shown = (*outputs, *lent)
+    fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in shown)
+    query = Query(tuple(binder.relations), block, (), None, shown, fields)
     return rewrite(query, binder.statement, binder.origins)
 
 

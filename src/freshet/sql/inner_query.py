@@ -19,9 +19,10 @@ from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Asked, Place, Unasked, inward, outer_columns
+from freshet.sql.correlate import Asked, Place
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
 from freshet.sql.functions.compiled import fold
+from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
 
@@ -83,17 +84,22 @@ def _bind_select(place: Place, select: exp.Select) -> tuple[AnyQuery, Selection]
     from freshet.sql.select import SelectBinder
     from freshet.sql.selection import Selection
 
-    around, asks = place.binder, list[ColumnRef]()
+    around = place.binder
+    asks = around.learnt.asks.setdefault(id(select), {})
     while True:
-        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, asks)
+        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, tuple(asks), around.learnt)
+        selection = Selection(binder, select)
         try:
             with binder.common_tables(select):
-                selection = Selection(binder, select)
                 return selection.bind(), selection
         except Unasked as missing:
             if missing.binder is not binder:
                 raise
-            asks = outer_columns([*asks, *missing.columns])
+            names = dict.fromkeys(selection.scope.outside[c] for c in missing.columns)
+            if names.keys() <= asks.keys():  # bound again it would be the same
+                what = f"reading {next(iter(names))[0]} of the query around it in this place"
+                around.statement.refuse(what, "compare it in the subquery's WHERE", select)
+            asks |= names
 
 
 def _found_by_key(selection: Selection) -> bool:

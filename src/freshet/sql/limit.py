@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from freshet.sql import functions
 from freshet.sql.bound import AnyQuery, Field, Query, SortKey, TopK
-from freshet.sql.expression import ColumnRef, Expression, Literal, describe
+from freshet.sql.expression import Call, Expression, Literal, describe
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import Statement
 from freshet.sql.widen import select_all
@@ -76,20 +76,31 @@ def bind_order(
     node: exp.Expr, outputs: Sequence[Expression], statement: Statement, bind: Callable[[exp.Expr], Expression]
 ) -> list[Ordering]:
     """The items of ORDER BY: positions among the outputs, or what `bind` makes of them."""
-    clause, found = node.args.get("order"), []
-    for item in clause.expressions if clause is not None else ():
+    clause, found = node.args.get("order"), list[Ordering]()
+    items = [] if clause is None else clause.expressions
+    for item in items:
         statement.only(item, ("this", "desc", "nulls_first"))
-        target = item.this
-        if isinstance(target, exp.Literal) and target.is_int:
-            if not 1 <= int(target.name) <= len(outputs):
-                many = len(outputs)
-                statement.fail(f"ORDER BY {target.name} is no position; the select list has 1 to {many}", item)
-            found.append(Ordering(outputs[int(target.name) - 1], item))
+        position = as_position(item.this)
+        if isinstance(item.this, exp.Var) and len(items) == 1:  # ORDER BY ALL
+            found += [Ordering(output, item) for output in outputs]
+        elif position is None:
+            found.append(Ordering(bind(item.this), item))
+        elif 1 <= position <= len(outputs):
+            found.append(Ordering(outputs[position - 1], item))
         else:
-            found.append(Ordering(bind(target), item))
-        if found[-1].expression.type.items is not None:
+            many = len(outputs)
+            statement.fail(f"ORDER BY {position} is not a valid position; the select list has 1 to {many}", item)
+        if found and found[-1].expression.type.items is not None:
             statement.refuse("ORDER BY an array", "order by what it is made from", item)
     return found
+
+
+def as_position(item: exp.Expr) -> int | None:
+    """The position in the select list that an item of GROUP BY or ORDER BY is, if it is a whole number."""
+    item = item.unnest()
+    sign = -1 if isinstance(item, exp.Neg) else 1
+    number = item.this.unnest() if isinstance(item, exp.Neg) else item
+    return sign * int(number.name) if isinstance(number, exp.Literal) and number.is_int else None
 
 
 def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
@@ -124,8 +135,16 @@ def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery) -> AnyQuery:
 
 def check_distinct(order: Sequence[Ordering], outputs: Sequence[Expression], statement: Statement) -> None:
     """Under DISTINCT a row stands for many, which need not agree on anything it does not show."""
+
+    def hidden(e: Expression) -> Expression | None:
+        if e in outputs or isinstance(e, Literal):
+            return None
+        if isinstance(e, Call):
+            return next((h for h in map(hidden, e.args) if h is not None), None)
+        return e
+
     for item in order:
-        if item.expression not in outputs and not isinstance(item.expression, Literal):
-            named = item.expression.name if isinstance(item.expression, ColumnRef) else describe(item.expression)
-            message = f"ORDER BY {named} under SELECT DISTINCT; order by what the select list shows"
+        column = hidden(item.expression)
+        if column is not None:
+            message = f"ORDER BY {describe(column)} under SELECT DISTINCT; order by what the select list shows"
             statement.fail(message, item.node)

@@ -16,7 +16,8 @@ from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
 
 _READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
-_FIRST_WORDS = ("SELECT", "WITH", "VALUES", "(", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
+_ASKS = ("SELECT", "WITH", "VALUES", "(")
+_FIRST_WORDS = (*_ASKS, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
 _REFUSED = {
     "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
     "ALTER": "create a table with the wanted columns and insert into it",
@@ -34,7 +35,19 @@ _REFUSED = {
 
 def parse(text: str, catalog: Catalog) -> list[Bound]:
     """The bound statements of the text, in order; the catalog itself is not changed."""
-    return _bind_all(text, catalog.copy())
+    return bind_all(Source(text).statements(), catalog)
+
+
+def bind_all(statements: list[Statement], catalog: Catalog) -> list[Bound]:
+    """The statements, bound one after the other; the catalog itself is not changed."""
+    seen = catalog.copy()
+    return [bind_statement(statement, seen) for statement in statements]
+
+
+def asks_only(statements: list[Statement]) -> bool:
+    """Whether the statements are queries and so change nothing, as far as their words say: WITH may lead to INSERT."""
+    words = [[token.text.upper() for token in statement.tokens] for statement in statements]
+    return all(each[0] in _ASKS and "INSERT" not in each for each in words)
 
 
 def bind_query(text: str, catalog: Catalog) -> AnyQuery:
@@ -52,7 +65,8 @@ def bind_query(text: str, catalog: Catalog) -> AnyQuery:
 
 def define(text: str, catalog: Catalog) -> Catalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
-    _bind_all(text, catalog)
+    for statement in Source(text).statements():
+        bind_statement(statement, catalog)
     return catalog
 
 
@@ -61,10 +75,6 @@ def bind_statement(statement: Statement, catalog: Catalog) -> Bound:
     bound = _bind(statement, catalog)
     _record(bound, catalog)
     return bound
-
-
-def _bind_all(text: str, catalog: Catalog) -> list[Bound]:
-    return [bind_statement(statement, catalog) for statement in Source(text).statements()]
 
 
 def _bind(statement: Statement, catalog: Catalog) -> Bound:

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from freshet.sql.bound import Field
 from freshet.sql.expression import ColumnRef
+from freshet.sql.outside import Name
 from freshet.sql.source import Statement, closest_first
 
 
@@ -50,26 +51,34 @@ class Scope:
     shared: list[str] = field(default_factory=list)  # columns joined by USING, in order: `*` shows them first, once
     apart: bool = False  # whether the parent is the scope of another query
     lent: dict[ColumnRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
+    outside: dict[ColumnRef, Name] = field(default_factory=dict)  # and those that were found there, as written
 
     def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> None:
         if entry.alias and any(e.alias.lower() == entry.alias.lower() for e in self.entries):
             statement.fail(f"two relations are called {entry.alias}; give one of them another alias", node)
         self.entries.append(entry)
 
-    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
-        """Every column the name could mean in the nearest scope that has it."""
+    def here(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in this scope alone."""
         wanted, table = name.lower(), qualifier.lower() if qualifier else None
-        found = [
+        return [
             entry.column(position)
             for entry in self.entries
             if table is None or entry.alias.lower() == table
             for position in entry.positions(wanted)
             if table is not None or position not in entry.merged
         ]
+
+    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in the nearest scope that has it."""
+        found = self.here(name, qualifier)
         if found or self.parent is None:
             return found
         above = self.parent.find(name, qualifier)
-        found = [replace(c, outer=c.outer + 1) for c in above] if self.apart else above
+        if not self.apart:
+            return above
+        found = [replace(c, outer=c.outer + 1) for c in above]
+        self.outside |= dict.fromkeys(found, (name, qualifier))
         return [self.lent.get(c, c) for c in found]
 
     def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef:
@@ -81,10 +90,14 @@ class Scope:
         if len(found) > 1:
             owners = [next(e.alias for e in self.visible() if e.has(c)) for c in found]
             choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
-            if len(set(choices)) == 1:
+            if len({choice.lower() for choice in choices}) == 1:
                 statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
+
+    def own(self) -> list[Entry]:
+        """The relations of this query, without those of the queries around it."""
+        return self.entries + (self.parent.own() if self.parent and not self.apart else [])
 
     def visible(self) -> list[Entry]:
         return self.entries + (self.parent.visible() if self.parent else [])

@@ -16,9 +16,11 @@ from freshet.sql.bound import AnyQuery, Relation
 from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses
 from freshet.sql.correlate import Place
-from freshet.sql.expression import ColumnRef, Expression
+from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft
 from freshet.sql.limit import limited
+from freshet.sql.names import Names
+from freshet.sql.outside import Learnt, Name
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
@@ -32,7 +34,7 @@ from freshet.sql.values import bind_values
 
 class SelectBinder:
     """`outer`: where the query stands, if it is a subquery whose names may be of the query around it; `asks`: the
-    columns of enclosing queries to lend it."""
+    columns of enclosing queries to lend it. `learnt` is shared by all binders of a statement."""
 
     def __init__(
         self,
@@ -40,10 +42,12 @@ class SelectBinder:
         catalog: Catalog,
         ctes: dict[str, AnyQuery] | None = None,
         outer: Place | None = None,
-        asks: Sequence[ColumnRef] = (),
+        asks: Sequence[Name] = (),
+        learnt: Learnt | None = None,
     ) -> None:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
-        self.outer, self.asks = outer, asks
+        self.outer, self.asks, self.learnt = outer, asks, learnt or Learnt()
+        self.lent: int | None = None  # the relation of the values lent to it
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
@@ -62,7 +66,7 @@ class SelectBinder:
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""
-        return SelectBinder(self.statement, self.catalog, self.ctes).query(node)
+        return SelectBinder(self.statement, self.catalog, self.ctes, learnt=self.learnt).query(node)
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
         self.relations.append(relation)
@@ -77,7 +81,7 @@ class SelectBinder:
         return made if draft is None else self.with_subqueries(made, Place(self, scope, draft))
 
     def with_subqueries(self, scalar: ScalarBinder, place: Place) -> ScalarBinder:
-        scalar.subquery = lambda node: bind_value(place, node, scalar.bind)
+        scalar.subquery = lambda node: bind_value(place, node, lambda part: place.read(scalar.bind(part), part))
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
@@ -97,8 +101,10 @@ class SelectBinder:
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
                 self.ctes[cte.alias.lower()] = self._named(cte)
-        yield
-        self.ctes = before
+        try:
+            yield
+        finally:
+            self.ctes = before
 
     def _named(self, cte: exp.Expr) -> AnyQuery:
         query, names = self.nested(cte.this), cte.args["alias"].columns
@@ -119,18 +125,10 @@ class SelectBinder:
         draft: Draft | None = None,
         place: Place | None = None,
     ) -> list[Output]:
-        """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
-        not have may be an output to its left, as in Spark."""
+        """The select list over the relations (aggregates already as columns of the group's row)."""
         outputs: list[Output] = []
-
-        def column(name: exp.Column) -> Expression:
-            if not name.table and not scope.find(name.name, None):
-                for output in outputs:
-                    if output.alias and output.name.lower() == name.name.lower():
-                        return output.expression
-            return scope.resolve(name, self.statement)
-
-        scalar = ScalarBinder(self.statement, column, "SELECT", aggregate, window)
+        names = Names(scope, self.statement).in_select_list(outputs)
+        scalar = ScalarBinder(self.statement, names, "SELECT", aggregate, window)
         if draft is not None:
             place = Place(self, scope, draft)
         if place is not None:

@@ -19,10 +19,11 @@ from freshet.sql import functions
 from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.calls import BINARY
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Place, inward, tests
+from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
 from freshet.sql.inner_query import VALUE, InnerQuery, bind_inner, singled
 from freshet.sql.literal import FALSE, NULL, TRUE
+from freshet.sql.outside import inward
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
 

@@ -53,7 +53,10 @@ class Windows:
         self, statement: Statement, select: exp.Select, above: Callable[[Expression, exp.Expr], Expression]
     ) -> None:
         self.statement, self.above = statement, above
-        self.named = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
+        self.named: dict[str, exp.Expr] = {}
+        for window in select.args.get("windows") or ():
+            if self.named.setdefault(window.this.name.lower(), window) is not window:
+                statement.fail(f"two windows are called {window.this.name}; name them apart", window)
         self.calls: list[_Bound] = []
 
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
@@ -98,7 +101,7 @@ class Windows:
         self, node: exp.Window, scalar: ScalarBinder
     ) -> tuple[tuple[Expression, ...], tuple[Ordering, ...], exp.Expr | None]:
         """PARTITION BY, ORDER BY and the frame, some of which a named window may give."""
-        parts = [node]
+        parts: list[exp.Expr] = [node]
         while parts[0].args.get("alias") is not None:
             name = parts[0].args["alias"].name
             if name.lower() not in self.named or self.named[name.lower()] in parts:
@@ -115,6 +118,14 @@ class Windows:
 
     # The queries --------------------------------------------------------------------------------------------------
 
+    def reads(self) -> list[Expression]:
+        """Everything that the window functions read."""
+        return [e for call in self.calls for e in call.reads]
+
+    def divide(self, keys: Sequence[Expression]) -> None:
+        """Makes the partitions of all windows those of each value of the keys."""
+        self.calls = [replace(c, partition=tuple(dict.fromkeys((*c.partition, *keys)))) for c in self.calls]
+
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
         """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
         window functions (relation WINDOW)."""
@@ -128,9 +139,8 @@ class Windows:
             return ColumnRef(e.type, 0, _place(inner, e), describe(e), functions.nullable(e))
 
         above = [lifted(e) for e in wanted]
-        for call in self.calls:
-            for e in call.reads:
-                _place(inner, e)
+        for e in self.reads():
+            _place(inner, e)
         return inner or [Literal(types.INT, 1)], above
 
     def over(

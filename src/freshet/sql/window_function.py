@@ -32,13 +32,13 @@ _VALUES: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value", exp.First: "first_value", exp.AnyValue: "first_value",
     exp.LastValue: "last_value", exp.Last: "last_value", exp.NthValue: "nth_value",
 }  # fmt: skip
+_CONDITIONS: dict[type[exp.Expr], str] = {exp.LogicalAnd: "min", exp.LogicalOr: "max", exp.CountIf: "count"}
 _SPREADS: dict[type[exp.Expr], str] = {
     exp.Stddev: "stddev_samp", exp.StddevSamp: "stddev_samp", exp.StddevPop: "stddev_pop",
     exp.Variance: "var_samp", exp.VariancePop: "var_pop",
 }  # fmt: skip
 _AGGREGATES: dict[type[exp.Expr], str] = {
-    exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max",
-    exp.LogicalAnd: "min", exp.LogicalOr: "max", **_SPREADS,
+    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", **_CONDITIONS, **_SPREADS,
 }  # fmt: skip
 _KNOWN = (
     "ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN, MAX, STDDEV, "
@@ -137,9 +137,7 @@ class FunctionBinder:
             seen = counted if seen is None else functions.build("and", (seen, counted))
             return Function("count", (), types.BIGINT, False, filter=seen)
         parts = [] if isinstance(call.this, exp.Star) else [call.this, *call.expressions]
-        args = tuple(
-            self.condition(p) if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)) else self.read(p) for p in parts
-        )
+        args = tuple(self.condition(p) if type(call) in _CONDITIONS else self.read(p) for p in parts)
         if function == "count":
             args = tuple(a for a in args if functions.nullable(a))
         try:
