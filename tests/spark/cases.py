@@ -90,6 +90,7 @@ VIEWS = {
     "except": "SELECT b FROM r EXCEPT SELECT c FROM u",
     "intersect_groups": "SELECT b, COUNT(*) AS n FROM t GROUP BY b INTERSECT SELECT c, COUNT(*) FROM u GROUP BY c",
     "intersect_all": "SELECT c FROM t INTERSECT ALL SELECT c FROM u",
+    "read_in_order": "SELECT a, s FROM r ORDER BY v DESC, id",
     "later_rows": "SELECT s, a + 1 AS b FROM (SELECT s, a, id FROM r ORDER BY s, id DESC LIMIT 2 OFFSET 1) AS x",
     "running": "SELECT id, SUM(w) OVER (ORDER BY id) AS total FROM t",
     "values_join": "SELECT t.id, x.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS x(c, name) ON t.c = x.c",

@@ -18,6 +18,7 @@ from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.plans.unsorted import as_bag
 from freshet.spark.block import from_block
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
 from freshet.spark.explain import explain_job
@@ -130,11 +131,11 @@ def compile_job(
     plans = {}
     for name, view in named.items():
         if isinstance(view, Plan):
-            plans[name] = view.root
+            plans[name] = as_bag(view.root)
             continue
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
-        plans[name] = make_plan(view, catalog).root
+        plans[name] = as_bag(make_plan(view, catalog).root)
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
 
 

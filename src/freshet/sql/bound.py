@@ -146,6 +146,16 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
+class Sorted:
+    """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
+    reads another reads a bag. Shown are the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    order: tuple[SortKey, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """The rows of a partition a window function sees from one row: places relative to it (`rows`), or up to the rows
     that tie with it (`range`, where only 0 occurs). None: to the partition's end on that side."""
@@ -195,7 +205,7 @@ class BoundedSums:
     fields: tuple[Field, ...]
 
 
-AnyQuery = Query | TopK | Windowed | BoundedSums | UnionAll | SetOperation | Values
+AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
 
 
 # Statements -----------------------------------------------------------------------------------------------------

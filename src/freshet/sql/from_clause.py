@@ -20,6 +20,7 @@ from sqlglot import exp
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
 from freshet.sql.expression import Expression
 from freshet.sql.full_join import join_full
+from freshet.sql.limit import as_bag
 from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Columns, Entry, Scope, Seat
 from freshet.sql.source import closest_first
@@ -69,7 +70,8 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
             written = node.sql(dialect="spark")
             statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
         name = node.name
-        source = binder.ctes.get(name.lower()) or binder.catalog.view(name) or binder.catalog.table(name)
+        view = binder.catalog.view(name)
+        source = binder.ctes.get(name.lower()) or (as_bag(view) if view else binder.catalog.table(name))
         if source is None:
             known = [*binder.ctes, *binder.catalog.names()]
             listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"

@@ -51,18 +51,19 @@ class SelectBinder:
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
-    def query(self, node: exp.Expr) -> AnyQuery:
+    def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
+        """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
-                return limited(self, node, self.query(node.this))
+                return limited(self, node, self.query(node.this, ordered), ordered)
             if isinstance(node, exp.SetOperation):
-                return limited(self, node, bind_set_operation(self, node))
+                return limited(self, node, bind_set_operation(self, node), ordered)
             if isinstance(node, exp.Values):
-                return bind_values(self, node)
+                return limited(self, node, bind_values(self, node), ordered)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
-            return Selection(self, node).bind()
+            return Selection(self, node).bind(ordered)
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import freshet
 from freshet.plans import Plan
+from freshet.plans.model import SortPlan
 from freshet.sql import Catalog
 from freshet.view import Transaction, View
 from freshet.web.answer import MOST_ROWS
@@ -122,9 +123,11 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. The database's lock is held."""
+    """The answer, or its first rows, and whether these are all. The database's lock is held. What is too large to be
+    shown whole is not sorted either."""
     batches, rows = [], 0
-    for batch in view.batches():
+    ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
+    for batch in view.batches(ordered=ordered):
         batches.append(batch)
         rows += batch.num_rows
         if rows >= MOST_ROWS:
