@@ -46,9 +46,10 @@ class View:
     def schema(self) -> pa.Schema:
         return as_schema(self.plan.root.fields)
 
-    def batches(self, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: int = BATCH, *, ordered: bool = True) -> Iterator[pa.RecordBatch]:
         """The answer, at most `rows` rows at a time, in bounded memory. A transaction in between ends the reading with
-        an error: an answer is of one version."""
+        an error: an answer is of one version. A view with ORDER BY and no LIMIT is sorted first, in memory that grows
+        with its answer; `ordered=False` reads it as it comes."""
         if rows < 1:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
         version, kept, found = -1, self.maintained, None
@@ -58,7 +59,7 @@ class View:
                 self._check_open()
                 if found is None:
                     version, kept = self._db.version, self.maintained
-                    found = kept.batches(rows)
+                    found = kept.batches(rows) if ordered else kept.unordered(rows)
                 if self._db.version != version:
                     raise StateError(
                         f"the view moved from version {version} to {self._db.version} while it was read; "

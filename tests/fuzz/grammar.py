@@ -32,6 +32,7 @@ class Grammar:
         self.choices, self.expressions = choices, Expressions(choices)
         self.sources: list[Source] = [(t.name, t.columns) for t in tables]
         self.aliases = 0
+        self.order: list[tuple[int, bool, bool]] = []  # of the answer: column, whether downwards, whether NULLs first
         self.rough = False  # whether rough values may be shown: at the top, where nothing is done with them
 
     def statement(self) -> str:
@@ -40,8 +41,20 @@ class Grammar:
             sql, types = self.query(1)
             common.append(f"w{i} AS ({sql})")
             self.sources.append((f"w{i}", _columns(types)))
-        sql, _ = self.query(2, top=True)
+        sql, types = self.query(2, top=True)
+        if self.choices.chance(20):
+            sql = self._ordered(sql, types)
         return f"WITH {', '.join(common)} {sql}" if common else sql
+
+    def _ordered(self, sql: str, types: Sequence[str]) -> str:
+        """The order in which the answer is to be read."""
+        places = self.choices.some([i for i, t in enumerate(types) if t not in "lz"], 0, 2)
+        chosen = [(i, self.choices.pick(NULLS)) for i in places]
+        if not chosen:
+            return sql
+        self.order = [(i, "DESC" in words, _nulls_first(words)) for i, words in chosen]
+        inside = f"({sql})" if "LIMIT" in sql or "OFFSET" in sql else sql
+        return f"{inside} ORDER BY {', '.join(f'o{i}{words}' for i, words in chosen)}"
 
     def query(self, depth: int, types: Sequence[str] | None = None, top: bool = False) -> Made:
         """A query; with `types`, one of exactly these columns."""
@@ -385,6 +398,10 @@ class Grammar:
             right, _ = self.query(depth, types)
             sql = f"({sql}) {operator} ({right})"
         return sql, list(types)
+
+
+def _nulls_first(words: str) -> bool:
+    return "FIRST" in words or ("LAST" not in words and "DESC" not in words)
 
 
 def _columns(types: Sequence[str]) -> list[tuple[str, str]]:

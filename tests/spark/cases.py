@@ -92,6 +92,7 @@ VIEWS = {
     "except": "SELECT b FROM r EXCEPT SELECT c FROM u",
     "intersect_groups": "SELECT b, COUNT(*) AS n FROM t GROUP BY b INTERSECT SELECT c, COUNT(*) FROM u GROUP BY c",
     "intersect_all": "SELECT c FROM t INTERSECT ALL SELECT c FROM u",
+    "read_in_order": "SELECT a, s FROM r ORDER BY v DESC, id",
     "later_rows": "SELECT s, a + 1 AS b FROM (SELECT s, a, id FROM r ORDER BY s, id DESC LIMIT 2 OFFSET 1) AS x",
     "running": "SELECT id, SUM(w) OVER (ORDER BY id) AS total FROM t",
     "near_keys": "SELECT id, "

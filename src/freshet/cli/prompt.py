@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -220,12 +219,8 @@ class Session:
 
 
 def as_objects(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as objects; a name that occurs again is followed by #2, #3, ..."""
-    seen: Counter[str] = Counter()
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        seen[name] += 1
-        columns[f"{name}#{seen[name]}" if seen[name] > 1 else name] = column.to_pylist()
+    """Rows by the names of their columns."""
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -70,7 +70,11 @@ class Maintained(ABC):
 
     @abstractmethod
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        """The whole answer, at most `rows` rows at a time."""
+        """The whole answer, at most `rows` rows at a time, in its order if it has one."""
+
+    def unordered(self, rows: int) -> Iterator[list[Column]]:
+        """The same in any order, in memory that does not depend on the answer's size."""
+        return self.batches(rows)
 
     @abstractmethod
     def count(self) -> int:
@@ -78,7 +82,7 @@ class Maintained(ABC):
 
     def packed(self) -> Iterator[Rows]:
         """The whole answer as rows of lanes."""
-        for columns in self.batches(LOAD):
+        for columns in self.unordered(LOAD):
             n = len(columns[0])
             yield Rows(pack(columns, self.pool, n), np.ones(n, np.int64))
 

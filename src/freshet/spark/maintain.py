@@ -25,6 +25,7 @@ from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.plans.unsorted import as_bag
 from freshet.spark.decode import VIEW, Decoder, result_ddl
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
@@ -107,7 +108,7 @@ def maintain(
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     plans = _planned(views, schema)
-    roots = {name: plan.root for name, plan in plans.items()}
+    roots = {name: as_bag(plan.root) for name, plan in plans.items()}
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
@@ -147,7 +148,7 @@ def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
     normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
 ) -> Job:  # fmt: skip
-    plans = {name: plan.root for name, plan in _planned(views, schema).items()}
+    plans = {name: as_bag(plan.root) for name, plan in _planned(views, schema).items()}
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
 
 

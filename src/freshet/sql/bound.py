@@ -149,6 +149,16 @@ Edge = int | Literal | None
 
 
 @dataclass(frozen=True, slots=True)
+class Sorted:
+    """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
+    reads another reads a bag. Shown are the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    order: tuple[SortKey, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """The rows of a partition a window function sees from one row: places relative to it (`rows`), or as far as keys
     lie from its own (`range`: a literal to add to the key in the direction of the order, or 0 for the rows that tie
@@ -202,7 +212,7 @@ class BoundedSums:
     fields: tuple[Field, ...]
 
 
-AnyQuery = Query | TopK | Windowed | BoundedSums | UnionAll | SetOperation | Values
+AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
 
 
 # Statements -----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from sqlglot import exp
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
 from freshet.sql.expression import Expression
 from freshet.sql.full_join import join_full
+from freshet.sql.limit import as_bag
 from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Columns, Entry, Scope, Seat
 from freshet.sql.source import closest_first
@@ -100,6 +101,8 @@ def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
     if not isinstance(node.this, exp.Identifier):
         statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
     source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
+    if isinstance(source, AnyQuery):
+        source = as_bag(source)
     if source is None:
         known = [*binder.ctes, *binder.catalog.names()]
         listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"

@@ -117,7 +117,7 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
-    return named_apart(SelectBinder(statement, catalog).query(node))
+    return named_apart(SelectBinder(statement, catalog).query(node, ordered=True))
 
 
 _BINDERS: tuple[

@@ -54,23 +54,24 @@ class SelectBinder:
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
-    def query(self, node: exp.Expr) -> AnyQuery:
-        bound = self._query(node)
+    def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
+        """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
+        bound = self._query(node, ordered)
         check_relations(self.statement.extents.relations(bound), self.statement, node)
         return bound
 
-    def _query(self, node: exp.Expr) -> AnyQuery:
+    def _query(self, node: exp.Expr, ordered: bool) -> AnyQuery:
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
-                return limited(self, node, self.query(node.this))
+                return limited(self, node, self.query(node.this, ordered), ordered)
             if isinstance(node, exp.SetOperation):
-                return limited(self, node, bind_set_operation(self, node))
+                return limited(self, node, bind_set_operation(self, node), ordered)
             if isinstance(node, exp.Values):
-                return bind_values(self, node)
+                return limited(self, node, bind_values(self, node), ordered)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
-            return Selection(self, node).bind()
+            return Selection(self, node).bind(ordered)
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""

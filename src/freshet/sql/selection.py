@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from freshet import types
 from freshet.sql import functions
-from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
+from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
@@ -63,7 +63,8 @@ class Selection:
             self.beside if grouped else None,
         )
 
-    def bind(self) -> AnyQuery:
+    def bind(self, ordered: bool = False) -> AnyQuery:
+        """`ordered`: whoever asks reads the rows in their order."""
         node = self.node
         check_clauses(self.statement, node)
         self.asked = lend(self.binder, self.scope, self.draft, node)
@@ -81,26 +82,27 @@ class Selection:
         order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs))
         distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
         expressions = [o.expression for o in outputs]
+        if distinct:
+            check_distinct(order, expressions, self.statement)
+        if limit is None and not ordered:
+            order = []
+            self._forget_since(kept)
         for o in outputs:
             if o.expression.type in (types.MONTHS, types.MICROS):
                 remedy = "add it to a DATE or TIMESTAMP, or show a number of days"
                 self.statement.refuse("an INTERVAL as a column", remedy, o.node)
         if self.binder.outer is not None:
-            later = [*([] if qualify is None else [qualify]), *(o.expression for o in order if limit is not None)]
+            later = [*([] if qualify is None else [qualify]), *(o.expression for o in order)]
             having = self._as_values(expressions, having, later, distinct)
             names = [describe(e) for e in expressions]
         shown = len(expressions)
-        if limit is None:
-            self._forget_since(kept)  # ORDER BY alone does not change a bag of rows
-        elif distinct:
-            check_distinct(order, expressions, self.statement)
-        keys = placed(order, expressions) if limit is not None else ()
+        keys = placed(order, expressions)
         pairs = zip(names, expressions[:shown], strict=True)
         fields = [Field(name, e.type, functions.nullable(e)) for name, e in pairs]
         fields += hidden_fields(expressions[shown:])
         bound = self._query(expressions, tuple(fields), having, qualify, distinct)
         if limit is None:
-            return bound
+            return Sorted(bound, keys, bound.fields[:shown]) if keys else bound
         partition = tuple(range(shown - len(self.asked), shown))
         return TopK(bound, partition, keys, limit.offset, limit.rows, False, bound.fields[:shown])
 

@@ -46,7 +46,7 @@ def bind_range(binder: SelectBinder, node: exp.Anonymous) -> Values:
 
 def bind_values(binder: SelectBinder, node: exp.Values) -> Values:
     statement = binder.statement
-    statement.only(node, ("expressions", "alias", "joins"))
+    statement.only(node, ("expressions", "alias", "joins", "order", "limit", "offset", "with_"))
     scalar = binder.scalar(Scope(), "VALUES")
     rows: list[list[tuple[Expression, exp.Expr]]] = []
     for row in node.expressions:

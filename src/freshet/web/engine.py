@@ -20,6 +20,7 @@ import freshet
 from freshet.budget import Budget
 from freshet.errors import FreshetError
 from freshet.plans import Plan
+from freshet.plans.model import SortPlan
 from freshet.sql.catalog import Catalog
 from freshet.transaction import Transaction
 from freshet.view import View
@@ -240,9 +241,11 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile."""
+    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too large
+    to be shown whole is not sorted either."""
     batches, rows, size = [], 0, 0
-    for batch in view.batches(_CHUNK):
+    ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
+    for batch in view.batches(_CHUNK, ordered=ordered):
         batches.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= MOST_ROWS or size >= MOST_BYTES:
