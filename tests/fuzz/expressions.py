@@ -55,6 +55,13 @@ class Expressions:
             return f"NULLIF({part()}, {part()})"
         if shape == 3:
             return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
+        if kind == "i" and self.choices.chance(10):  # what has no value is never reached
+            test = self.condition(scope, depth - 1)
+            return self.choices.pick(
+                (f"COALESCE({part()}, {self.literal(kind)}, 1 DIV 0)",
+                 f"CASE WHEN {test} THEN {part()} WHEN TRUE THEN {part()} ELSE 1 DIV 0 END",
+                 f"CASE WHEN ({test} AND FALSE) AND 1 DIV 0 = 1 THEN 1 DIV 0 ELSE {part()} END")
+            )  # fmt: skip
         if kind == "i":
             return self.choices.pick(
                 (f"({part()} + {part()})", f"({part()} - {part()})", f"({part()} * 2)", f"ABS({part()})",

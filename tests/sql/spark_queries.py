@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sql.asked import rows, windows
+from tests.sql.asked import rows, unreached, windows
 
-QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES}
+QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES}
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (

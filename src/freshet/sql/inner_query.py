@@ -15,13 +15,12 @@ from sqlglot import exp
 
 from freshet import types
 from freshet.aggregates import function_of
-from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
 from freshet.sql.clauses import bare, is_grand
 from freshet.sql.correlate import Asked, Place
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions.compiled import fold, fold_null
+from freshet.sql.functions.compiled import fold, fold_null, unreached
 from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
@@ -146,10 +145,8 @@ def on_no_rows(
                 return found or Literal(e.type, None)
             return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
         if isinstance(e, Call):
-            try:
+            with unreached():  # what has no value fails where it is read
                 return fold(fold_null(e))
-            except SqlError:
-                return e  # it fails where it is read
         return e
 
     return transform(expression, change)

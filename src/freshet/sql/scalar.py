@@ -65,12 +65,28 @@ class ScalarBinder:
             return self._rows(node).compare(binary, node.this, node.expression)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
-            return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
+            return self._call(binary, [node.this, node.expression], node)
         call = CALLS.get(type(node))
         if call:
             self.statement.only(node, call.slots)
-            return self.build(call.name, [self.bind(a) for a in call.arguments(node)], node)
+            return self._call(call.name, call.arguments(node), node)
         return self._unknown(node)
+
+    def _call(self, name: str, parts: list[exp.Expr], node: exp.Expr) -> Expression:
+        if name in _LAZY and parts:
+            first = self.bind(parts[0])
+            return self._lazily(lambda: self.build(name, [first, *map(self.bind, parts[1:])], node), node)
+        return self.build(name, [self.bind(p) for p in parts], node)
+
+    def _lazily(self, make: Callable[[], Expression], node: exp.Expr) -> Expression:
+        """What `make` binds, where not every row reaches every part of it: a constant part without a value is no error
+        but on the rows that do. Where all is constant there is but one way."""
+        with functions.unreached():
+            made = make()
+        try:
+            return functions.fold(made)
+        except SqlError as error:
+            raise self.statement.placed(error, node) from None
 
     def _quantified(self, node: exp.Expr, name: str) -> Expression:
         """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. With NOT each of them is denied, so that it is NOT (x LIKE p AND
@@ -166,8 +182,12 @@ class ScalarBinder:
             return self.build("and", [rows.compare(name, node.this, end) for name, end in ends], node)
         operand = self.bind(node.this)
         least = self.build("ge", [operand, self.bind(node.args["low"])], node)
-        greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
-        return self.build("and", [least, greatest], node)
+
+        def both() -> Expression:
+            greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
+            return self.build("and", [least, greatest], node)
+
+        return self._lazily(both, node)
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
@@ -179,22 +199,28 @@ class ScalarBinder:
     def _case(self, node: exp.Expr) -> Expression:
         row = row_of(node.this)
         operand = None if node.this is None or row else self.bind(node.this)
-        args: list[Expression] = []
-        for branch in node.args["ifs"]:
-            test = branch.this
+
+        def condition(test: exp.Expr) -> Expression:
             if row:
-                args.append(self._rows(node).compare("eq", node.this, test))
-            else:
-                args.append(self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test))
-            args.append(self.bind(branch.args["true"]))
-        default = node.args.get("default")
-        args.append(NULL if default is None else self.bind(default))
-        return self.build("case", args, node)
+                return self._rows(node).compare("eq", node.this, test)
+            return self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test)
+
+        branches, default = node.args["ifs"], node.args.get("default")
+        first = condition(branches[0].this)
+
+        def case() -> Expression:
+            args: list[Expression] = []
+            for branch in branches:
+                args.append(condition(branch.this) if args else first)
+                args.append(self.bind(branch.args["true"]))
+            args.append(NULL if default is None else self.bind(default))
+            return self.build("case", args, node)
+
+        return self._lazily(case, node)
 
     def _if(self, node: exp.Expr) -> Expression:
         other = node.args.get("false")
-        parts = [self.bind(node.this), self.bind(node.args["true"]), NULL if other is None else self.bind(other)]
-        return self.build("if", parts, node)
+        return self._call("if", [node.this, node.args["true"], exp.Null() if other is None else other], node)
 
     def _cast(self, node: exp.Expr) -> Expression:
         value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
@@ -262,7 +288,7 @@ class ScalarBinder:
         target = ANONYMOUS.get(name, name)
         if target not in functions.names() or target in OPERATORS:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
-        return self.build(target, [self.bind(e) for e in node.expressions], node)
+        return self._call(target, node.expressions, node)
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
@@ -300,6 +326,9 @@ class ScalarBinder:
 OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
     "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single",
 }  # fmt: skip
+
+#: Those that compute their first argument for every row, and the others for the rows that need them.
+_LAZY = frozenset({"and", "or", "if", "coalesce", "ifnull", "nvl", "nvl2", "decode"})
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
 _Method = Callable[[ScalarBinder, exp.Expr], Expression]
