@@ -318,12 +318,13 @@ class Case:
             says(e, "freshet recover")
             try:
                 recover(self.folder)
-            except freshet.StateError as lost:
-                says(lost, "of no use")
+            except freshet.StateError as unusable:
+                says(unusable, "of no use")
                 (self.folder / "log").write_bytes(whole)
             self.open()
-        self.damaged |= name == "log"  # a checkpoint may hide that, until it is damaged too
-        self.find(0 if self.damaged and not (closed and kind == "cut" and name == "log") else self.sure())
+        lost = not closed if name == "log" else self.damaged
+        self.damaged |= name == "log"  # a checkpoint hides that, until it is damaged too
+        self.find(0 if lost else self.sure())
 
     # Opening and comparing ------------------------------------------------------------------------------------
 
