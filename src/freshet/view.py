@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from freshet.adapt import Following
-from freshet.arrow import to_arrow
-from freshet.column import Column
+from freshet.arrow import to_batches
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
 from freshet.following import Changes
@@ -70,9 +69,8 @@ class View:
                 columns = next(found, None)
                 if columns is None:
                     return
-                batch = as_batch(columns, self.schema)
-            if batch.num_rows:
-                yield batch
+                made = [b for b in to_batches(columns, self.schema) if b.num_rows]
+            yield from made
 
     def to_arrow(self) -> pa.Table:
         with self._db.state_lock:
@@ -205,8 +203,3 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 def as_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])
-
-
-def as_batch(columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

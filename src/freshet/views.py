@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
 from freshet.publish import Subscription
 from freshet.sql.bound import AnyQuery
-from freshet.sql.parse import bind_query
+from freshet.sql.output_names import apart, named_apart
+from freshet.sql.parse import bind_reading
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -57,24 +58,28 @@ class Views:
     def create(self, name: str, query: str | Plan) -> View:
         db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_query(sql, db.catalog)
+        bound, reads = bind_reading(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         with db.state_lock:
-            return self._create(name, bound, plan, given, why)
+            return self._create(name, bound, reads, plan, given, why)
 
-    def _create(self, name: str, bound: AnyQuery, plan: Plan, fixed: bool, why: str) -> View:
+    def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
         db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        definition = {"name": name, "number": number, "account": number, "fixed": fixed, "made": db.version}
+        definition = {
+            "name": name, "number": number, "account": number, "fixed": fixed, "made": db.version,
+            "reads": sorted(reads),
+        }  # fmt: skip
         try:
             with self._defining():
-                self.definitions[key], db.catalog.views[key] = definition, bound
+                self.definitions[key] = definition
+                db.catalog.add_view(key, bound, reads)
                 return self._begin(key, plan, maintained, Chosen(db.version, why))
         except BaseException:
             _unmake(maintained)
@@ -92,9 +97,9 @@ class Views:
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
-        plan = codec.from_json(definition["plan"])
+        plan, bound = _kept(definition)
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = codec.decode(definition["query"])
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
@@ -104,38 +109,50 @@ class Views:
         its SQL is planned again."""
         db, key = self._db, definition["name"].lower()
         try:
-            plan, bound = codec.from_json(definition["plan"]), codec.decode(definition["query"])
+            plan, bound = _kept(definition)
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
-            bound = bind_query(sql, db.catalog)
+            bound, _ = bind_reading(sql, db.catalog)
             plan = Plan(sql, build_plan(bound, db.row_counts()))
         try:
             maintained = self._build(plan, definition["number"])
         except EvaluationError as e:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
-        self.definitions[key], db.catalog.views[key] = definition, bound
+        self.definitions[key] = definition
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self._begin(key, plan, maintained, Chosen(**definition["chosen"]))
 
-    def drop(self, key: str) -> None:
-        view = self.named[key]
-        with self._db.state_lock:
-            with self._defining():
-                del self.named[key], self._db.catalog.views[key], self.definitions[key]
-            self._end(view)
+    def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
+        """What a view reads. A version that did not note it down may have kept it: one that is still bound as it would
+        be now reads what its text names; one that outlived a view it read goes on with the tables below that."""
+        if "reads" not in definition:
+            definition["reads"] = sorted(tables_of(plan.root))
+            with suppress(FreshetError):  # some of it is no more
+                bound, reads = bind_reading(plan.sql, self._db.catalog)
+                if bound == query:
+                    definition["reads"] = sorted(reads)
+        found: list[str] = definition["reads"]
+        return found
+
+    def take(self, key: str) -> View:
+        """Takes a view out of the catalog; its state is still there."""
+        view = self.named.pop(key)
+        self._db.catalog.drop(key)
+        del self.definitions[key]
+        return view
 
     def forget(self, key: str) -> None:
-        view = self.named.pop(key)
-        del self._db.catalog.views[key], self.definitions[key]
-        self._end(view)
+        self.end(self.take(key))
 
-    def _end(self, view: View) -> None:
+    def end(self, view: View) -> None:
         view.close()
         _unmake(view.maintained)
         view.paid.scope.drop()
 
     def in_order(self, keys: Sequence[str]) -> None:
         """Brings the views into this order, that in which they were made."""
-        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, self._db.catalog.views)
+        catalog = self._db.catalog
+        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, catalog.views, catalog.reads)
         for entries in kept:
             found = dict(entries)
             entries.clear()
@@ -243,6 +260,13 @@ class Views:
             return
         view.paid.carry(old[1].work()[0], made)
         _unmake(old[1])
+
+
+def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
+    """A view's plan and query as they are kept; columns that an older version gave one name are told apart."""
+    plan = codec.from_json(definition["plan"])
+    plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+    return plan, named_apart(codec.decode(definition["query"]))
 
 
 def _unmake(maintained: Maintained) -> None:
