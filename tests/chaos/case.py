@@ -239,10 +239,32 @@ class Case:
             says(e, "open elsewhere")
         else:
             raise AssertionError("a second writer was let in")
+        if self.now.views:
+            self.past(self.choices.pick(list(self.now.views)))
         if self.level == "none":
             return
         with freshet.connect(self.folder, read_only=True) as reader:
             self.compare(reader, self.now)
+
+    def past(self, name: str) -> None:
+        """The changes since some version lead from its answer to that of today."""
+        assert self.db is not None
+        view = self.db.view(name)
+        since = view.made + self.choices.below(self.db.version - view.made + 1)
+        try:
+            total = RunningSum(view.at(since))
+            with view.changes(since, follow=False) as changes:
+                for version, delta in changes:
+                    since += 1
+                    assert version == since, f"version {version} of {name} after {since - 1}"
+                    total.add(delta)
+        except freshet.StateError as e:
+            if not self.damaged:
+                says(e, "no longer reaches back")
+            return
+        assert since == self.db.version
+        total.equals(view.to_arrow())
+        self.outcome.faults["past read again"] += 1
 
     def reopen(self) -> None:
         self.outcome.script.append("close, connect")
@@ -296,12 +318,13 @@ class Case:
             says(e, "freshet recover")
             try:
                 recover(self.folder)
-            except freshet.StateError as lost:
-                says(lost, "of no use")
+            except freshet.StateError as unusable:
+                says(unusable, "of no use")
                 (self.folder / "log").write_bytes(whole)
             self.open()
-        self.damaged |= name == "log"  # a checkpoint may hide that, until it is damaged too
-        self.find(0 if self.damaged and not (closed and kind == "cut" and name == "log") else self.sure())
+        lost = not closed if name == "log" else self.damaged
+        self.damaged |= name == "log"  # a checkpoint hides that, until it is damaged too
+        self.find(0 if lost else self.sure())
 
     # Opening and comparing ------------------------------------------------------------------------------------
 

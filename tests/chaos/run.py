@@ -34,7 +34,7 @@ def main() -> int:
         if outcome.kind == "failed":
             print(f"FAILED with seed {first + number}\n{shortest(outcome).told()}\n", flush=True)
         if (number + 1) % 100 == 0:
-            print(f"{number + 1:>6} cases: {dict(kinds)}", flush=True)
+            print(f"{number + 1:>6} cases: {dict(kinds)}; {dict(faults)}", flush=True)
         if kinds["failed"] >= given.failures:
             break
     for number in range(given.cases // 10 if given.kills is None else given.kills):

@@ -190,6 +190,35 @@ def test_a_failing_kernel_is_taken_back(tmp_path: Path, expected: Expected, monk
         assert db.view("v").count() == db.version * 200
 
 
+def test_a_subscriber_can_be_interrupted(expected: Expected) -> None:
+    """One that hangs is, the others hear, and what one changes itself is as whole as any change."""
+    db = _in_memory()
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    heard: list[str] = []
+
+    def hang(tx: freshet.Transaction) -> None:
+        heard.append(f"first {tx.version}")
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        time.sleep(60)
+
+    hanging = db.view("v").subscribe(hang)
+    db.view("v").subscribe(lambda tx: heard.append(f"second {tx.version}"))
+    with pytest.raises(KeyboardInterrupt):
+        db.apply(step(1))
+    assert heard == ["first 1", "second 1"] and db.version == 1
+    hanging.close()
+
+    def react(tx: freshet.Transaction) -> None:
+        if tx.version == 2:
+            cut, _ = interrupted_at(400, signal.SIGALRM, db.apply, step(3))
+            heard.append(f"cut {cut}")
+
+    with db.view("v").subscribe(react), pytest.raises(KeyboardInterrupt):
+        db.apply(step(2))
+    assert heard[2:] == ["second 2", "cut False", "second 3"]
+    expected.check(db)
+
+
 def test_other_threads_and_nesting() -> None:
     found: list[str] = []
 

@@ -123,6 +123,12 @@ def test_a_checkpoint_saves_a_log_that_is_cut_or_lost(folder: Path, expected: Ex
         assert db.version == VERSIONS
         expected.check(db)
         db.apply(step(VERSIONS + 1))
+    whole = (folder / "log").read_bytes()
+    (folder / "log").write_bytes(whole[:-5] + b"x" + whole[-4:])  # in the last record
+    with freshet.connect(folder, read_only=True) as db:
+        assert db.version == VERSIONS + 1
+    with freshet.connect(folder) as db:
+        assert db.version == VERSIONS + 1
     (folder / "checkpoint").unlink()
     with freshet.connect(folder) as db:
         assert db.version == VERSIONS + 1

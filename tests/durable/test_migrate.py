@@ -75,8 +75,26 @@ def test_other_formats_and_lost_files(folder: Path) -> None:
     with pytest.raises(freshet.StateError, match="is missing"):
         freshet.connect(folder)
     lost.write_bytes(content)
+    for file in (catalog, folder / "state" / "arena.json"):
+        content = file.read_bytes()
+        file.unlink()
+        with pytest.raises(freshet.StateError, match="restore it from a copy"):
+            freshet.connect(folder)
+        file.write_bytes(content)
+    (folder / "state" / "mine.txt").write_text("not Freshet's")
     with freshet.connect(folder) as db:
         assert db.version == 4
+    assert [f.name for f in (folder / "state").iterdir()] == ["mine.txt"]
+
+
+def test_folders_with_other_things(tmp_path: Path) -> None:
+    """What is not ours stays."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "mine.bin").write_text("not Freshet's")
+    (tmp_path / "catalog.json").write_text("[1]")
+    freshet.connect(tmp_path).close()
+    freshet.connect(tmp_path).close()
+    assert (tmp_path / "state" / "mine.bin").exists() and (tmp_path / "catalog.json").exists()
 
 
 def test_interrupted_in_between(folder: Path, monkeypatch: Any) -> None:

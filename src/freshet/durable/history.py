@@ -55,9 +55,8 @@ class Logs:
 
 def first_version(log: Log) -> int:
     """The version a log begins with."""
-    record = next(log.records(log.first), None)
-    log.end = log.first
-    return 0 if record is None else record.version
+    head = log.head(log.first)
+    return 0 if head is None else head[-2]
 
 
 class History:

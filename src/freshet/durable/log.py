@@ -130,6 +130,11 @@ class Log:
         self.end = place.end
         return True
 
+    def head(self, at: int) -> tuple[int, ...] | None:
+        """The head of a record as it stands there, not checked."""
+        found = os.pread(self.fd, _HEAD.size, at)
+        return _HEAD.unpack(found) if len(found) == _HEAD.size else None
+
     def records(self, start: int) -> Iterator[Record]:
         """Whole records from `start` on; `end` follows."""
         self.end = start
@@ -161,10 +166,10 @@ class Log:
     def run(self, most: int, until: int) -> Run | None:
         """Whole records with rows from `end` on, about so many rows, up to a version; None if another one comes next or
         none. `end` follows."""
-        head = os.pread(self.fd, _HEAD.size, self.end)
-        if len(head) < _HEAD.size:
+        head = self.head(self.end)
+        if head is None:
             return None
-        size = min(max(_CHUNK, _HEAD.size + _HEAD.unpack(head)[-1]), self.size - self.end)
+        size = min(max(_CHUNK, _HEAD.size + head[-1]), self.size - self.end)
         words = np.empty(size // 8, np.int64)
         used = _fill(self.fd, words, self.end) // 8
         payloads = np.empty(_MOST, np.int64)

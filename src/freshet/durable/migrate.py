@@ -6,10 +6,10 @@ stops in between leaves one of the two. One that was not closed may hold half a 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import mmap
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,27 @@ from freshet.state.strings import StringPool
 
 logger = logging.getLogger("freshet")
 
-_CATALOG, _STATE, _OPEN = "catalog.json", "state", "in-use"
+_CATALOG, _STATE, _ARRAYS, _OPEN = "catalog.json", "state", "arena.json", "in-use"
 _FORMAT = 2
 
 
 def is_old(path: Path) -> bool:
-    return any((path / name).exists() for name in (_CATALOG, _STATE, _OPEN))
+    """Whether some of the old form is there, whole or not."""
+    if (path / _STATE / _ARRAYS).exists():
+        return True
+    try:
+        return {"format", "numbers", "tables", "views"}.issubset(json.loads((path / _CATALOG).read_text()).keys())
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def clear(path: Path) -> None:
-    """Removes what is left of the old form once there is a log."""
+    """Removes what is left of the old form once there is a log: its own files and nothing else."""
     if is_old(path):
-        for name in (_CATALOG, _OPEN):
-            (path / name).unlink(missing_ok=True)
-        shutil.rmtree(path / _STATE, ignore_errors=True)
+        for file in (path / _CATALOG, path / _OPEN, *(path / _STATE).glob("*.bin"), path / _STATE / _ARRAYS):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (path / _STATE).rmdir()
 
 
 def check_closed(path: Path) -> None:
@@ -62,6 +69,8 @@ def to_log(path: Path, file: Path, level: str) -> None:
     """Writes what the folder holds as a log."""
     check_closed(path)
     if not (path / _CATALOG).exists():  # opened once, and nothing defined in it
+        if any(name.startswith("table") for name in _known(path / _STATE)):
+            raise StateError(f"{path / _CATALOG} is missing; restore it from a copy")
         log.make(file, level).close()
         return
     kept: dict[str, Any] = json.loads((path / _CATALOG).read_text())
@@ -84,14 +93,18 @@ def to_log(path: Path, file: Path, level: str) -> None:
     log.make(file, level, snapshot(version, catalog, tables, changes, changed)).close()
 
 
+def _known(state: Path) -> dict[str, list[Any]]:
+    try:
+        found: dict[str, list[Any]] = json.loads((state / _ARRAYS).read_text())
+        return found
+    except (OSError, ValueError) as e:
+        raise StateError(f"{state / _ARRAYS} is not readable ({e}); restore it from a copy") from None
+
+
 def _arrays(state: Path) -> dict[str, Kept]:
     """The arrays, mapped so that nothing is written to their files."""
-    try:
-        known: dict[str, list[Any]] = json.loads((state / "arena.json").read_text())
-    except (OSError, ValueError) as e:
-        raise StateError(f"{state / 'arena.json'} is not readable ({e}); restore it from a copy") from None
     found: dict[str, Kept] = {}
-    for name, described in known.items():
+    for name, described in _known(state).items():
         file = state / (name.replace("/", ".") + ".bin")
         try:
             with open(file, "rb") as opened:

@@ -6,6 +6,7 @@ and on disk before it takes the old one's name; whatever stops that leaves the o
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -44,6 +45,7 @@ class Store:
         self.pid, self.retain = os.getpid(), retain
         self._claim: Claim | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
+        self._heal = False  # whether the log lacks what the checkpoint has, and is written again
         self._saved = noted(NOTHING)
         self._look_at = _LEAST  # size of the log at which it is next looked at
         self._scale = 1.0  # what live rows took when the log was last rewritten, by what was estimated
@@ -99,10 +101,11 @@ class Store:
         if not isinstance(found, str):
             facts, kept = found
             place = Place(*facts["place"])
-            if self._salvage or self.log.holds(place) or self._lost(place):
+            if self._salvage or place.log == self.log.id.hex:
                 self._facts = facts
+                self._heal = self._salvage or not self.log.holds(place)
                 return Arena(kept=kept)
-            found = "the log has no such record"
+            found = "the log was written again since"
         if file.exists():
             logger.warning("freshet: the checkpoint %s is not used: %s; the log is replayed", file, found)
             if not self.read_only:
@@ -111,22 +114,12 @@ class Store:
         self.log.end = self.log.first
         return Arena()
 
-    def _lost(self, place: Place) -> bool:
-        """Whether the log lacks records the checkpoint has: cut after it was closed. Then it is written again."""
-        if self.read_only or place.log != self.log.id.hex or place.end <= self.log.size:
-            return False
-        logger.warning("freshet: %s is shorter than it was; it is rewritten from the checkpoint", self.log.path)
-        return True
-
     def restore(self, db: Database) -> None:
         catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
         if self._facts is not None:
             catalog = self._facts["catalog"]
             db._attach(catalog)
-            if self._salvage or Place(*self._facts["place"]).end > self.log.size:
-                self._saved = noted(catalog)
-                self._rewrite(db)
-                return
+            self.log.end = self.log.size if self._salvage else min(Place(*self._facts["place"]).end, self.log.size)
         replay = Replay(db, self.log, catalog)
         replay.run()
         while (damaged := self._damaged()) and self.read_only and replay.run():
@@ -136,9 +129,12 @@ class Store:
                 f"{self.log.path} is damaged at byte {self.log.end:,} of {self.log.size:,}; what comes before, up to "
                 f"version {db.version}, is recovered by: freshet recover {self.path}"
             )
+        self._saved = noted(catalog)
         if not self.read_only:
             self._end_log()
-        self._saved = noted(catalog)
+            if self._heal:
+                logger.warning("freshet: %s was damaged since it was closed; it is written again", self.log.path)
+                self._rewrite(db)
 
     def _damaged(self) -> bool:
         """Whether the log is not whole before its last record."""
@@ -182,7 +178,8 @@ class Store:
 
     def _rewrite(self, db: Database) -> None:
         if self.retain and db.version > self._base:
-            os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
+            with contextlib.suppress(FileExistsError):
+                os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
         records = snapshot(db.version, db._described(), db.tables, db.changes, db._changed_rows())
         fresh = log.make(self.path / _LOG, self.level, records)
         self.log.close()
