@@ -65,8 +65,9 @@ def bind_query(text: str, catalog: Catalog) -> AnyQuery:
 
 def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
     """The one query the text holds, and the tables and views it names in its FROM clauses."""
-    looked = catalog.copy()
-    return bind_query(text, looked), looked.asked
+    looked, read = catalog.copy(), set[str]()
+    looked.asked = read
+    return bind_query(text, looked), read
 
 
 def define(text: str, catalog: Catalog) -> Catalog:
