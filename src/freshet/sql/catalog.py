@@ -18,7 +18,7 @@ class Catalog:
     tables: dict[str, TableSchema] = field(default_factory=dict)  # keys in lower case
     views: dict[str, AnyQuery] = field(default_factory=dict)  # in order of creation
     reads: dict[str, frozenset[str]] = field(default_factory=dict)  # what each view names in its FROM clauses
-    asked: set[str] = field(default_factory=set, compare=False)  # what was looked up by `source`
+    asked: set[str] | None = field(default=None, compare=False)  # names that `source` was given, where they are noted
 
     def table(self, name: str) -> TableSchema | None:
         return self.tables.get(name.lower())
@@ -27,15 +27,15 @@ class Catalog:
         return self.views.get(name.lower())
 
     def names(self) -> list[str]:
-        return [schema.name for schema in self.tables.values()] + list(self.views)
+        return [schema.name for schema in list(self.tables.values())] + list(self.views)
 
     def copy(self) -> Catalog:
-        """One to change, or to bind a query by: then `asked` has what the query reads."""
         return Catalog(dict(self.tables), dict(self.views), dict(self.reads))
 
     def source(self, name: str) -> AnyQuery | TableSchema | None:
         """What a name in FROM means."""
-        self.asked.add(name.lower())
+        if self.asked is not None:
+            self.asked.add(name.lower())
         return self.view(name) or self.table(name)
 
     def add(self, schema: TableSchema) -> None:

@@ -77,8 +77,9 @@ def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
 
 def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
     """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
-    looked = catalog.copy()
-    return bind_view(text, looked), looked.asked
+    looked, read = catalog.copy(), set[str]()
+    looked.asked = read
+    return bind_view(text, looked), read
 
 
 def define(text: str, catalog: Catalog) -> Catalog:

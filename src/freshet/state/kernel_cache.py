@@ -21,7 +21,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -101,10 +101,10 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class Kernels:
-    """The kernels of this process, kept in a folder."""
+    """The kernels of this process, kept in a folder. `help`: what a second process runs to compile half of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, help: str | None = None) -> None:
+        self.folder, self._help = folder, help
         self.all: list[Kernel] = []
         self._unsure: list[Kernel] = []  # not known to be compiled
         self._lock = threading.Lock()
@@ -124,18 +124,19 @@ class Kernels:
         with self._lock:
             self._unsure = [kernel for kernel in self._unsure if not kernel.is_there()]
             if self._unsure:
-                self._compile(_Said(len(self._unsure), show, helping), helping)
+                self._compile(show, helping)
         return time.perf_counter() - start
 
-    def _compile(self, said: _Said, helping: bool) -> None:
+    def _compile(self, show: Callable[[str], None] | None, helping: bool) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = open(self.folder / "claims", "a+b")  # noqa: SIM115  (closed below)
         except OSError as e:
             self._unsure = []  # each is compiled when it is called, and asked for no more
-            said.unkept(self.folder, e)
+            _unkept(self.folder, e)
             return
-        helper = None if helping or len(self._unsure) < _HELPED else _helper()
+        said = _Said(len(self._unsure), show, helping)
+        helper = None if helping or self._help is None or len(self._unsure) < _HELPED else _helper(self._help)
         try:
             with claims:
                 waiting = time.monotonic()
@@ -198,26 +199,25 @@ class _Kept(caching.FunctionCache):  # type: ignore[misc]
         try:
             return super().load_overload(sig, target_context)
         except Exception:
-            self._cache_file.flush()
+            with suppress(OSError):
+                self._cache_file.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as e:
-            _Said(0, None, False).unkept(Path(self._cache_path), e)
+            _unkept(Path(self._cache_path), e)
 
 
 class _Said:
     """What is said of compiling: one line, which follows its progress on a terminal."""
 
-    told: set[Path] = set()  # noqa: RUF012  (folders that cannot be written)
-
     def __init__(self, many: int, show: Callable[[str], None] | None, silent: bool) -> None:
         self._many, self._show = many, show
         self._on_terminal = show is None and not silent and sys.stderr is not None and sys.stderr.isatty()
-        if show is None and not silent and many and not self._on_terminal:
-            self._print(f"{self._line(0)}; it takes a minute or two\n")
+        if show is None and not silent and not self._on_terminal:
+            _print(f"{self._line(0)}; it takes a minute or two\n")
         self.left(many)
 
     def _line(self, done: int) -> str:
@@ -226,24 +226,29 @@ class _Said:
     def left(self, many: int) -> None:
         if self._show is not None:
             self._show(self._line(self._many - many))
-        elif self._on_terminal and self._many:
-            self._print(f"\r{self._line(self._many - many)}")
+        elif self._on_terminal:
+            _print(f"\r{self._line(self._many - many)}")
 
     def end(self) -> None:
         if self._on_terminal:
-            self._print("\r\x1b[K")
+            _print("\r\x1b[K")
 
-    def unkept(self, folder: Path, error: OSError) -> None:
-        if folder not in self.told:
-            self.told.add(folder)
-            self._print(
-                f"freshet: kernels cannot be kept in {folder} ({error.strerror}), so each process compiles those it "
-                "calls, which takes seconds for each; set FRESHET_CACHE to a folder that can be written\n"
-            )
 
-    def _print(self, text: str) -> None:
-        if sys.stderr is not None:
-            print(text, file=sys.stderr, end="", flush=True)
+_named: set[Path] = set()  # folders of which it was said that they cannot be written
+
+
+def _unkept(folder: Path, error: OSError) -> None:
+    if folder not in _named:
+        _named.add(folder)
+        _print(
+            f"freshet: kernels cannot be kept in {folder} ({error.strerror}), so each process compiles those it "
+            "calls, which takes seconds for each; set FRESHET_CACHE to a folder that can be written\n"
+        )
+
+
+def _print(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, end="", flush=True)
 
 
 @contextmanager
@@ -264,20 +269,20 @@ def _claimed(file: int, name: str) -> Iterator[bool]:
         fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
 
-def _helper() -> subprocess.Popen[bytes] | None:
+def _helper(code: str) -> subprocess.Popen[bytes] | None:
     if not sys.executable or (os.cpu_count() or 1) < 2:
         return None
     path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", _HELP], env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError:
         return None  # then this process does it all
 
 
-KERNELS = Kernels(_folder())
+KERNELS = Kernels(_folder(), _HELP)
 
 
 def compile_kernels(show: Callable[[str], None] | None = None) -> float:

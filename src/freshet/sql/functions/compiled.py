@@ -85,8 +85,8 @@ def unreached() -> Iterator[None]:
 
 
 def fold(expression: Expression) -> Expression:
-    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where it may be
-    `unreached` stays what it is."""
+    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where it may
+    be `unreached` stays what it is."""
     if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
         return expression
     if expression.type.name == "VOID" or _null_decides(expression):
