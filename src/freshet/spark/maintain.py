@@ -100,8 +100,8 @@ def maintain(
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
     beside = None if checkpoint is None else _folder(spark, checkpoint)
-    if beside is None:
-        _advise(spark)
+    retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
+    _advise(retained, beside is not None)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -119,7 +119,7 @@ def maintain(
     job_text = job.to_text()
     blocks = _encoded(job, job_text, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job_text, level, folder, beside, profile)
+        processor = Level(job_text, level, folder, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
@@ -183,13 +183,14 @@ def _folder(spark: SparkSession, checkpoint: str) -> str | None:
     return folder.path if isinstance(folder, LocalFolder) else None
 
 
-def _advise(spark: SparkSession) -> None:
+def _advise(retained: int, files: bool) -> None:
     """Says what makes a checkpoint larger than it need be."""
-    kept = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
-    if kept > _VERSIONS:
+    if retained > _VERSIONS:
+        what = "changes" if files else "rows"
+        remedy = "" if files else "give maintain() the query's folder as checkpoint= and it keeps the rows once, or "
         logger.warning(
-            "freshet: the checkpoint keeps the rows of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
-            "give maintain() the query's folder as checkpoint= and it keeps them once, or set a smaller number", kept,
+            "freshet: the checkpoint keeps the %s of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
+            "%sset a smaller number", what, retained, remedy,
         )  # fmt: skip
 
 
