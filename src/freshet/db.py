@@ -60,7 +60,7 @@ from freshet.sql.catalog import Catalog
 from freshet.sql.parse import asks_only, bind_all
 from freshet.sql.source import Source
 from freshet.state.arena import Arena, Growable
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
 from freshet.transaction import Delta, Deltas, Transaction, Unread
 from freshet.view import BATCH, View, as_schema
@@ -155,16 +155,13 @@ class Database:
             case CreateTable():
                 with self._changing():
                     return self._create_table(statement)
-            case DropTable():
+            case DropTable() | DropView():
                 with self._changing():
-                    return self._drop_table(statement)
+                    return self._drop(statement)
             case CreateView():
                 if statement.if_not_exists and statement.name.lower() in self._views.named:
                     return self._views.named[statement.name.lower()]
                 return self.create_view(statement.name, statement.sql)
-            case DropView():
-                with self._changing():
-                    return self._drop_view(statement)
             case Insert():
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
@@ -189,7 +186,7 @@ class Database:
     def _defining(self) -> Iterator[None]:
         """Tables and views become other ones: all of it and on disk, or nothing."""
         views, catalog = self._views, self.catalog
-        kept: list[dict[str, Any]] = [self.tables, self._changed, catalog.tables, catalog.views]
+        kept: list[dict[str, Any]] = [self.tables, self._changed, catalog.tables, catalog.views, catalog.reads]
         kept += [views.named, views.definitions]
         before = [dict(entries) for entries in kept]
         try:
@@ -227,32 +224,24 @@ class Database:
         self.tables[schema.name.lower()] = Table(scope, schema.fields, schema.primary_key, self.pool)
         self._changed[schema.name.lower()] = changes_of(scope)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        name = statement.name.lower()
-        if name not in self.tables:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
-        users = [v.name for v in self._views.named.values() if name in tables_of(v.plan.root)]
-        if users:
-            raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
-        table = self.tables[name]
+    def _drop(self, statement: DropTable | DropView) -> None:
+        names = self.catalog.dropped(statement)  # binding has refused what there is not
+        tables = {name: self.tables[name] for name in names if name in self.tables}
         with self.state_lock:
             with self._defining():
-                del self.tables[name], self._changed[name], self.catalog.tables[name]
-            table.scope.drop()
+                views = [self._views.take(name) for name in names if name not in tables]
+                for name in tables:
+                    del self.tables[name], self._changed[name]
+                    self.catalog.drop(name)
+            for view in views:
+                self._views.end(view)
+            for table in tables.values():
+                table.scope.drop()
 
     def _remove_table(self, name: str) -> None:
         self.tables.pop(name).scope.drop()
-        del self._changed[name], self.catalog.tables[name]
-
-    def _drop_view(self, statement: DropView) -> None:
-        name = statement.name.lower()
-        if name not in self._views.named:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no view {statement.name}; the views are {self._views.listed()}")
-        self._views.drop(name)
+        del self._changed[name]
+        self.catalog.drop(name)
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from freshet.plans.model import schemas
 from freshet.publish import Subscription
 from freshet.sql.bound import AnyQuery
 from freshet.sql.output_names import apart, named_apart
-from freshet.sql.parse import bind_view
+from freshet.sql.parse import bind_reading
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -58,24 +58,28 @@ class Views:
     def create(self, name: str, query: str | Plan) -> View:
         db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_view(sql, db.catalog)
+        bound, reads = bind_reading(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         with db.state_lock:
-            return self._create(name, bound, plan, given, why)
+            return self._create(name, bound, reads, plan, given, why)
 
-    def _create(self, name: str, bound: AnyQuery, plan: Plan, fixed: bool, why: str) -> View:
+    def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
         db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        definition = {"name": name, "number": number, "account": number, "fixed": fixed, "made": db.version}
+        definition = {
+            "name": name, "number": number, "account": number, "fixed": fixed, "made": db.version,
+            "reads": sorted(reads),
+        }  # fmt: skip
         try:
             with self._defining():
-                self.definitions[key], db.catalog.views[key] = definition, bound
+                self.definitions[key] = definition
+                db.catalog.add_view(key, bound, reads)
                 return self._begin(key, plan, maintained, Chosen(db.version, why))
         except BaseException:
             _unmake(maintained)
@@ -93,8 +97,9 @@ class Views:
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
-        plan, db.catalog.views[key] = _kept(definition)
+        plan, bound = _kept(definition)
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
@@ -107,35 +112,47 @@ class Views:
             plan, bound = _kept(definition)
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
-            bound = bind_view(sql, db.catalog)
+            bound, _ = bind_reading(sql, db.catalog)
             plan = Plan(sql, build_plan(bound, db.row_counts()))
         try:
             maintained = self._build(plan, definition["number"])
         except EvaluationError as e:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
-        self.definitions[key], db.catalog.views[key] = definition, bound
+        self.definitions[key] = definition
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self._begin(key, plan, maintained, Chosen(**definition["chosen"]))
 
-    def drop(self, key: str) -> None:
-        view = self.named[key]
-        with self._db.state_lock:
-            with self._defining():
-                del self.named[key], self._db.catalog.views[key], self.definitions[key]
-            self._end(view)
+    def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
+        """What a view reads. A version that did not note it down may have kept it: one that is still bound as it would
+        be now reads what its text names; one that outlived a view it read goes on with the tables below that."""
+        if "reads" not in definition:
+            definition["reads"] = sorted(tables_of(plan.root))
+            with suppress(FreshetError):  # some of it is no more
+                bound, reads = bind_reading(plan.sql, self._db.catalog)
+                if bound == query:
+                    definition["reads"] = sorted(reads)
+        found: list[str] = definition["reads"]
+        return found
+
+    def take(self, key: str) -> View:
+        """Takes a view out of the catalog; its state is still there."""
+        view = self.named.pop(key)
+        self._db.catalog.drop(key)
+        del self.definitions[key]
+        return view
 
     def forget(self, key: str) -> None:
-        view = self.named.pop(key)
-        del self._db.catalog.views[key], self.definitions[key]
-        self._end(view)
+        self.end(self.take(key))
 
-    def _end(self, view: View) -> None:
+    def end(self, view: View) -> None:
         view.close()
         _unmake(view.maintained)
         view.paid.scope.drop()
 
     def in_order(self, keys: Sequence[str]) -> None:
         """Brings the views into this order, that in which they were made."""
-        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, self._db.catalog.views)
+        catalog = self._db.catalog
+        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, catalog.views, catalog.reads)
         for entries in kept:
             found = dict(entries)
             entries.clear()

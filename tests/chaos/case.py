@@ -93,6 +93,7 @@ class Case:
         self.db: freshet.Database | None = None
         self.sums: dict[str, RunningSum] = {}
         self.heard: dict[str, int] = {}
+        self.told_of: dict[str, list[freshet.Transaction]] = {}
 
     @property
     def now(self) -> State:
@@ -318,15 +319,18 @@ class Case:
     def subscribe(self, name: str) -> None:
         assert self.db is not None
         view = self.db.view(name)
-        total = self.sums[name] = RunningSum(view.to_arrow())
+        self.sums[name] = RunningSum(view.to_arrow())
         self.heard[name] = self.db.version
+        self.told_of[name] = []
+        view.subscribe(self.told_of[name].append)  # no bytecode of its own, at which it could be interrupted
 
-        def hear(tx: freshet.Transaction) -> None:
+    def hear(self, name: str) -> None:
+        """Adds up what a subscriber was told."""
+        for tx in self.told_of[name]:
             assert tx.version == self.heard[name] + 1, f"{name} heard of {tx.version} after {self.heard[name]}"
             self.heard[name] = tx.version
-            total.add(tx.deltas[name])
-
-        view.subscribe(hear)
+            self.sums[name].add(tx.deltas[name])
+        self.told_of[name].clear()
 
     def is_at(self, db: freshet.Database, state: State) -> bool:
         return (
@@ -359,6 +363,7 @@ class Case:
         self.compare(db, self.now)
         for name, total in self.sums.items():
             if name in self.now.views:
+                self.hear(name)
                 assert self.heard[name] == db.version, f"{name} heard of {self.heard[name]}, not of {db.version}"
                 total.equals(db.view(name).to_arrow())
         self.sums = {name: total for name, total in self.sums.items() if name in self.now.views}

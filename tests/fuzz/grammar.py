@@ -73,6 +73,8 @@ class Grammar:
         if kind >= 15 and depth > 0:
             sql, types = self.query(depth - 1)
             return f"({sql}) AS {alias}", [Col(f"{alias}.{n}", t) for n, t in _columns(types)]
+        if kind == 14:
+            return f"range({self.choices.pick(('2', '1, 3', '2, -1, -1'))}) AS {alias}(o0)", [Col(f"{alias}.o0", "i")]
         name, columns = self.choices.pick(self.sources)
         return f"{name} AS {alias}", [Col(f"{alias}.{n}", t) for n, t in columns]
 

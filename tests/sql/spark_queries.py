@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sql.asked import windows
+from tests.sql.asked import rows, windows
 
-QUERIES = {"windows": windows.QUERIES}
+QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES}
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -21,6 +21,10 @@ TABLES = {
         """(1, 1, 10, 1.0D, DATE'2024-01-01'), (2, 2, 20, DOUBLE('NaN'), DATE'2024-01-02'),
         (3, 4, NULL, DOUBLE('Infinity'), DATE'2024-02-01'), (4, NULL, 40, NULL, NULL),
         (5, 2, 50, -1.5D, DATE'2024-01-31'), (6, NULL, 60, DOUBLE('-Infinity'), DATE'2023-12-31')""",
+    ),
+    "p": (
+        "x INT, y INT, s STRING",
+        "(1, 1, 'a'), (1, 2, 'b'), (2, NULL, 'c'), (NULL, 1, 'd'), (NULL, NULL, 'e'), (3, 4, NULL)",
     ),
 }
 
@@ -59,12 +63,12 @@ def write(answer: Any, define: Any) -> None:
     told: dict[str, dict[str, object]] = {}
     if "--anew" not in sys.argv and path.exists():
         told = {r["sql"]: r for part in json.loads(path.read_text()).values() for r in part}
-    for name, (columns, rows) in TABLES.items():
+    for name, (columns, values) in TABLES.items():
         names = [c.split()[0] for c in columns.split(", ")]
         kinds = ", ".join(
             f"CAST({n} AS {c.split(' ', 1)[1]}) AS {n}" for n, c in zip(names, columns.split(", "), strict=True)
         )
-        define(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {kinds} FROM VALUES {rows} AS r({', '.join(names)})")
+        define(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {kinds} FROM VALUES {values} AS r({', '.join(names)})")
     parts = []
     for area, queries in QUERIES.items():
         records = [told.get(q) or answer(q) for q in dict.fromkeys(queries)]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from freshet.state.arena import Arena, Kept, describe
-from freshet.state.kernel import cache_folder
+from freshet.state.kernel_cache import cache_folder
 from freshet.version import __version__
 
 _MAGIC = b"freshet checkpt\n"

@@ -70,7 +70,7 @@ def _recover(path: Path, log: Log) -> Recovered:
 
 def _salvage(path: Path) -> Recovered:
     from freshet.db import Database
-    from freshet.state.kernel import compile_kernels
+    from freshet.state.kernel_cache import compile_kernels
 
     found = checkpoint.read(path / "checkpoint")
     if isinstance(found, str):

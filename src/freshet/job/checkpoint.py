@@ -7,11 +7,12 @@ the same views of the same tables goes on with them, also when a newer Freshet w
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from freshet.errors import StateError
 from freshet.job.file import JobFile, Place
+from freshet.job.secrets import described
 from freshet.plans import Plan, codec
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
 from freshet.version import __version__
@@ -37,10 +38,15 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
 
 
 def _place(job: JobFile, place: Place) -> dict[str, Any]:
-    options = {k.lower(): v for k, v in place.options.items() if k.lower() in (*_WHERE, "url", "table")}
-    if "path" in options:
-        options["path"] = str(job.path(place))
-    return {"using": place.format, **options}
+    found = {"using": place.format}
+    for name, value in place.options.items():
+        if name.lower() in (*_WHERE, "url", "table"):
+            found |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
+    return found
+
+
+def _absolute(job: JobFile) -> Callable[[str], str]:
+    return lambda path: str(job.path_of(path))
 
 
 def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> dict[str, Plan]:

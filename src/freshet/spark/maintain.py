@@ -37,7 +37,7 @@ from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 
 _ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones
 _VERSIONS = 10  # of a state with all its rows, beyond which a checkpoint is mostly history

@@ -28,7 +28,7 @@ from freshet.spark.normalize import Keyed
 from freshet.spark.quarantine import find_bad
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
 
 CHUNK = 262_144  # rows of a block in a compacted log

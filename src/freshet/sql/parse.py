@@ -75,6 +75,12 @@ def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
     return bound, statements[0]
 
 
+def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
+    """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
+    looked = catalog.copy()
+    return bind_view(text, looked), looked.asked
+
+
 def define(text: str, catalog: Catalog) -> Catalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
     for statement in Source(text).statements():
@@ -132,8 +138,7 @@ def _record(bound: Bound, catalog: Catalog) -> None:
         catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)
     elif isinstance(bound, CreateView):
         if bound.name.lower() not in catalog.views:
-            catalog.views[bound.name.lower()] = bind_query(bound.sql, catalog)
-    elif isinstance(bound, DropTable):
-        catalog.tables.pop(bound.name.lower(), None)
-    elif isinstance(bound, DropView):
-        catalog.views.pop(bound.name.lower(), None)
+            catalog.add_view(bound.name, *bind_reading(bound.sql, catalog))
+    elif isinstance(bound, (DropTable, DropView)):
+        for name in catalog.dropped(bound):
+            catalog.drop(name)

@@ -30,6 +30,11 @@ def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
     return [np.dtype(dtype).str, columns, fill]
 
 
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for an array; tests put fences around it."""
+    return np.empty(shape, dtype)
+
+
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
@@ -73,7 +78,7 @@ class Growable:
             return
         rows = max(rows, 2 * have, _LEAST)
         if self._file is None:
-            bigger = np.empty((rows, self.columns) if self.columns else rows, self.dtype)
+            bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
             bigger[:have] = self.data
             self.data = bigger
         else:
