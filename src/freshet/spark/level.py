@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
@@ -23,6 +22,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from freshet.errors import StateError
 from freshet.spark import profile
+from freshet.spark.arenas import arenas_folder
 from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
@@ -123,7 +123,7 @@ class Level(StatefulProcessor):
             cached.begin()
             try:
                 done = self._advance(job, cached.shard, shard, arrived, standing)
-            except OSError as e:  # a full disk under the arena
+            except OSError as e:  # a full disk under the arena, or one of its files vanished
                 cached = self._in_memory(job, shard, standing, cached, e)
                 done = self._advance(job, cached.shard, shard, arrived, standing)
             encoded = time.perf_counter()
@@ -139,7 +139,7 @@ class Level(StatefulProcessor):
             )
             if standing.version == 0:
                 self._written.update((self.job_text,))
-            cached.commit(self.fingerprint, version, token)
+            cached.commit(self.fingerprint, version, token, self.checkpoint)
         except BaseException:
             cached.discard()
             raise
@@ -183,8 +183,9 @@ class Level(StatefulProcessor):
     # The arena ------------------------------------------------------------------------------------------------
 
     def _open(self, job: Job, shard: int, standing: _Standing) -> Cached:
-        folder = None if self.arenas is None else Path(self.arenas) / standing.home
-        cached = open_shard(folder, job, self.fingerprint, self.level, shard, standing.version, standing.token)
+        folder = arenas_folder(self.arenas)
+        home = None if folder is None else folder / standing.home
+        cached = open_shard(home, job, self.fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
                 self._rebuild(cached.shard, standing.log, cached.why, shard)
@@ -209,7 +210,7 @@ class Level(StatefulProcessor):
         spoiled.discard()
         spoiled.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
-        self._rebuild(cached.shard, standing.log, f"{error.strerror} under {self.arenas}", number)
+        self._rebuild(cached.shard, standing.log, f"{error.strerror} under {arenas_folder(self.arenas)}", number)
         return cached
 
     def close(self) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
@@ -25,6 +23,7 @@ from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.spark.arenas import check_arenas
 from freshet.spark.decode import VIEW, Decoder, result_ddl
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
@@ -62,7 +61,8 @@ def maintain(
     Without either, tables are taken to be larger than those they refer to. With `checkpoint` the rows of the state are
     files in that folder, there once, and Spark's state store keeps versions of their names; without it, or where the
     workers do not have it as a folder (it is on an object store), every version Spark keeps has the rows. `arena` is a
-    folder on every worker for the cached state (None: none is cached).
+    folder on every worker for the cached state (None: none is cached); the default is one of this user's own in the
+    temporary folder, closed to others. Arenas of queries that are gone are removed, and those not used for a week.
 
     `sequence` names the column that orders the changes of a table with a primary key (by table, or one name for all
     that have it; whole numbers, dates or timestamps): such tables may bring upserts and deletes by key alone. Of one
@@ -115,11 +115,11 @@ def maintain(
     say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
-    folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
+    check_arenas(arena)
     job_text = job.to_text()
     blocks = _encoded(job, job_text, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job_text, level, folder, beside, retained, profile)
+        processor = Level(job_text, level, arena, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
