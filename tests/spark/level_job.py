@@ -60,13 +60,14 @@ class Store:
     def base(self) -> int:
         """The version at which its log was last written anew."""
         held = self.values["standing"].held
-        return 0 if held is None else int(held[5])
+        return 0 if held is None else int(held[5].split()[-1])
 
 
 class LevelJob:
     """`checkpoint`: a folder for the files of logs; `arenas`: one for the cached state."""
 
-    def __init__(self, job: Job, checkpoint: Path | None = None, arenas: Path | None = None) -> None:
+    def __init__(self, job: Job, checkpoint: Path | None = None, arenas: Path | None = None, retained: int = 2) -> None:
+        self.retained = retained
         self.turn(job, job.quarantine)
         self.checkpoint = None if checkpoint is None else str(checkpoint)
         self.arenas = None if arenas is None else str(arenas)
@@ -113,6 +114,6 @@ class LevelJob:
         mine = [r for r in rows if r.key == key]
         if not mine:
             return []
-        step = Level(self.text, level, self.arenas, self.checkpoint)
+        step = Level(self.text, level, self.arenas, self.checkpoint, self.retained)
         step.init(cast(StatefulProcessorHandle, self.stores.setdefault((level, shard), Store())))
         return list(step.handleInputRows((key,), iter(mine), None))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
@@ -26,6 +24,7 @@ from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
+from freshet.spark.arenas import check_arenas
 from freshet.spark.decode import VIEW, Decoder, result_ddl
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
@@ -63,7 +62,8 @@ def maintain(
     Without either, tables are taken to be larger than those they refer to. With `checkpoint` the rows of the state are
     files in that folder, there once, and Spark's state store keeps versions of their names; without it, or where the
     workers do not have it as a folder (it is on an object store), every version Spark keeps has the rows. `arena` is a
-    folder on every worker for the cached state (None: none is cached).
+    folder on every worker for the cached state (None: none is cached); the default is one of this user's own in the
+    temporary folder, closed to others. Arenas of queries that are gone are removed, and those not used for a week.
 
     `sequence` names the column that orders the changes of a table with a primary key (by table, or one name for all
     that have it; whole numbers, dates or timestamps): such tables may bring upserts and deletes by key alone. Of one
@@ -101,8 +101,8 @@ def maintain(
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
     beside = None if checkpoint is None else _folder(spark, checkpoint)
-    if beside is None:
-        _advise(spark)
+    retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
+    _advise(retained, beside is not None)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -116,11 +116,11 @@ def maintain(
     say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
-    folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
+    check_arenas(arena)
     job_text = job.to_text()
     blocks = _encoded(job, job_text, tables, ordered, profile)
     for level in range(job.levels):
-        processor = Level(job_text, level, folder, beside, profile)
+        processor = Level(job_text, level, arena, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
@@ -184,13 +184,14 @@ def _folder(spark: SparkSession, checkpoint: str) -> str | None:
     return folder.path if isinstance(folder, LocalFolder) else None
 
 
-def _advise(spark: SparkSession) -> None:
+def _advise(retained: int, files: bool) -> None:
     """Says what makes a checkpoint larger than it need be."""
-    kept = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
-    if kept > _VERSIONS:
+    if retained > _VERSIONS:
+        what = "changes" if files else "rows"
+        remedy = "" if files else "give maintain() the query's folder as checkpoint= and it keeps the rows once, or "
         logger.warning(
-            "freshet: the checkpoint keeps the rows of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
-            "give maintain() the query's folder as checkpoint= and it keeps them once, or set a smaller number", kept,
+            "freshet: the checkpoint keeps the %s of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
+            "%sset a smaller number", what, retained, remedy,
         )  # fmt: skip
 
 

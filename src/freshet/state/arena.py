@@ -7,6 +7,7 @@ were `kept` elsewhere, which are taken over as they are. New capacity always hol
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -38,7 +39,7 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
-    __slots__ = ("_file", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
+    __slots__ = ("_file", "_inode", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
 
     def __init__(
         self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None,
@@ -47,6 +48,7 @@ class Growable:
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
         self._file = file
         self._map: mmap.mmap | None = None
+        self._inode = 0
         self.watchers: list[Any] = []  # called after every growth; they hold addresses
         if kept is not None:
             self.data = self._shape(kept)
@@ -82,10 +84,7 @@ class Growable:
             bigger[:have] = self.data
             self.data = bigger
         else:
-            with open(self._file, "ab") as f:
-                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
-                os.posix_fallocate(f.fileno(), 0, rows * self._row_bytes)
-            self._remap(rows)
+            self._remap(rows, os.O_RDWR if have else os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self.data[have:] = self.fill
         self.changed()
 
@@ -94,11 +93,19 @@ class Growable:
         for watcher in self.watchers:
             watcher()
 
-    def _remap(self, rows: int) -> None:
+    def _remap(self, rows: int, flags: int = os.O_RDWR) -> None:
+        """Maps the file at the length of so many rows. OSError if it is not the one that was mapped, as long as it was:
+        where a file vanished, shrank or was replaced, the rows would be read as zeros."""
         assert self._file is not None
-        fd = os.open(self._file, os.O_RDWR)
+        fd = os.open(self._file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            self._map = mmap.mmap(fd, rows * self._row_bytes)
+            found = os.fstat(fd)
+            if self._map is not None and (found.st_ino, found.st_size) != (self._inode, self.nbytes):
+                raise OSError(errno.ESTALE, "an array's file changed while it was in use", str(self._file))
+            if found.st_size < rows * self._row_bytes:
+                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
+                os.posix_fallocate(fd, 0, rows * self._row_bytes)
+            self._map, self._inode = mmap.mmap(fd, rows * self._row_bytes), found.st_ino
         finally:
             os.close(fd)
         self.data = self._shape(np.frombuffer(self._map, self.dtype))
@@ -126,7 +133,7 @@ class Arena:
         self._kept = dict(kept or {})
         self._known: dict[str, list[Any]] = {name: described for name, (described, _) in self._kept.items()}
         if self.directory is not None:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(0o700, parents=True, exist_ok=True)
             manifest = self.directory / _MANIFEST
             if manifest.exists():
                 try:
@@ -172,7 +179,8 @@ class Arena:
             return
         target = self.directory / _MANIFEST
         fresh = target.with_suffix(".new")
-        fresh.write_text(json.dumps(self._known))
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+            file.write(json.dumps(self._known))
         os.replace(fresh, target)
 
     def scope(self, prefix: str) -> Scope:
