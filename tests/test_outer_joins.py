@@ -147,3 +147,17 @@ def test_one_table_is_enough() -> None:
     ddl = "CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
     told = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.k AND c.x = b.x", ddl).explain()
     assert "stored as well" not in told
+
+
+@given(st.data())
+def test_a_full_join_after_a_comma_joins_all_that_stands_before(data: st.DataObject) -> None:
+    ours = "t0 AS a FULL JOIN t1 AS b ON a.a = b.a, t0 AS c FULL JOIN t1 AS d ON c.b = a.b"
+    theirs = (
+        "(SELECT a.b AS ab, b.b AS bb, c.b AS cb FROM (t0 a FULL JOIN t1 b ON a.a = b.a) CROSS JOIN t0 c) x "
+        "FULL JOIN t1 d ON x.cb = x.ab"
+    )
+    tables = [TableModel(f"t{i}", data.draw(KEYED)) for i in range(2)]
+    follow(
+        data, tables, f"SELECT a.b AS ab, b.b AS bb, c.b AS cb, d.b AS db FROM {ours}",
+        f"SELECT ab, bb, cb, d.b AS db FROM {theirs}",
+    )  # fmt: skip
