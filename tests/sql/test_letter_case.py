@@ -12,8 +12,8 @@ import pytest
 import freshet
 from freshet.errors import SqlError
 from freshet.job.file import read_job
-from freshet.sql import Catalog, parse
-from freshet.sql.parse import bind_statement
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_statement, parse
 from freshet.sql.source import Source
 from tests.recase import CASES, recased
 from tests.spark import cases as spark_cases

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from freshet.errors import SqlError, UnsupportedError
-from freshet.sql import Catalog, bind_query, parse
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query, parse
 
 #: text → column of the error, words of its message. Each on line 1.
 ERRORS = {
@@ -29,18 +30,18 @@ ERRORS = {
     "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is not a valid position"),
     "SELECT d + d FROM a": (8, "DATE"),
     "SELECT grouping(x, k) FROM a GROUP BY ROLLUP (x, k)": (8, "GROUPING takes one key"),
-    "SELECT count() FROM a": (8, "COUNT() has no argument; give it one, or count rows with COUNT(*)"),
-    "SELECT count(DISTINCT) FROM a": (8, "COUNT(DISTINCT) has no argument"),
+    "SELECT count() FROM a": (8, "COUNT takes at least one argument; write COUNT(*) to count rows"),
+    "SELECT count(DISTINCT) FROM a": (8, "COUNT takes at least one argument"),
     "WITH w AS (SELECT 1), W AS (SELECT 2) SELECT * FROM w": (23, "WITH names W twice"),
     "SELECT sum(x) OVER (RANGE CURRENT ROW) FROM a": (8, "depends on an order; add ORDER BY"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 3 FOLLOWING AND 1 FOLLOWING) FROM a": (8, "ends before it begins"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING) FROM a": (8, "ends before it begins"),
-    "SELECT sum(x) OVER (ORDER BY x ROWS UNBOUNDED FOLLOWING) FROM a": (8, "begins with UNBOUNDED FOLLOWING"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS UNBOUNDED FOLLOWING) FROM a": (8, "cannot begin with UNBOUNDED FOLLOWING"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND UNBOUNDED PRECEDING) FROM a": (
         8,
-        "ends with UNBOUNDED PRECEDING; write UNBOUNDED FOLLOWING",
+        "a frame cannot end with UNBOUNDED PRECEDING",
     ),
-    "SELECT sum(x) OVER (ORDER BY x ROWS y PRECEDING) FROM a": (37, "y varies by row"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS y PRECEDING) FROM a": (8, "a frame ends at a constant, not at y; write one"),
     "SELECT x * NULL FROM a GROUP BY y": (8, "column x is not in GROUP BY"),
     "SELECT y FROM a GROUP BY y HAVING NULL = x": (42, "column x is not in GROUP BY"),
     "SELECT y FROM a GROUP BY y ORDER BY x || NULL": (37, "column x is not in GROUP BY"),
@@ -94,13 +95,6 @@ REFUSED = {
     "SELECT current_timestamp FROM a": (8, "CURRENT_TIMESTAMP() in a maintained query"),
     "SELECT my_function(x) FROM a": (8, "function my_function"),
     "SELECT kurtosis(x) FROM a": (8, "KURTOSIS(x)"),
-    "SELECT approx_count_distinct(x) FROM a": (8, "use COUNT(DISTINCT ...), which is exact"),
-    "SELECT approx_percentile(x, 0.5) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT median(x) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT mode(x) FROM a": (8, "keep the greatest count with QUALIFY"),
-    "SELECT first(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT any_value(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT corr(x, y) FROM a": (8, "compute it from COUNT, SUM"),
     "SELECT approx_top_k(x, 2) FROM a": (8, "keep the greatest counts with ORDER BY COUNT(*) DESC LIMIT"),
     "SELECT shuffle(x) FROM a": (8, "SHUFFLE(x) in a maintained query"),
     "SELECT k FROM a WHERE d < localtimestamp()": (27, "LOCALTIMESTAMP in a maintained query"),

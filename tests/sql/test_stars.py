@@ -6,6 +6,9 @@ from __future__ import annotations
 import pytest
 
 import freshet
+from freshet.sql.bound import Field
+from freshet.sql.output_names import apart
+from freshet.types import INT
 
 TABLES = """
 CREATE TABLE t1 (a INT, b INT);
@@ -273,7 +276,7 @@ def test_as_in_spark(
         assert raised.value.line == 1
         return
     found = db.execute(sql)
-    assert " ".join(found.column_names) == names
+    assert found.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
     assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr) == rows
 
 

@@ -40,6 +40,7 @@ class Maintained(ABC):
         self.scope, self.pool = scope, pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
+        self.has_text = any(t.name == "STRING" for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
         self.no_delta = self.delta_schema.empty_table()

@@ -10,7 +10,8 @@ from freshet.plans.build import build_plan
 from freshet.plans.document import check, from_document, to_document
 from freshet.plans.explain import explain
 from freshet.plans.model import AnyPlan, QueryPlan
-from freshet.sql import Catalog, bind_view
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_view
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,14 +165,12 @@ class _TableReader:
 
 def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTable | DropView:
     kind, exists = str(node.args["kind"]).upper(), bool(node.args.get("exists"))
-    statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade"))
+    statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade", "restrict"))
     tables = node.args.get("tables") or [node.this]
     if kind not in ("TABLE", "VIEW"):
         statement.refuse(f"DROP {kind}", "DROP TABLE and DROP VIEW are", kind)
     if len(tables) != 1:
         statement.refuse("DROP of several at once", "write one DROP for each", tables[1])
-    if node.args.get("cascade"):
-        statement.refuse("DROP ... CASCADE", "drop the views that read it first", "CASCADE")
     name = _name(tables[0], statement)
     known = catalog.table(name) if kind == "TABLE" else catalog.view(name)
     if known is None and not exists:
@@ -183,4 +181,4 @@ def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTab
         names = catalog.names()
         listed = closest_first(name, names) if names else "none"
         statement.fail(f"no {kind.lower()} {name}; known tables and views: {listed}", tables[0])
-    return DropTable(name, exists) if kind == "TABLE" else DropView(name, exists)
+    return (DropTable if kind == "TABLE" else DropView)(name, exists, bool(node.args.get("cascade")))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from freshet.arrow import from_arrow, to_arrow
+from freshet.budget import look
 from freshet.column import Bools, Column
 from freshet.sql.expression import ColumnRef, Expression
 from freshet.sql.functions.compiled import compiled, is_total
@@ -21,6 +22,7 @@ __all__ = ["evaluate", "evaluate_filter", "from_arrow", "text_of", "to_arrow"]
 
 def evaluate(expr: Expression, columns: Callable[[ColumnRef], Column], rows: int) -> Column:
     """The value of `expr` on each of `rows` rows; `columns` gives the columns it reads."""
+    look()
     made = spread(compiled(expr)(columns, rows), rows)
     if made.type.name == "BOOLEAN" and made.data.dtype == np.bool_:
         return Column(made.type, made.data.astype(np.int64), made.valid)
@@ -32,6 +34,7 @@ def evaluate_filter(exprs: Sequence[Expression], columns: Callable[[ColumnRef], 
     those before it."""
     passed: Bools | None = None
     for expr in exprs:
+        look()
         node = compiled(expr)
         if passed is None:
             passed = _holds(node(columns, rows), rows)

@@ -24,6 +24,7 @@ from freshet.sql.limit import as_bag
 from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Columns, Entry, Scope, Seat
 from freshet.sql.source import closest_first
+from freshet.sql.values import bind_range
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
@@ -64,19 +65,7 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         for pivot in node.args.get("pivots") or ():
             _refuse_pivot(binder, pivot)
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
-        if not isinstance(node.this, exp.Identifier):
-            statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
-        if node.args.get("db"):
-            written = node.sql(dialect="spark")
-            statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
-        name = node.name
-        view = binder.catalog.view(name)
-        source = binder.ctes.get(name.lower()) or (as_bag(view) if view else binder.catalog.table(name))
-        if source is None:
-            known = [*binder.ctes, *binder.catalog.names()]
-            listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
-            statement.fail(f"no table {name}; known tables and views: {listed}", node)
-        columns = _add(binder, source, name, node, scope, draft)
+        columns = _add(binder, _source(binder, node), node.name, node, scope, draft)
     elif isinstance(node, exp.Subquery):
         statement.only(node, ("this", "alias", "joins", "with_"))
         is_join = isinstance(node.this, (exp.Table, exp.Subquery))
@@ -99,6 +88,24 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
 
 def _all_of(node: exp.Expr) -> exp.Select:
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=node))
+
+
+def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
+    """What a name in FROM stands for, or a function of rows."""
+    statement, name = binder.statement, node.name
+    if node.args.get("db"):
+        written = node.sql(dialect="spark")
+        statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
+        return bind_range(binder, node.this)
+    if not isinstance(node.this, exp.Identifier):
+        statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
+    source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
+    if source is None:
+        known = [*binder.ctes, *binder.catalog.names()]
+        listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
+        statement.fail(f"no table {name}; known tables and views: {listed}", node)
+    return source if isinstance(source, TableSchema) else as_bag(source)
 
 
 def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import function_of
 from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
@@ -143,7 +144,7 @@ def on_no_rows(
                 read = keys[e.column]
                 found = asked.get(read) if isinstance(read, ColumnRef) else None
                 return found or Literal(e.type, None)
-            return Literal(e.type, 0 if aggregates[e.column - len(keys)].function == "count" else None)
+            return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
         if isinstance(e, Call):
             try:
                 return fold(fold_null(e))

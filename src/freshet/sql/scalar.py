@@ -17,7 +17,9 @@ from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
 from freshet.sql.datatype import bind_type
 from freshet.sql.expression import Expression, Literal
+from freshet.sql.extent import check_parts
 from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
+from freshet.sql.row_value import RowComparison, row_of
 from freshet.sql.source import Statement
 from freshet.types import Type
 
@@ -59,6 +61,8 @@ class ScalarBinder:
         binary = BINARY.get(type(node))
         if binary and isinstance(node.expression, (exp.Any, exp.All)):
             return self._quantified(node, binary)
+        if binary and (row_of(node.this) or row_of(node.expression)):
+            return self._rows(node).compare(binary, node.this, node.expression)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
             return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
@@ -91,9 +95,11 @@ class ScalarBinder:
 
     def build(self, name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
-            return functions.build(name, tuple(args))
+            made = functions.build(name, tuple(args))
         except SqlError as error:
             raise self.statement.placed(error, node) from None
+        check_parts(self.statement.extents.parts(made), self.statement, node)
+        return made
 
     def cast(self, value: Expression, to: Type, node: exp.Expr) -> Expression:
         try:
@@ -137,7 +143,15 @@ class ScalarBinder:
     def _not(self, node: exp.Expr) -> Expression:
         return self.build("not", [self.bind(node.this)], node)
 
+    def _rows(self, node: exp.Expr) -> RowComparison:
+        return RowComparison(self.statement, self.bind, lambda name, args: self.build(name, args, node), node)
+
     def _is(self, node: exp.Expr) -> Expression:
+        row = row_of(node.this)
+        if row and isinstance(node.expression, exp.Null):
+            for part in row:
+                self.bind(part)
+            return FALSE
         operand, test = self.bind(node.this), node.expression
         if isinstance(test, exp.Null):
             return self.build("is_null", [operand], node)
@@ -146,6 +160,10 @@ class ScalarBinder:
         return self._unknown(node)
 
     def _between(self, node: exp.Expr) -> Expression:
+        if row_of(node.this):
+            rows = self._rows(node)
+            ends = [("ge", node.args["low"]), ("le", node.args["high"])]
+            return self.build("and", [rows.compare(name, node.this, end) for name, end in ends], node)
         operand = self.bind(node.this)
         least = self.build("ge", [operand, self.bind(node.args["low"])], node)
         greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
@@ -154,14 +172,20 @@ class ScalarBinder:
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             return self._subquery(node)
+        if row_of(node.this) and node.expressions:
+            return self._rows(node).one_of(node.this, node.expressions)
         return self.build("in", [self.bind(node.this), *(self.bind(e) for e in node.expressions)], node)
 
     def _case(self, node: exp.Expr) -> Expression:
-        operand = None if node.this is None else self.bind(node.this)
+        row = row_of(node.this)
+        operand = None if node.this is None or row else self.bind(node.this)
         args: list[Expression] = []
         for branch in node.args["ifs"]:
             test = branch.this
-            args.append(self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test))
+            if row:
+                args.append(self._rows(node).compare("eq", node.this, test))
+            else:
+                args.append(self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test))
             args.append(self.bind(branch.args["true"]))
         default = node.args.get("default")
         args.append(NULL if default is None else self.bind(default))
@@ -267,12 +291,14 @@ class ScalarBinder:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
             written = f"{node.this.sql(dialect='spark')}.{node.expression.name}"
             self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
+        if row_of(node):
+            self.statement.refuse(f"the row {node.sql(dialect='spark')} here", "compare it, or name its fields", node)
         self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
 
 
 #: Names of operators, which are not callable as functions.
 OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
-    "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds", "single",
+    "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single",
 }  # fmt: skip
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
@@ -312,11 +338,11 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
         lambda self, node: self._between_moments(node, node.expression, node.this),
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
-    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
+    (exp.Window, None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
-    ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
+    ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
     (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),
 )

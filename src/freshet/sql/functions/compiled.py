@@ -8,7 +8,7 @@ from __future__ import annotations
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
-from freshet.sql.functions.registry import LAZY, SEES_NULL, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.sql.functions.registry import LAZY, SEES_NULL, SIZED, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
 from freshet.sql.functions.rows import constant, scalar
 
 _kept: dict[int, tuple[Expression, Node]] = {}
@@ -54,12 +54,13 @@ def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
     return node
 
 
-def is_total(expression: Expression) -> bool:
-    """Whether evaluation cannot fail on any row."""
+def is_total(expression: Expression, but_for_size: bool = False) -> bool:
+    """Whether evaluation cannot fail on any row, or fails only on what is too large."""
     if isinstance(expression, Call):
         depends = TOTAL_WHEN.get(expression.name)
         certain = expression.name in TOTAL if depends is None else depends(expression)
-        return certain and all(is_total(a) for a in expression.args)
+        certain = certain or (but_for_size and expression.name in SIZED)
+        return certain and all(is_total(a, but_for_size) for a in expression.args)
     return True
 
 
