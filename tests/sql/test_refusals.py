@@ -36,15 +36,12 @@ ERRORS = {
     "SELECT sum(x) OVER (RANGE CURRENT ROW) FROM a": (8, "depends on an order; add ORDER BY"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 3 FOLLOWING AND 1 FOLLOWING) FROM a": (8, "ends before it begins"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING) FROM a": (8, "ends before it begins"),
-    "SELECT sum(x) OVER (ORDER BY x ROWS UNBOUNDED FOLLOWING) FROM a": (
-        8,
-        "a frame cannot begin with UNBOUNDED FOLLOWING",
-    ),
+    "SELECT sum(x) OVER (ORDER BY x ROWS UNBOUNDED FOLLOWING) FROM a": (8, "cannot begin with UNBOUNDED FOLLOWING"),
     "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND UNBOUNDED PRECEDING) FROM a": (
         8,
         "a frame cannot end with UNBOUNDED PRECEDING",
     ),
-    "SELECT sum(x) OVER (ORDER BY x ROWS y PRECEDING) FROM a": (8, "a frame ends at a constant, not at y"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS y PRECEDING) FROM a": (8, "a frame ends at a constant, not at y; write one"),
     "SELECT x * NULL FROM a GROUP BY y": (8, "column x is not in GROUP BY"),
     "SELECT y FROM a GROUP BY y HAVING NULL = x": (42, "column x is not in GROUP BY"),
     "SELECT y FROM a GROUP BY y ORDER BY x || NULL": (37, "column x is not in GROUP BY"),

@@ -276,7 +276,7 @@ def test_as_in_spark(
         assert raised.value.line == 1
         return
     found = db.execute(sql)
-    assert found.column_names == [f.name for f in apart([Field(n, INT) for n in names.split()])]
+    assert found.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
     assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr) == rows
 
 

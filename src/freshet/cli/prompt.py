@@ -219,7 +219,7 @@ class Session:
 
 
 def as_objects(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows by the names of their columns."""
+    """Rows as objects."""
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -108,7 +108,7 @@ def maintain(
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     plans = _planned(views, schema)
-    roots = {name: as_bag(plan.root) for name, plan in plans.items()}
+    roots = {name: plan.root for name, plan in plans.items()}
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
@@ -148,7 +148,7 @@ def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
     normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
 ) -> Job:  # fmt: skip
-    plans = {name: as_bag(plan.root) for name, plan in _planned(views, schema).items()}
+    plans = {name: plan.root for name, plan in _planned(views, schema).items()}
     return make_job(plans, shards, sizes, normalized, quarantine, checked)
 
 
@@ -175,7 +175,7 @@ def _planned(views: Views, schema: str | Catalog | None) -> dict[str, Plan]:
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
         plans[name] = make_plan(view, catalog)
-    return plans
+    return {name: Plan(plan.sql, as_bag(plan.root)) for name, plan in plans.items()}
 
 
 def _folder(spark: SparkSession, checkpoint: str) -> str | None:

@@ -107,7 +107,7 @@ def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
         known = [*binder.ctes, *binder.catalog.names()]
         listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
         statement.fail(f"no table {name}; known tables and views: {listed}", node)
-    return source
+    return source if isinstance(source, TableSchema) else as_bag(source)
 
 
 def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:

@@ -33,12 +33,8 @@ class Groups:
         self.binder, self.scope, self.draft = binder, scope, draft
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
+        self.has_sets = False  # whether they are told apart by GROUPING
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
-
-    @property
-    def has_sets(self) -> bool:
-        """Whether some row's set of keys leaves a key out."""
-        return any(len(set(chosen)) < len(self.keys) for chosen in self.sets)
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Binds one aggregate and returns what it is in terms of the group's row."""

@@ -21,7 +21,7 @@ from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal
 from freshet.sql.extent import check_sets
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, count_sets, key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, count_sets, has_sets, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
@@ -168,7 +168,7 @@ class Selection:
             return self._beside_groups(expressions, fields, having, distinct)
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
-        if self.groups is None or grouping is None or not (self.groups.has_sets or len(self.groups.sets) > 1):
+        if self.groups is None or grouping is None or not self.groups.has_sets:
             query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
             return self._rewritten(query, self.binder.origins)
         parts = []
@@ -226,6 +226,7 @@ class Selection:
 
     def _bind_keys(self, groups: Groups) -> None:
         group = self.node.args.get("group")
+        groups.has_sets = has_sets(group)
         if group is not None and group.args.get("all"):
             sets = [[key for item in all_keys(self.node) for key in self._columns_of(item)]]
         else:

@@ -241,8 +241,8 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too large
-    to be shown whole is not sorted either."""
+    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too
+    large to be shown whole is not sorted either."""
     batches, rows, size = [], 0, 0
     ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
     for batch in view.batches(_CHUNK, ordered=ordered):
