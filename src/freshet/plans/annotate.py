@@ -40,13 +40,26 @@ _COUNT = decimal(20, 0)  # holds every BIGINT
 _TERMS = 4  # doubles that a sum of doubles goes up as
 
 
-def annotated(query: Query) -> tuple[Query, str]:
+class Annotations:
+    """The annotations of a query and of the parts of its parts: each is made once, whoever asks what it costs."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Query, _Annotation]] = {}  # by identity, which a query that is kept does not lose
+
+    def of(self, query: Query) -> _Annotation:
+        known = self._made.get(id(query))
+        if known is None:
+            known = self._made[id(query)] = query, _Annotation(query, self)
+        return known[1]
+
+
+def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     """The query with parts grouped on their own, if some pay, and which way was taken, in words; the answer is the
     same."""
     if query.grouping is None or len(query.block.relations) < 2:
         return query, ""
     try:
-        made = _Annotation(query)
+        made = annotations.of(query)
     except EnumeratedError as why:
         return query, f"enumeration: {why}"
     if not made.pays:
@@ -57,13 +70,19 @@ def annotated(query: Query) -> tuple[Query, str]:
 
 
 class _Annotation(Parts):
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, annotations: Annotations) -> None:
         super().__init__(query)
+        self.annotations = annotations
         self.calls: list[AggregateCall] = []
         self.given = [self._given(c) for c in self.grouping.aggregates] if self.parts else []
         self.selects = [self._select(part) for part in self.parts]
         self.enumerated, self.carried = self._costs()
         self.pays = bool(self.parts) and self.carried.is_less(self.enumerated)
+
+    @property
+    def cost(self) -> Cost:
+        """Joined rows that a change meets, the cheaper way."""
+        return self.carried if self.pays else self.enumerated
 
     # The query above ------------------------------------------------------------------------------------------
 
@@ -106,7 +125,7 @@ class _Annotation(Parts):
         def many(here: int, there: int) -> bool:
             return there not in self.inside and self.many(here, there, self.grouped)
 
-        tops = {p.top: _cost(s) for p, s in zip(self.parts, self.selects, strict=True)}
+        tops = {p.top: self.annotations.of(s).cost for p, s in zip(self.parts, self.selects, strict=True)}
         above = {r: p for r, p in self.parents.items() if r in self.number or r in tops}
         return fanout(self.parents, self.many), fanout(above, many, tops)
 
@@ -290,12 +309,6 @@ class _Annotation(Parts):
             tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
-
-
-def _cost(part: Query) -> Cost:
-    """Joined rows of a part that a change meets, the cheaper way."""
-    made = _Annotation(part)
-    return made.carried if made.pays else made.enumerated
 
 
 def _some(count: int) -> Expression:

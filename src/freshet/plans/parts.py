@@ -101,15 +101,14 @@ class Parts:
         attributes = {r: self.attributes.of(r) for r in self.relations}
         root = min(self.shown, default=self.relations[0])
         parents, order = {root: -1}, [root]
-        while len(order) < len(self.relations):
-            _, at, least = max(
-                (len(attributes[p] & attributes[r]), -i, -r)
-                for i, p in enumerate(order)
-                for r in self.relations
-                if r not in parents
-            )
+        best = {r: (len(attributes[root] & attributes[r]), 0, -r) for r in self.relations if r != root}
+        while best:
+            _, at, least = max(best.values())
             parents[-least] = order[-at]
+            del best[-least]
             order.append(-least)
+            for r in best:
+                best[r] = max(best[r], (len(attributes[-least] & attributes[r]), 1 - len(order), -r))
         self.relations_down = order
         return parents
 
