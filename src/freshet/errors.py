@@ -73,6 +73,10 @@ class EvaluationError(FreshetError):
         super().__init__(reason)
 
 
+class BudgetError(FreshetError):
+    """An evaluation that was stopped: over its budget, or cancelled."""
+
+
 class TooMuchTextError(EvaluationError):
     """More bytes of text than the rows of a batch may have together; fewer rows have fewer."""
 

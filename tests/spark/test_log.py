@@ -4,9 +4,9 @@ that are there, and a shard made from it alone goes on as if nothing had happene
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,47 +25,10 @@ from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
+from tests.spark.level_job import Entries, Store
 from tests.spark.streams import Sum
 
 LIVE, STEP, BATCHES = 12_000, 3_000, 40
-
-
-class Value:
-    def __init__(self) -> None:
-        self.held: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.held
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.held = value
-
-
-class Entries:
-    def __init__(self) -> None:
-        self.held: list[tuple[Any, ...]] = []
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.held)
-
-    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802
-        self.held += entries
-
-    def clear(self) -> None:
-        self.held = []
-
-
-class Store:
-    """Stands for the state store of one shard."""
-
-    def __init__(self) -> None:
-        self.log = Entries()
-
-    def getListState(self, name: str, schema: object) -> Entries:  # noqa: N802
-        return self.log
-
-    def getValueState(self, name: str, schema: object) -> Value:  # noqa: N802
-        return self.__dict__.setdefault(name, Value())  # type: ignore[no-any-return]
 
 
 def changes(first: int) -> pa.Table:

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freshet.aggregates import AGGREGATES
 from freshet.arrow import from_arrow, to_arrow
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError, UnsupportedError
 from freshet.sql.evaluate import evaluate, evaluate_filter, text_of
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
-from freshet.sql.functions import aggregate_type, build, cast, common_type, nullable
+from freshet.sql.functions import build, cast, common_type, nullable
 from freshet.state.arena import Arena
 from freshet.state.strings import StringPool
 from freshet.types import (
@@ -251,16 +252,16 @@ def test_a_literal_null_decides_strict_functions() -> None:
 
 
 def test_types_of_aggregates() -> None:
-    assert aggregate_type("count", []) == BIGINT
-    assert aggregate_type("sum", [SMALLINT]) == BIGINT
-    assert aggregate_type("sum", [decimal(15, 2)]) == decimal(25, 2)
-    assert aggregate_type("sum", [decimal(35, 2)]) == decimal(38, 2)
-    assert aggregate_type("sum", [FLOAT]) == DOUBLE
-    assert aggregate_type("avg", [INT]) == DOUBLE
-    assert aggregate_type("avg", [decimal(15, 2)]) == decimal(19, 6)
-    assert aggregate_type("max", [STRING]) == STRING
+    assert AGGREGATES["count"].type([]) == BIGINT
+    assert AGGREGATES["sum"].type([SMALLINT]) == BIGINT
+    assert AGGREGATES["sum"].type([decimal(15, 2)]) == decimal(25, 2)
+    assert AGGREGATES["sum"].type([decimal(35, 2)]) == decimal(38, 2)
+    assert AGGREGATES["sum"].type([FLOAT]) == DOUBLE
+    assert AGGREGATES["avg"].type([INT]) == DOUBLE
+    assert AGGREGATES["avg"].type([decimal(15, 2)]) == decimal(19, 6)
+    assert AGGREGATES["max"].type([STRING]) == STRING
     with pytest.raises(SqlError, match="SUM"):
-        aggregate_type("sum", [DATE])
+        AGGREGATES["sum"].type([DATE])
 
 
 def test_common_types() -> None:

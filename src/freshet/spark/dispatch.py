@@ -104,6 +104,15 @@ def cells(
         yield tuple(at + c for c in copies), None if end - start == rows else order[start:end]
 
 
+def is_first_copy(grid: Sequence[Dimension], cell: int) -> bool:
+    """Whether of all cells that get the same rows this is the first."""
+    for dimension in grid:
+        cell, at = divmod(cell, dimension.share)
+        if at and not dimension.hashed:
+            return False
+    return True
+
+
 # Spark's own partitioning ---------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
+from freshet.spark.failure import plainly
 from freshet.spark.job import SEQUENCE, Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
@@ -90,6 +91,10 @@ class Encoder:
         self.job_text, self.table, self.profile_to = job_text, table, profile_to
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            yield from self._packed(batches)
+
+    def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
         waiting: list[pa.RecordBatch] = []
@@ -162,6 +167,7 @@ class Encoder:
             stream = next(s for s in job.streams if s.name == keyed.stream)
             told, weights = [], _weights(schema, given, kinds, first)
             if ordered:
+                _refuse_copies(schema, weights, first)
                 told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
                 weights = np.ones(n, np.int64)
             rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
@@ -224,6 +230,17 @@ def _weights(schema: TableSchema, given: pa.Table, kinds: Int64s, first: int) ->
     return _KIND_SIGNS[kinds]
 
 
+def _refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
+    """Of a key there is one row or none."""
+    wrong = np.abs(weights) != 1
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ChangeError(
+            f"{WEIGHT} is {weights[row]}, and the table has a primary key; give 1 for a row that is there from now on, "
+            "-1 for one that is gone", schema.name, first + row,
+        )  # fmt: skip
+
+
 def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
     array = given.column(SEQUENCE).combine_chunks()
     if array.null_count:
@@ -231,7 +248,14 @@ def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
         raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
-    return np.array(array.cast(pa.int64()), np.int64)
+    try:
+        return np.array(array.cast(pa.int64()), np.int64)
+    except pa.ArrowInvalid:  # a decimal
+        wide = [not -(1 << 63) <= v < 1 << 63 for v in array.to_pylist()]
+        raise ChangeError(
+            f"the column that orders changes is {array[wide.index(True)]}; give a number that fits BIGINT",
+            schema.name, first + wide.index(True),
+        ) from None  # fmt: skip
 
 
 def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:

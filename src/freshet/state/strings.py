@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from freshet.column import TEXT, Bools, Int64s
 from freshet.errors import TooMuchTextError
+from freshet.interrupts import Deferred, deliver
 from freshet.state.arena import Scope
 from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 
@@ -283,6 +284,11 @@ class StringPool:
         return int(self._meta.data[_LIVE])
 
     @property
+    def text_bytes(self) -> int:
+        """Bytes of all texts, those included that the next sweep will free."""
+        return int(self._meta.data[_END])
+
+    @property
     def nbytes(self) -> int:
         return self._scope.nbytes()
 
@@ -324,13 +330,15 @@ class StringPool:
 
     def _make_room(self) -> None:
         meta = self._meta.data
-        self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
-        self.offsets.grow(int(meta[_USED]) + 1)
-        if meta[_LIVE] >= self._table.capacity * 5 // 8:
-            entries = self._table.data.copy()
-            self._table.grow(2 * len(entries))
-            self._table.reset()
-            _rehash(entries, self._table.data)
+        with Deferred():  # queries add text too, and may be interrupted
+            self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
+            self.offsets.grow(int(meta[_USED]) + 1)
+            if meta[_LIVE] >= self._table.capacity * 5 // 8:
+                entries = self._table.data.copy()
+                self._table.grow(2 * len(entries))
+                self._table.reset()
+                _rehash(entries, self._table.data)
+        deliver()
 
     def find(self, text: str) -> int:
         """The id of a text, -1 when the pool does not hold it."""

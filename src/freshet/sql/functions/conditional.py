@@ -132,7 +132,7 @@ def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
         left: Int64s = np.arange(rows)
         pieces: list[tuple[Int64s, Column]] = []
         for condition, value in branches:
-            if not len(left) and rows:
+            if not len(left):
                 break
             met = on_rows(condition, columns, left, rows)
             holds = truth(met) if met.valid is None else truth(met) & met.valid
@@ -159,7 +159,7 @@ def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
         left: Int64s = np.arange(rows)
         pieces: list[tuple[Int64s, Column]] = []
         for candidate in nodes:
-            if not len(left) and rows:
+            if not len(left):
                 break
             found = on_rows(candidate, columns, left, rows)
             if found.valid is None:
