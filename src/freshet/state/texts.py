@@ -1,4 +1,4 @@
-"""Texts compared and rewritten a column at a time: LIKE, REPLACE, LEVENSHTEIN.
+"""Texts compared and rewritten a column at a time: LIKE, REPLACE, LPAD, LEVENSHTEIN.
 
 A column is given as the addresses of its 64-bit offsets and of its bytes, valid UTF-8, and a step of 1, or 0 where one
 text stands for all rows. Steps are counted where they may be more than the texts have bytes; a kernel that runs out of
@@ -114,6 +114,50 @@ def replace(
         if out != 0:
             out += size
     return -1
+
+
+@inlined
+def _bytes_of(text: Any, length: Any, characters: Any) -> Any:
+    """The bytes of so many first characters of a text, and how many of them it lacks."""
+    at = np.int64(0)
+    while at < length and characters > 0:
+        at += character(text, at)[1]
+        characters -= 1
+    return at, characters
+
+
+@kernel("void(i8, i8, i8, i8[::1], i8, i8, i8, b1[::1], b1, i8[::1], i8)")
+def pad(
+    offsets: Any, data: Any, step: Any, widths: Any, fill_offsets: Any, fill_data: Any, fill_step: Any, valid: Any,
+    left: Any, sizes: Any, out: Any,
+) -> None:  # fmt: skip
+    """How many bytes each row's text has, cut to so many characters or filled up to them (one width for each row or
+    for all). Where `out` is not 0 the texts are written there, one after the other. Nothing fills nothing up."""
+    for row in range(len(sizes)):
+        sizes[row] = 0
+        if len(valid) > 0 and not valid[row]:
+            continue
+        text, length = text_at(row, offsets, data, step)
+        fill, fill_length = text_at(row, fill_offsets, fill_data, fill_step)
+        size, missing = _bytes_of(text, length, max(widths[row if len(widths) > 1 else 0], 0))
+        fills, rest = np.int64(0), np.int64(0)
+        if missing > 0 and fill_length > 0:
+            _, lacking = _bytes_of(fill, fill_length, fill_length)
+            fills = missing // (fill_length - lacking)
+            rest, _ = _bytes_of(fill, fill_length, missing % (fill_length - lacking))
+        sizes[row] = size + fills * fill_length + rest
+        if out != 0:
+            if not left:
+                _copy(text, size, out)
+                out += size
+            for _ in range(fills):
+                _copy(fill, fill_length, out)
+                out += fill_length
+            _copy(fill, rest, out)
+            out += rest
+            if left:
+                _copy(text, size, out)
+                out += size
 
 
 @inlined

@@ -18,8 +18,8 @@ from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.bounds import STEPS_A_BYTE, Texts, known, most_steps, too_many_steps
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import every, longest, spread
-from freshet.sql.functions.text_calls import as_text, literal, text_or_null, whole
+from freshet.sql.functions.rows import every, longest, spread, text_or_null
+from freshet.sql.functions.text_calls import as_text, literal, whole
 from freshet.state import texts
 from freshet.state.texts import ANY, MANY
 from freshet.types import BOOLEAN

@@ -17,7 +17,7 @@ from freshet.types import INT, STRING
 register(INT, "text", signature("s", least=1), "ascii")
 register(INT, "text", signature("s", least=1), "octet_length")
 register(INT, "text", signature("s", least=1), "bit_length")
-register(STRING, "text", signature("s", least=1), "soundex")
+register(STRING, "text", signature("t", least=1), "soundex")
 register(INT, "two texts, and optionally the greatest distance", signature("s", "s", "i", least=2), "levenshtein")
 
 

@@ -10,17 +10,22 @@ import numpy.typing as npt
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
-from freshet.sql.functions.casting import cast, rescaled
+from freshet.sql.functions.casting import cast, rescaled, unfit
 from freshet.sql.functions.coercion import MOST_DIGITS
 from freshet.sql.functions.registry import Step, refuse, resolves, strict
 from freshet.sql.functions.rows import both, first_bad
-from freshet.sql.functions.text_casts import CONTEXT
+from freshet.sql.functions.text_casts import CONTEXT, java_double
 from freshet.state import wide
 from freshet.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decimal
 
 _SAFE = 1e12
 #: Beyond so many digits on either side of the point no number changes any more, or nothing is left of it.
 _MOST_PLACES = 400
+
+
+def _is_number(argument: Expression) -> bool:
+    """Whether Spark casts it to a number unasked."""
+    return argument.type.is_numeric or argument.type.name in ("STRING", "VOID")
 
 
 def _digits(name: str, args: tuple[Expression, ...]) -> int:
@@ -34,7 +39,7 @@ def _digits(name: str, args: tuple[Expression, ...]) -> int:
 
 @resolves("round", takes="a number, and optionally a literal number of digits")
 def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
-    if not 1 <= len(args) <= 2 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+    if not 1 <= len(args) <= 2 or not _is_number(args[0]):
         raise refuse(name, args)
     places = _digits(name, args)
     a = args[0] if args[0].type.is_numeric else cast(args[0], DOUBLE)
@@ -48,24 +53,25 @@ def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @resolves("ceil", "ceiling", "floor", takes="a number")
 def _resolve_whole(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+    if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
     a, name = args[0], "ceil" if name == "ceiling" else name
     if a.type.name == "DECIMAL":
-        return Call(decimal(min(a.type.precision - a.type.scale + 1, MOST_DIGITS), 0), name, (a,))
+        digits = a.type.precision - a.type.scale + (1 if a.type.scale else 0)
+        return Call(decimal(min(digits, MOST_DIGITS), 0), name, (a,))
     return Call(BIGINT, name, (cast(a, BIGINT if a.type.is_integer else DOUBLE),))
 
 
 @resolves("sqrt", takes="a number")
 def _resolve_sqrt(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name == "BOOLEAN":
+    if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
     return Call(DOUBLE, name, (cast(args[0], DOUBLE),))
 
 
 @resolves("power", "pow", takes="two numbers")
 def _resolve_power(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or "BOOLEAN" in (args[0].type.name, args[1].type.name):
+    if len(args) != 2 or not all(map(_is_number, args)):
         raise refuse(name, args)
     return Call(DOUBLE, "power", (cast(args[0], DOUBLE), cast(args[1], DOUBLE)))
 
@@ -97,13 +103,13 @@ def _whole(call: Call) -> Step:
         return lambda a: rescaled(a, source.scale, target, wide.CEILING if up else wide.FLOOR, source.precision)
 
     def step(a: Column) -> Column:
-        # Spark converts as Java does: NaN is 0, and what lies beyond BIGINT is its nearest end.
         rounded = np.ceil(a.data) if up else np.floor(a.data)
-        least, greatest = INTEGER_RANGE["BIGINT"]
-        inside = np.abs(rounded) < 2.0**63
-        data = np.where(inside, rounded, 0).astype(np.int64)
-        data = np.where(rounded >= 2.0**63, greatest, np.where(rounded <= -(2.0**63), least, data))
-        return Column(target, data, a.valid)
+        rounded = np.where(np.isnan(rounded), 0, rounded)  # as Java converts it
+        outside = (rounded >= 2.0**63) | (rounded < -(2.0**63))
+        bad = first_bad(outside, a.valid)
+        if bad >= 0:
+            raise unfit(java_double(a.data[bad], source), target, bad)
+        return Column(target, np.where(outside, 0, rounded).astype(np.int64), a.valid)
 
     return step
 

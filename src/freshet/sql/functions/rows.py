@@ -14,7 +14,7 @@ from freshet.errors import EvaluationError
 from freshet.sql.expression import ColumnRef, Literal
 from freshet.sql.functions.registry import Columns, Node
 from freshet.state.wide import split
-from freshet.types import Type
+from freshet.types import TIME_RANGE, Type
 
 #: The validity of rows none of which is NULL, as kernels take it: one value stands for all rows.
 ALL = np.ones(1, np.bool_)
@@ -46,6 +46,19 @@ def first_bad(bad: Bools, valid: Bools | None) -> int:
     return at if bad.size and bad[at] else -1
 
 
+def within_years(data: Int64s, valid: Bools | None, type: Type) -> Column:
+    """Days or microseconds as a DATE or TIMESTAMP, which must be of the years 1 to 9999."""
+    least, greatest = TIME_RANGE[type.name]
+    bad = first_bad((data < least) | (data > greatest), valid)
+    if bad >= 0:
+        raise out_of_years(type, bad)
+    return Column(type, data, valid)
+
+
+def out_of_years(type: Type, row: int) -> EvaluationError:
+    return EvaluationError(f"a {type} outside the years 1 to 9999; correct what it is made of", row)
+
+
 def truth(column: Column) -> Bools:
     """A BOOLEAN's data as a bool array."""
     data = column.data
@@ -58,6 +71,16 @@ def text_of(column: Column) -> pa.LargeStringArray:
     if column.pool is None:
         return column.data
     return column.pool.text(column.data, column.valid)
+
+
+def text_or_null(a: Column, valid: Bools | None) -> pa.LargeStringArray:
+    """The characters of a text column, null where a row is not valid."""
+    text = text_of(a)
+    if valid is None:
+        return text
+    if len(text) == 1 != len(valid):
+        text = take_text(text, np.zeros(len(valid), np.int64))
+    return pc.if_else(pa.array(np.broadcast_to(valid, len(text))), text, pa.scalar(None, TEXT))
 
 
 def flags(array: pa.Array) -> Bools:
@@ -179,7 +202,7 @@ def _gather_text(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int,
         source[where] = base if len(piece) == 1 else base + np.arange(len(piece))
         base += len(piece)
     whole = pa.concat_arrays([strings(text_of(p)) for _, p in pieces])
-    return Column(type, take_text(whole, source), valid)
+    return Column(type, take_text(whole, source) if len(whole) else pa.nulls(rows, TEXT), valid)
 
 
 def each(function: Callable[..., Any], columns: Sequence[Column], rows: int, valid: Bools | None) -> list[Any]:

@@ -48,9 +48,8 @@ def _locate(call: Call) -> Step:
     def step(text: Column, part: Column, start: Column) -> Column:
         """Spark's odd rule: a search that begins at NULL finds nothing, whatever the other arguments are."""
         found = found_from(text, part, start)
-        if start.valid is None:
+        if start.valid is None or found.valid is None:
             return found
-        assert found.valid is not None
         return Column(INT, np.where(start.valid, found.data, 0), found.valid | ~start.valid)
 
     return step

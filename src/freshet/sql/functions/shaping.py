@@ -15,17 +15,20 @@ from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.bounds import byte_sizes, check_sizes
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
-from freshet.sql.functions.rows import both, every, first_bad, gather, joined, longest, on_rows, spread, strings
-from freshet.sql.functions.strings import substring
-from freshet.sql.functions.text_calls import (
-    as_text,
-    in_python,
-    is_number,
-    register,
-    signature,
+from freshet.sql.functions.rows import (
+    both,
+    every,
+    first_bad,
+    gather,
+    joined,
+    longest,
+    on_rows,
+    spread,
+    strings,
     text_or_null,
-    whole,
 )
+from freshet.sql.functions.strings import substring
+from freshet.sql.functions.text_calls import as_text, in_python, is_number, register, signature, whole
 from freshet.types import INT, STRING
 
 register(STRING, "text", signature("s", least=1), "initcap")
@@ -140,6 +143,8 @@ def _overlay(call: Call) -> Step:
 def _join(call: Call) -> Step:
     def step(*args: Column) -> Column:
         rows, (mark, *parts) = longest(*args), args
+        if mark.valid is not None and not mark.valid.any():
+            return Column(STRING, pa.nulls(len(mark), TEXT), mark.valid)
         if not parts:
             return Column(STRING, pa.array([""], TEXT), mark.valid)
         given = [np.ones(1, np.int64) if p.valid is None else p.valid.astype(np.int64) for p in parts]

@@ -19,8 +19,9 @@ from freshet.sql.functions.bounds import (
     most_steps,
     too_many_steps,
 )
+from freshet.sql.functions.padding import SPACE, padded
 from freshet.sql.functions.registry import Step, resolves, strict
-from freshet.sql.functions.rows import constant, every, joined, longest, text_of
+from freshet.sql.functions.rows import constant, every, joined, longest, text_or_null
 from freshet.sql.functions.text_calls import (
     as_text,
     constants,
@@ -135,35 +136,11 @@ def _side(call: Call) -> Step:
 
 @strict("rpad", "lpad", sized=True)
 def _pad(call: Call) -> Step:
-    padded = _padder(call)
-
-    def step(a: Column, size: Column, *filler: Column) -> Column:
-        rows, valid = longest(a, size, *filler), every((a, size, *filler))
-        missing = np.maximum(size.data - pc.utf8_length(text_of(a)).fill_null(0).to_numpy(zero_copy_only=False), 0)
-        added = missing
-        if filler:
-            length = np.maximum(pc.utf8_length(text_of(filler[0])).fill_null(0).to_numpy(zero_copy_only=False), 1)
-            added = -(-missing // length) * byte_sizes(filler[0])
-        check_sizes(call.name, np.where(missing > 0, byte_sizes(a) + added, 0), valid, rows)
-        return padded(a, size, *filler)
+    def step(a: Column, width: Column, filler: Column = SPACE) -> Column:
+        args = (a, width, filler)
+        return Column(STRING, padded(call.name, call.name == "lpad", *args), every(args))
 
     return step
-
-
-def _padder(call: Call) -> Step:
-    right, given = call.name == "rpad", constants(call)
-
-    def pad(text: str, size: int, filler: str = " ") -> str:
-        missing = size - len(text)
-        if missing <= 0 or not filler:
-            return text[: max(size, 0)]
-        fill = (filler * (missing // len(filler) + 1))[:missing]
-        return text + fill if right else fill + text
-
-    if given is None or (len(given) == 2 and len(given[1]) != 1) or given[0] <= 0:
-        return in_python(STRING, pad)
-    size, filler, arrow = given[0], given[1] if len(given) == 2 else " ", pc.utf8_rpad if right else pc.utf8_lpad
-    return whole(STRING, lambda text: pc.utf8_slice_codeunits(arrow(text, size, filler), 0, size))
 
 
 _NOTHING = constant(Literal(STRING, ""))
@@ -206,7 +183,8 @@ def _concat(call: Call) -> Step:
     def step(*args: Column) -> Column:
         rows, valid = longest(*args), every(args)
         check_sizes("concat", sum((byte_sizes(a) for a in args), np.zeros(1, np.int64)), valid, rows)
-        parts: list[Any] = [text_of(a)[0] if len(a) == 1 != rows else text_of(a) for a in args]
+        parts: list[Any] = [text_or_null(a, a.valid) for a in args]
+        parts = [p[0] if len(p) == 1 != rows else p for p in parts]
         return Column(STRING, joined(*parts), valid)
 
     return step

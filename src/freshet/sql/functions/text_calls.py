@@ -18,7 +18,7 @@ from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Step, refuse, resolves
-from freshet.sql.functions.rows import both, each, every, flags, longest, strings, text_of
+from freshet.sql.functions.rows import both, each, every, flags, longest, strings, text_of, text_or_null
 from freshet.types import BIGINT, INT, STRING, Type
 
 Fit = Callable[[str, tuple[Expression, ...]], tuple[Expression, ...]]
@@ -129,14 +129,6 @@ def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
     which = np.full(rows, -1)
     which[known] = codes
     return Column(a.type, found.view(a.data.dtype)), which
-
-
-def text_or_null(a: Column, valid: Bools | None) -> pa.LargeStringArray:
-    """The characters of a text column, null where a row is not valid."""
-    text = text_of(a)
-    if valid is None:
-        return text
-    return pc.if_else(pa.array(np.broadcast_to(valid, len(a))), text, pa.scalar(None, TEXT))
 
 
 def where_ascii(arrow: Step, general: Step) -> Step:

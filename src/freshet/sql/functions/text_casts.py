@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from freshet.column import TEXT, Column, Int64s
 from freshet.errors import EvaluationError, brief
-from freshet.sql.functions.bounds import byte_sizes, check_sizes
+from freshet.sql.functions.padding import padded
 from freshet.sql.functions.registry import Step
-from freshet.sql.functions.rows import flags, joined, strings, text_of, truth
+from freshet.sql.functions.rows import flags, joined, strings, text_of, truth, within_years
 from freshet.state import wide
-from freshet.types import INTEGER_RANGE, STRING, Type
+from freshet.types import INT, INTEGER_RANGE, STRING, TIME_RANGE, Type
 
 CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -60,7 +60,7 @@ def reader(target: Type) -> Step:
             if matches.all() or (text.null_count == 0 and a.valid is not None and (matches | ~a.valid).all()):
                 try:
                     return arrow(text, a)
-                except pa.ArrowInvalid:
+                except (pa.ArrowInvalid, EvaluationError):
                     pass  # a date that does not exist: the row by row reader says which
         return _each(text.to_pylist(), a, one, target, kind)
 
@@ -116,7 +116,7 @@ def _read_dates(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         days = pc.cast(pc.cast(text, pa.date32()), pa.int32())
         days = days.fill_null(0) if days.null_count else days
-        return Column(target, days.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
+        return within_years(days.to_numpy(zero_copy_only=False).astype(np.int64), a.valid, target)
 
     return read
 
@@ -125,7 +125,7 @@ def _read_timestamps(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         micros = pc.cast(pc.cast(text, pa.timestamp("us")), pa.int64())
         micros = micros.fill_null(0) if micros.null_count else micros
-        return Column(target, np.array(micros.to_numpy(zero_copy_only=False)), a.valid)
+        return within_years(np.array(micros.to_numpy(zero_copy_only=False)), a.valid, target)
 
     return read
 
@@ -155,7 +155,7 @@ def read_decimal(text: str, target: Type) -> int | None:
         return None
     try:
         value = int(Decimal(text).scaleb(target.scale, CONTEXT).quantize(Decimal(1), ROUND_HALF_UP, CONTEXT))
-    except InvalidOperation:
+    except ArithmeticError:  # its exponent is beyond all bounds
         return None
     return value if abs(value) < 10**target.precision else None
 
@@ -190,7 +190,9 @@ def read_timestamp(text: str) -> int | None:
     offset = _offset(found[8])
     if offset is None:
         return None
-    return ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
+    found_at = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
+    least, greatest = TIME_RANGE["TIMESTAMP"]
+    return found_at if least <= found_at <= greatest else None
 
 
 def _offset(zone: str | None) -> int | None:
@@ -211,6 +213,8 @@ def _bounded(target: Type) -> Step:
     if length is None:
         return lambda a: Column(target, a.data, a.valid, pool=a.pool)
 
+    width = Column(INT, np.array([length]))
+
     def step(a: Column) -> Column:
         text = strings(text_of(a))
         if len(text) and (pc.max(pc.utf8_length(text)).as_py() or 0) > length:
@@ -223,9 +227,7 @@ def _bounded(target: Type) -> Step:
                 raise EvaluationError(f"{brief(shown)} has {len(shown):,} characters; {target} holds {length:,}", row)
             text = pc.utf8_slice_codeunits(text, 0, length)
         if target.char:
-            missing = length - pc.utf8_length(text).fill_null(length).to_numpy(zero_copy_only=False)
-            check_sizes(str(target), byte_sizes(a) + missing, a.valid, len(a))
-            text = pc.utf8_rpad(text, length, " ")
+            text = padded(str(target), False, Column(STRING, strings(text), a.valid), width)
         return Column(target, strings(text), a.valid)
 
     return step
