@@ -24,6 +24,7 @@ from freshet.sql.catalog import Catalog
 from freshet.version import __version__
 
 RECORD = "freshet/query.json"
+JOB_RECORD = "freshet-job.json"  # of a job file (`job/checkpoint.py`), which says itself where rows come from
 FORMAT = 1
 _WHERE = ("path", "subscribe", "subscribePattern", "assign", "table")
 
@@ -45,23 +46,24 @@ def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Asked) -> Job
     """The job to run: the one the checkpoint was made by, or the one asked for, whose checkpoint it is from now on.
     StateError, saying what differs, if they are not for the same."""
     folder = open_folder(spark, checkpoint)
-    now = _record(spark, job, asked)
-    started = "offsets" in folder.names()
+    there = folder.names()
+    now = _record(spark, job, asked, JOB_RECORD not in there)
+    started = "offsets" in there
     try:
         kept = folder.read(RECORD)
     except FileNotFoundError:
         if not started:  # else it began without a record, and its shards know what they were made by
-            folder.create(RECORD, now)
+            folder.create(RECORD, now, private=True)
         return job
     if not started:
         folder.remove(RECORD)
-        folder.create(RECORD, now)
+        folder.create(RECORD, now, private=True)
         return job
     return replace(_continued(kept, now, checkpoint, asked), quarantine=job.quarantine)
 
 
-def _record(spark: SparkSession, job: Job, asked: Asked) -> str:
-    sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()}
+def _record(spark: SparkSession, job: Job, asked: Asked, with_sources: bool) -> str:
+    sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()} if with_sources else {}
     tables = {
         t.name.lower(): describe_table(
             t, sequence=asked.ordered.get(t.name.lower()), source=sources.get(t.name.lower())
@@ -142,5 +144,5 @@ def _place(spark: SparkSession, kind: str, option: Any) -> str:
             value = value.get() if value.isDefined() else None
         if value is not None:
             value = open_folder(spark, value).uri if name == "path" else value
-            parts.append(re.sub(r"://[^/@]*@", "://***@", value))  # never a password
+            parts.append(re.sub(r"\?.*", "?***", re.sub(r"://[^/@]*@", "://***@", value)))  # never a password
     return " ".join(parts)
