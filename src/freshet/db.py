@@ -11,27 +11,37 @@ changes until the last subscriber has heard of them; whoever touches state, to r
 rely on it. They are taken in that order, and no code of the user's runs under `state_lock`. So kernels, which let other
 threads run and hold bare addresses, have the arrays to themselves, and while subscribers run, other threads can read.
 Deltas need neither lock (freshet/transaction).
+
+A database in a folder (durable/) writes each transaction and each definition to its log when all else has succeeded and
+before anybody hears of it; if that fails, it is taken back like any other failure. Signals wait meanwhile
+(interrupts.py), so an interruption finds the state before or the state after.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from freshet import dml
 from freshet.adapt import Adapt
+from freshet.arrow import to_batches
 from freshet.changes import resolve
-from freshet.directory import Directory
+from freshet.durable.history import History
+from freshet.durable.record import number_of
+from freshet.durable.store import Store
 from freshet.engine.operators import maintain
+from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
-from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
+from freshet.errors import ChangeError, EvaluationError, PlanError, SqlError, StateError
+from freshet.interrupts import Deferred, deliver
 from freshet.metrics import Clock, changes_of
 from freshet.plans import Plan, build_plan, codec
 from freshet.publish import Publisher
@@ -50,43 +60,54 @@ from freshet.sql.catalog import Catalog
 from freshet.sql.parse import asks_only, bind_all
 from freshet.sql.source import Source
 from freshet.state.arena import Arena, Growable
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
 from freshet.transaction import Delta, Deltas, Transaction, Unread
-from freshet.view import BATCH, View, as_batch, as_schema
+from freshet.view import BATCH, View, as_schema
 from freshet.views import Views, tables_of
 
 
-def connect(directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True) -> Database:
-    """A database in memory, or in files under `directory`, going on where it was closed. `adapt`: whether, or when,
-    views move to another join tree as the updates of their tables change."""
+def connect(
+    directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
+    read_only: bool = False, retain: int = 0,
+) -> Database:  # fmt: skip
+    """A database in memory, or in the folder `directory`, going on where it stopped, however that was.
+
+    `adapt`: whether, or when, views move to another join tree as the updates of their tables change. `durability` says
+    what a transaction that was applied survives: "fsync" a loss of power, "os" the end of the process, "none" neither;
+    only what was closed. `read_only`: the last version there is, while another process may write. `retain`: so many
+    versions can be read again, by `view.changes(since=)` and `view.at(version)`; more where the log still has them."""
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
-    return Database(None if directory is None else Path(directory), when)
+    if directory is None:
+        if read_only:
+            raise ValueError("a database in memory cannot be read only; give the folder of one")
+        return Database(None, when)
+    return Database(Store(Path(directory), durability, read_only, retain), when)
 
 
 class Database:
-    def __init__(self, directory: Path | None = None, adapt: Adapt | None = None) -> None:
+    def __init__(self, store: Store | None = None, adapt: Adapt | None = None) -> None:
         self.adapt, self.clock = adapt, Clock()
         self.lock, self.state_lock = threading.RLock(), threading.RLock()
-        self._directory = None if directory is None else Directory(directory)
+        self._store = store
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
-        self._views = Views(self, self._number, self._save)
+        self._views = Views(self, self._number, self._defining, self._save)
         self._numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._unread, self._publisher = Unread(), Publisher(self._views.subscriptions)
         self._closed = False
         try:
-            self.arena = Arena() if self._directory is None else self._directory.arena()
+            self.arena = Arena() if store is None else store.arena()
             self.pool = StringPool(self.arena.scope("text"))
             self._meta = self.arena.array("database", np.int64)  # version, changes applied
             self._version, self._applied = int(self._meta.data[0]), int(self._meta.data[1])
-            kept = None if self._directory is None else self._directory.catalog()
-            if kept is not None:
-                self._attach(kept)
+            if store is not None:
+                store.restore(self)
         except BaseException:
-            self._release()
+            if store is not None:
+                store.release()
             raise
 
     @property
@@ -97,7 +118,11 @@ class Database:
 
     @property
     def on_disk(self) -> bool:
-        return self._directory is not None
+        return self._store is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     @property
     def version(self) -> int:
@@ -123,17 +148,20 @@ class Database:
             return result
 
     def _execute(self, statement: Any) -> Any:
+        if isinstance(statement, AnyQuery):
+            return self._answer(statement)
+        self._check_writable()
         match statement:
             case CreateTable():
-                return self._create_table(statement)
-            case DropTable():
-                return self._drop_table(statement)
+                with self._changing():
+                    return self._create_table(statement)
+            case DropTable() | DropView():
+                with self._changing():
+                    return self._drop(statement)
             case CreateView():
                 if statement.if_not_exists and statement.name.lower() in self._views.named:
                     return self._views.named[statement.name.lower()]
                 return self.create_view(statement.name, statement.sql)
-            case DropView():
-                return self._drop_view(statement)
             case Insert():
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
@@ -141,7 +169,34 @@ class Database:
                 return self.apply({statement.table: dml.replaced(statement, schema, self._answer(query))})
             case Delete() | Update():
                 return self._transact(lambda: self._in_place(statement))
-        return self._answer(statement)
+        raise AssertionError(f"no way to execute {statement}")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Whoever defines something is alone, and not interrupted."""
+        try:
+            with self.lock:
+                self._check_writable()
+                with Deferred():
+                    yield
+        finally:
+            deliver()
+
+    @contextmanager
+    def _defining(self) -> Iterator[None]:
+        """Tables and views become other ones: all of it and on disk, or nothing."""
+        views, catalog = self._views, self.catalog
+        kept: list[dict[str, Any]] = [self.tables, self._changed, catalog.tables, catalog.views, catalog.reads]
+        kept += [views.named, views.definitions]
+        before = [dict(entries) for entries in kept]
+        try:
+            yield
+            self._save()
+        except BaseException:
+            for entries, old in zip(kept, before, strict=True):
+                entries.clear()
+                entries.update(old)
+            raise
 
     def _create_table(self, statement: CreateTable) -> None:
         schema = statement.schema
@@ -152,43 +207,45 @@ class Database:
             raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
         if name in self._views.named:
             raise SqlError(f"there is a view {schema.name} already; choose another name")
-        with self.state_lock:
-            self.catalog.add(schema)
-            self._add_table(schema, self._number())
-            self._save()
+        number = self._number()
+        try:
+            with self.state_lock, self._defining():
+                self._restore_table(schema, number)
+        except BaseException:
+            self.arena.drop(f"table{number}/")
+            raise
+
+    def _restore_table(self, schema: TableSchema, number: int) -> None:
+        self.catalog.add(schema)
+        self._add_table(schema, number)
 
     def _add_table(self, schema: TableSchema, number: int) -> None:
         scope = self.arena.scope(f"table{number}")
         self.tables[schema.name.lower()] = Table(scope, schema.fields, schema.primary_key, self.pool)
         self._changed[schema.name.lower()] = changes_of(scope)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        name = statement.name.lower()
-        if name not in self.tables:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
-        users = [v.name for v in self._views.named.values() if name in tables_of(v.plan.root)]
-        if users:
-            raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
+    def _drop(self, statement: DropTable | DropView) -> None:
+        names = self.catalog.dropped(statement)  # binding has refused what there is not
+        tables = {name: self.tables[name] for name in names if name in self.tables}
         with self.state_lock:
-            self.tables.pop(name).scope.drop()
-            del self._changed[name]
-            del self.catalog.tables[name]
-            self._save()
+            with self._defining():
+                views = [self._views.take(name) for name in names if name not in tables]
+                for name in tables:
+                    del self.tables[name], self._changed[name]
+                    self.catalog.drop(name)
+            for view in views:
+                self._views.end(view)
+            for table in tables.values():
+                table.scope.drop()
 
-    def _drop_view(self, statement: DropView) -> None:
-        name = statement.name.lower()
-        if name not in self._views.named:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no view {statement.name}; the views are {self._views.listed()}")
-        self._views.drop(name)
+    def _remove_table(self, name: str) -> None:
+        self.tables.pop(name).scope.drop()
+        del self._changed[name]
+        self.catalog.drop(name)
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""
-        with self.lock:
-            self.check_open()
+        with self._changing():
             key = name.lower()
             if key in self._views.named or key in self.tables:
                 kind = "view" if key in self._views.named else "table"
@@ -208,7 +265,7 @@ class Database:
     def apply(self, changes: Mapping[str, Any], *, deltas: bool = True) -> Transaction:
         """One transaction over any number of tables. `deltas=False` skips producing the views' deltas."""
         with self.lock:
-            self.check_open()
+            self._check_writable()
             if not isinstance(changes, Mapping):
                 raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
             return self._transact(lambda: self._resolved(changes), deltas)
@@ -216,16 +273,21 @@ class Database:
     def _transact(self, resolved: Callable[[], dict[str, RowChange]], deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then published: also if what follows the
         transaction fails, for it has happened."""
-        tx: Transaction | None = None
         try:
-            with self.state_lock:
-                tx = self._commit(resolved(), deltas)
-                if self.pool.wants_sweep():
-                    self._sweep_text()
-                self._views.follow()
+            with Deferred():
+                try:
+                    with self.state_lock:
+                        tx = self._commit(resolved(), deltas)
+                        self._publisher.add(tx)
+                        if self.pool.wants_sweep():
+                            self._sweep_text()
+                        self._views.follow()
+                        if self._store is not None:
+                            self._store.tidy(self)
+                finally:
+                    self._publisher.publish()
         finally:
-            if tx is not None:
-                self._publisher.publish(tx)
+            deliver()
         return tx
 
     def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
@@ -240,7 +302,7 @@ class Database:
                 if key in resolved:
                     raise ChangeError(f"table {name} is given twice; put its rows together")
                 resolved[key] = resolve(self.tables[key], schema, rows)
-        except FreshetError:
+        except BaseException:
             self.pool.undo(mark)
             raise
         return resolved
@@ -262,6 +324,24 @@ class Database:
         """Takes all that was found good into tables and views."""
         views = self._views.named
         self.clock.strike(views.values())
+        try:
+            found = self._change(resolved, deltas, self._record(resolved))
+        except EvaluationError as e:
+            reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+            raise ChangeError(reason) from e
+        self._count({name: len(change) for name, change in resolved.items()}, self._version + 1)
+        shown = {name: Delta(views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
+        self._unread.add(shown.values())
+        return Transaction(self._version, Deltas(shown))
+
+    def _record(self, resolved: dict[str, RowChange]) -> bytes | None:
+        if self._store is None:
+            return None
+        return self._store.transaction([(self.tables[n], c) for n, c in resolved.items()], self._version + 1)
+
+    def _change(self, resolved: dict[str, RowChange], deltas: bool, record: bytes | None = None) -> dict[str, Rows]:
+        """Tables and views take the changes in, and the log their record; or all is as it was."""
+        views = self._views.named
         undo: list[Undo] = []
         kept = [v.maintained for v in views.values()]
         changes = [(self.tables[name], change) for name, change in resolved.items()]
@@ -281,25 +361,23 @@ class Database:
                         view.reweigh(table, change.changed, before, deltas)
             for table, change in changes:
                 if len(change.added):
+                    table.reserve(len(change.added))
                     slots = table.add(change)
                     undo.append(Undo(table, None, None, slots))
                     for view in kept:
                         view.insert(table, slots, deltas)
             found = {name: v.maintained.finish(deltas) for name, v in views.items()}
-        except BaseException as e:
+            if record is not None and self._store is not None:
+                self._store.commit(record)
+        except BaseException:
             self._undo(undo)
-            if isinstance(e, EvaluationError):
-                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
-                raise ChangeError(reason) from e
             raise
-        for name, change in resolved.items():
-            self._changed[name].data[0] += len(change)
-        self._version += 1
-        self._applied += sum(len(c) for c in resolved.values())
-        self._meta.data[:2] = self._version, self._applied
-        shown = {name: Delta(views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
-        self._unread.add(shown.values())
-        return Transaction(self._version, Deltas(shown))
+        return found
+
+    def _count(self, rows: Mapping[str, int], version: int) -> None:
+        for name, n in rows.items():
+            self._changed[name].data[0] += n
+        self._stand_at(version, self._applied + sum(rows.values()))
 
     def _undo(self, undo: list[Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
@@ -334,10 +412,13 @@ class Database:
             try:
                 maintained.load([self.tables[n] for n in sorted(tables_of(plan.root))])
                 schema = as_schema(plan.root.fields)
-                return pa.Table.from_batches([as_batch(c, schema) for c in maintained.batches(BATCH)], schema)
+                found = maintained.batches(BATCH)
+                return pa.Table.from_batches([b for c in found for b in to_batches(c, schema)], schema)
             except EvaluationError as e:
                 remedy = "correct the rows, or guard the expression"
                 raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
+            except SystemError as e:  # how numba gives an exception that a signal handler has raised
+                raise (e.__cause__ or e) from None
             finally:
                 maintained.close()
 
@@ -383,46 +464,74 @@ class Database:
     def check_open(self) -> None:
         if self._closed:
             raise StateError("the database is closed; connect again")
+        if self._store is not None:
+            self._store.check_process()
+        if self._views.stale:  # for want of memory they could not be built when they had to
+            with self.state_lock:
+                self._views.build_anew()
+
+    def _check_writable(self) -> None:
+        self.check_open()
+        if self._store is not None and self._store.read_only:
+            raise StateError(f"{self._store.path} was opened with read_only; connect without it to change something")
 
     # On disk --------------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if self._directory is None:
-            return
+    def _described(self) -> dict[str, Any]:
+        """The catalog, as it is kept on disk."""
         tables = {
-            name: {
-                "number": table.scope.prefix.removeprefix("table"),
-                "schema": codec.encode(self.catalog.tables[name]),
-            }
+            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
             for name, table in self.tables.items()
         }
-        views = list(self._views.definitions.values())
-        self._directory.save({"numbers": self._numbers, "tables": tables, "views": views})
+        return {"numbers": self._numbers, "tables": tables, "views": self._views.definitions}
+
+    def _changed_rows(self) -> dict[str, int]:
+        return {name: int(rows.data[0]) for name, rows in self._changed.items()}
+
+    def _save(self) -> None:
+        if self._store is not None:
+            self._store.save(self._described(), self._version)
 
     def _attach(self, kept: dict[str, Any]) -> None:
+        """Tables and views whose state is there already."""
         self._numbers = int(kept["numbers"])
         for described in kept["tables"].values():
-            schema = codec.decode(described["schema"])
-            self.catalog.add(schema)
-            self._add_table(schema, int(described["number"]))
-        for definition in kept["views"]:
+            self._restore_table(codec.decode(described["schema"]), int(described["number"]))
+        for definition in kept["views"].values():
             self._views.attach(definition)
 
-    def close(self) -> None:
-        """Ends the session; a database in files can be connected to again. Deltas and answers handed out stay as they
-        are."""
-        with self.lock, self.state_lock:
-            if self._closed:
-                return
-            self._unread.settle()
-            self._closed = True
-            self.arena.flush()
-            self.arena.release()
-            self._release()
+    def _stand_at(self, version: int, applied: int) -> None:
+        self._version, self._applied = version, applied
+        self._meta.data[:2] = version, applied
 
-    def _release(self) -> None:
-        if self._directory is not None:
-            self._directory.release()
+    def history(self, view: str, version: int) -> History:
+        """A view as it was, from the log."""
+        if self._store is None:
+            raise StateError(f"version {version} is past, and a database in memory keeps no log; follow it from now")
+        with self.state_lock:
+            self.check_open()
+            self._store.log.flush()
+        return History(self._store.path, view.lower(), version)
+
+    def close(self) -> None:
+        """Ends the session; a database in a folder can be connected to again. Deltas and answers handed out stay as
+        they are."""
+        try:
+            with self.lock, Deferred(), self.state_lock:
+                if self._closed:
+                    return
+                if self._store is not None:
+                    self._store.check_process()
+                self._unread.settle()
+                self._closed = True
+                if self._store is not None:
+                    self._store.close(self, not self._views.stale)
+                self.arena.release()
+        finally:
+            deliver()
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a database cannot be pickled; send its folder, and connect there with read_only=True")
 
     def __enter__(self) -> Database:
         return self

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from freshet.interrupts import lifted
 from freshet.transaction import SubscriberError, Transaction
 
 if TYPE_CHECKING:
@@ -30,11 +31,8 @@ class Subscription:
     """A callback on its view; `close` ends it. Also a context manager."""
 
     def __init__(self, view: View, callback: Callable[[Transaction], object]) -> None:
-        self._view, self._callback = weakref.ref(view), callback
+        self._view, self.callback = weakref.ref(view), callback
         self.closed = False
-
-    def __call__(self, tx: Transaction) -> None:
-        self._callback(tx)
 
     def close(self) -> None:
         """No transaction is heard of from now on. One that another thread publishes at this moment may be."""
@@ -59,8 +57,12 @@ class Publisher:
         self._waiting: deque[Transaction] = deque()
         self._publishing = False
 
-    def publish(self, tx: Transaction) -> None:
+    def add(self, tx: Transaction) -> None:
+        """Has happened; `publish` comes next."""
         self._waiting.append(tx)
+
+    def publish(self) -> None:
+        """Called with signals deferred, so that none keeps a subscriber from being called; while it runs, they come."""
         if self._publishing:
             return
         self._publishing = True
@@ -80,7 +82,7 @@ class Publisher:
             if subscription.closed:
                 continue
             try:
-                subscription(tx)
+                lifted(subscription.callback, tx)
             except Exception as e:
                 tx.failed(SubscriberError(view, subscription, e))
                 logger.error("a subscriber of view %s failed on version %d", view, tx.version, exc_info=e)

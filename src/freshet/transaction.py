@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from freshet.engine.lanes import packed_to_arrow
+from freshet.arrow import to_batches
+from freshet.column import Column
+from freshet.engine.lanes import packed_to_arrow, unpack
 from freshet.engine.maintained import Maintained
 from freshet.engine.rows import Rows
-from freshet.errors import StateError
+from freshet.errors import StateError, TooMuchTextError
+from freshet.types import BIGINT
 
 if TYPE_CHECKING:
     from freshet.publish import Subscription
@@ -66,8 +69,13 @@ class Delta:
     def _converted(self) -> pa.Table:
         view, rows = self._view, self._rows
         assert view is not None and rows is not None
-        columns = packed_to_arrow(rows.lanes, view.types, view.pool)
-        return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=view.delta_schema)
+        schema = view.delta_schema
+        try:
+            columns = packed_to_arrow(rows.lanes, view.types, view.pool)
+        except TooMuchTextError:
+            read = [*unpack(rows.lanes, view.types, view.pool), Column(BIGINT, rows.weights)]
+            return pa.Table.from_batches(to_batches(read, schema), schema)
+        return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=schema)
 
     def _become(self, table: pa.Table) -> None:
         self._table, self._view, self._rows = table, None, None

@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
 from freshet.adapt import Following
-from freshet.arrow import to_arrow
-from freshet.column import Column
+from freshet.arrow import to_batches
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
+from freshet.following import Changes
+from freshet.interrupts import Deferred, deliver
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
@@ -33,9 +34,10 @@ class View:
     """Made by `Database.create_view`; found again by `Database.view`."""
 
     def __init__(
-        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following
+        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following, made: int
     ) -> None:
         self._db, self.name, self.plan, self.maintained = db, name, plan, maintained
+        self.made = made  # the version at which it was
         self.paid, self.following = paid, following
         self.subscriptions: list[Subscription] = []
         self.closed = False
@@ -51,7 +53,8 @@ class View:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
         version, kept, found = -1, self.maintained, None
         while True:
-            with self._db.state_lock:
+            deliver()  # between two batches: a kernel's result and an exception of a handler's do not go together
+            with self._db.state_lock, Deferred():
                 self._check_open()
                 if found is None:
                     version, kept = self._db.version, self.maintained
@@ -66,9 +69,8 @@ class View:
                 columns = next(found, None)
                 if columns is None:
                     return
-                batch = as_batch(columns, self.schema)
-            if batch.num_rows:
-                yield batch
+                made = [b for b in to_batches(columns, self.schema) if b.num_rows]
+            yield from made
 
     def to_arrow(self) -> pa.Table:
         with self._db.state_lock:
@@ -84,9 +86,12 @@ class View:
 
     def count(self) -> int:
         """Rows in the answer, added up without enumerating them wherever the plan allows."""
-        with self._db.state_lock:
-            self._check_open()
-            return self.maintained.count()
+        try:
+            with self._db.state_lock, Deferred():
+                self._check_open()
+                return self.maintained.count()
+        finally:
+            deliver()
 
     def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
         """Calls `callback(tx)` after each transaction, until the returned subscription is closed. It is called in the
@@ -103,6 +108,27 @@ class View:
         """What `Subscription.close` does."""
         with self._db.state_lock:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+
+    def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
+        """Each version after `since` (default: this one) with the view's delta, an iterator for `for` and `async for`
+        that waits for the next transaction; `follow=False` ends it at the version of today. A reader that is `buffer`
+        transactions behind goes on from the log."""
+        self._check_open()
+        return Changes(self, since, follow, buffer)
+
+    def at(self, version: int) -> pa.Table:
+        """The answer as it was at a version that the log still reaches back to."""
+        with self._db.state_lock:
+            self._check_open()
+            if version == self._db.version:
+                return self.to_arrow()
+            if not self.made <= version < self._db.version:
+                raise StateError(f"view {self.name} has versions {self.made} to {self._db.version}, not {version}")
+        history = self._db.history(self.name, version)
+        try:
+            return history.answer()
+        finally:
+            history.close()
 
     def metrics(self) -> dict[str, Any]:
         """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
@@ -153,6 +179,9 @@ class View:
         if self.closed:
             raise StateError(f"view {self.name} was dropped; create it again")
 
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a view cannot be pickled; send its answer, to_arrow()")
+
     def __repr__(self) -> str:
         return f"View({self.name!r})"
 
@@ -174,8 +203,3 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 def as_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])
-
-
-def as_batch(columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

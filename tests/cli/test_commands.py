@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from freshet.cli import main
-from freshet.state.kernel import cache_folder
+from freshet.state.kernel_cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,11 +12,11 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+from freshet.spark.decode import Decoder
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.job import Job
 from freshet.spark.level import Level
-from freshet.spark.maintain import Decoder
 
 
 class Value:
@@ -66,10 +67,15 @@ class LevelJob:
     """`checkpoint`: a folder for the files of logs; `arenas`: one for the cached state."""
 
     def __init__(self, job: Job, checkpoint: Path | None = None, arenas: Path | None = None) -> None:
-        self.job, self.text = job, job.to_text()
+        self.turn(job, job.quarantine)
         self.checkpoint = None if checkpoint is None else str(checkpoint)
         self.arenas = None if arenas is None else str(arenas)
         self.stores: dict[tuple[int, int], Store] = {}
+
+    def turn(self, job: Job, quarantine: bool) -> None:
+        """Goes on with the job, and sets bad changes aside or not."""
+        self.job = replace(job, quarantine=quarantine)
+        self.text = self.job.to_text()
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """One micro-batch; every view's delta. What fails leaves the stores as they were."""

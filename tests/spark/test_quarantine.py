@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from freshet.errors import ChangeError, PlanError
 from freshet.spark import maintain
 from freshet.spark.maintain import compile_job
+from tests.spark.level_job import LevelJob
 from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
@@ -129,6 +130,89 @@ def test_stopping_names_the_row() -> None:
         running.apply({"k": rows("k", (1, 5, 1), (2, 1 << 40, 1))})
     with pytest.raises(PlanError, match="give the view another"):
         compile_job({"_quarantine": VIEWS["grouped"]}, DDL, 2, None)
+
+
+class Bags:
+    """Two bags and random changes of them, some of which take away what is not there."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.held: dict[str, Counter[tuple[int, str]]] = {"b": Counter(), "c": Counter()}
+
+    def step(self, bad: bool) -> tuple[dict[str, pa.Table], list[tuple[str, tuple[int, str]]]]:
+        """Changes, one of each row at most, and those that cannot be applied."""
+        changes, wrong = dict[str, pa.Table](), list[tuple[str, tuple[int, str]]]()
+        for name, held in self.held.items():
+            rows = []
+            for row in self.rng.sample([(a, s) for a in range(3) for s in "xy"], self.rng.randrange(1, 6)):
+                weight = self.rng.choice([1, 2, -1, -2])
+                if held[row] + weight < 0:
+                    if not bad:
+                        continue
+                    wrong.append((name, row))
+                else:
+                    held[row] += weight
+                rows.append((*row, weight))
+            changes[name] = rows_of_b(*rows)
+        return changes, wrong
+
+    def joined(self) -> Counter[tuple[str, str]]:
+        found = Counter[tuple[str, str]]()
+        for (a, s), n in self.held["b"].items():
+            for (other, t), m in self.held["c"].items():
+                found[s, t] += n * m * (a == other)
+        return +found
+
+
+def rows_of_b(*found: tuple[object, ...]) -> pa.Table:
+    return rows("b", *found)
+
+
+@pytest.mark.parametrize("begun", ["stop", "quarantine"])
+@pytest.mark.parametrize("sql", ["SELECT b.s, c.s AS t FROM b JOIN c ON b.a = c.a",
+                                 "SELECT b.s, c.s AS t FROM b, c WHERE b.a + 0 * c.a = c.a"])  # fmt: skip
+@pytest.mark.parametrize("shards", [1, 4])
+def test_on_error_may_change(tmp_path: Path, shards: int, sql: str, begun: str) -> None:
+    """A query that stops goes on by setting aside what stopped it, and stops again at the next bad change, whichever
+    way it began."""
+    ddl = "CREATE TABLE b (a INT, s STRING); CREATE TABLE c (a INT, s STRING)"
+    job = compile_job(sql, ddl, shards, {"b": 5, "c": 4}, (), begun == "quarantine")
+    running, bags, total = LevelJob(job, tmp_path / "checkpoint", tmp_path / "arena"), Bags(shards), Sum()
+    stopped = 0
+    for number in range(12):
+        changes, wrong = bags.step(number % 2 == 1)
+        running.turn(job, False)
+        if wrong:
+            with pytest.raises(ChangeError, match="removes a row the table does not hold"):
+                running.apply(changes)
+            running.turn(job, True)
+            stopped += 1
+        deltas = running.apply(changes)
+        total.add(deltas.get("view", rows_of_b().select(["s", "s", "_weight"])))
+        assert total.weights == bags.joined()
+        found = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
+        parsed = [(r["table"], json.loads(r["row"])) for r in found]
+        assert sorted((t, (r["a"], r["s"])) for t, r in parsed) == sorted(wrong)
+    assert stopped > 2
+
+
+def test_what_began_without_a_judge() -> None:
+    """A table that views read in several ways has nobody to judge for all of them, if the query began without."""
+    views = {
+        "grouped": VIEWS["grouped"],
+        "by_a": "SELECT a, COUNT(*) AS n FROM b GROUP BY a",
+        "by_s": "SELECT s, COUNT(*) AS n FROM b GROUP BY s",
+    }
+    job = compile_job(views, DDL, 2, None)
+    running = LevelJob(job)
+    running.apply({"k": rows("k", (1, 5, 1)), "b": rows("b", (5, "x", 1))})
+    running.turn(job, True)
+    deltas = running.apply({"k": rows("k", (2, 5, 1), (3, 1 << 40, 1), (9, 9, -1))})
+    assert sorted(r["reason"].partition(";")[0] for r in deltas["_quarantine"].to_pylist()) == [
+        "a: 1099511627776 does not fit INT", "removes a row the table does not hold (id=9, a=9)",
+    ]  # fmt: skip
+    with pytest.raises(ChangeError, match=r"table b: removes a row .*began with on_error='stop'.*new checkpoint"):
+        running.apply({"b": rows("b", (7, "y", -1))})
 
 
 @pytest.mark.timeout(900)

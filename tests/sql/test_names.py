@@ -253,3 +253,13 @@ def test_between_and_in_are_three_valued() -> None:
                 kept = sorted(((x, a, b) for x, a, b, p in wanted if p), key=repr)
                 assert rows(db, f"SELECT x, low, high FROM r WHERE {text}") == kept, text
                 assert rows(db, f"SELECT x, low, high FROM r GROUP BY x, low, high HAVING {text}") == kept, text
+
+
+def test_what_in_does_not_know_is_null() -> None:
+    """The standard's answer, in a select list too. Spark gives FALSE for IN and for NOT IN there."""
+    db = freshet.connect()
+    db.execute(TABLES)
+    sql = "SELECT a, a IN (SELECT u.a FROM u) AS p, a NOT IN (SELECT u.a FROM u) AS q FROM t"
+    unknown = (3, None, None)
+    assert rows(db, sql) == [(1, True, False), (2, True, False), unknown, unknown]
+    assert rows(db, "SELECT a FROM t WHERE (a IN (SELECT u.a FROM u)) IS NULL") == [(3,), (3,)]

@@ -82,8 +82,11 @@ def test_a_view_keeps_the_text_of_its_query(catalog: Catalog) -> None:
 
 
 def test_drop(catalog: Catalog) -> None:
-    assert parse("DROP TABLE a; DROP TABLE IF EXISTS nope", catalog) == [DropTable("a"), DropTable("nope", True)]
+    assert parse("DROP TABLE c; DROP TABLE IF EXISTS nope", catalog) == [DropTable("c"), DropTable("nope", True)]
     assert parse("DROP MATERIALIZED VIEW plain; DROP VIEW grouped", catalog) == [DropView("plain"), DropView("grouped")]
+    assert parse("DROP TABLE a CASCADE; DROP VIEW IF EXISTS grouped CASCADE; DROP TABLE b RESTRICT", catalog) == [
+        DropTable("a", cascade=True), DropView("grouped", True, True), DropTable("b"),
+    ]  # fmt: skip
 
 
 def test_a_dropped_table_is_gone_for_the_next_statement(catalog: Catalog) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 
 import freshet
 from freshet.errors import StateError
-from tests.stress import actors
+from tests.stress import actors, fence
 from tests.stress.world import VIEWS, Restless, World
 
 #: Without pauses they would leave the writers no time.
@@ -91,7 +92,7 @@ def _end(world: World, late: actors.LateReader, random: Random) -> None:
         with pytest.raises(StateError, match="the database is closed"):
             use()
     if world.db.on_disk:  # what the files become afterwards is no matter of old deltas
-        folder = world.db._directory
+        folder = world.db._store
         assert folder is not None
         with freshet.connect(folder.path) as again:
             assert again.version == world.db.version
@@ -111,7 +112,11 @@ def main() -> int:
     options.add_argument(
         "--rounds", type=int, default=1, help="each of so many seconds, in memory and in files in turn"
     )
+    options.add_argument("--fence", action="store_true", help="a step beside an array stops the process")
     given = options.parse_args()
+    faulthandler.enable()
+    if given.fence:
+        fence.build()
     first = int(time.time()) % 100_000 if given.seed is None else given.seed
     for number in range(given.rounds):
         with tempfile.TemporaryDirectory() as folder:

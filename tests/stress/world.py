@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from freshet.state import arena
 from freshet.state.arena import Growable
 from freshet.state.strings import StringPool
 from freshet.views import Views
@@ -112,7 +113,9 @@ class Restless:
 
 def move(array: Growable) -> None:
     if array._file is None:
-        array.data = array.data.copy()
+        moved = arena.allocate(array.data.shape, array.data.dtype)
+        moved[...] = array.data
+        array.data = moved
     else:
         array._remap(len(array.data))
     array.changed()

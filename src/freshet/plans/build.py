@@ -15,6 +15,7 @@ from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.nodes import Inner
+from freshet.plans.same import Numbers
 from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
@@ -35,14 +36,16 @@ class _Plans:
 
     def __init__(self, updates: dict[str, float], trees: WantedTrees | None) -> None:
         self.updates, self.trees = updates, trees or WantedTrees(())
-        self._chosen: dict[AnyQuery, AnyPlan] | None = {} if trees is None else None
+        self._numbers = Numbers()
+        self._chosen: dict[int, AnyPlan] | None = {} if trees is None else None
 
     def plan(self, query: AnyQuery) -> AnyPlan:
         if self._chosen is None:
             return self._planned(query)
-        if query not in self._chosen:
-            self._chosen[query] = self._planned(query)
-        return self._chosen[query]
+        number = self._numbers.of(query)
+        if number not in self._chosen:
+            self._chosen[number] = self._planned(query)
+        return self._chosen[number]
 
     def _planned(self, query: AnyQuery) -> AnyPlan:
         if not isinstance(query, Query):

@@ -46,9 +46,17 @@ class Hypergraph:
     def name(self, relation: int) -> str:
         return self.names[relation] if self.names else f"R{relation + 1}"
 
+    @cached_property
+    def _holders(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {a: set() for a in self.attributes}
+        for i, relation in enumerate(self.relations):
+            for attribute in relation:
+                found[attribute].add(i)
+        return {attribute: frozenset(holders) for attribute, holders in found.items()}
+
     def having(self, attribute: str) -> frozenset[int]:
         """E(attribute): the relations that have it."""
-        return frozenset(i for i, relation in enumerate(self.relations) if attribute in relation)
+        return self._holders.get(attribute, frozenset())
 
     @cached_property
     def is_acyclic(self) -> bool:

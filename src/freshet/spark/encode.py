@@ -20,6 +20,7 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
+from freshet.spark.failure import plainly
 from freshet.spark.job import SEQUENCE, Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
@@ -90,6 +91,10 @@ class Encoder:
         self.job_text, self.table, self.profile_to = job_text, table, profile_to
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            yield from self._packed(batches)
+
+    def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
         waiting: list[pa.RecordBatch] = []

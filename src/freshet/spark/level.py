@@ -27,6 +27,7 @@ from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Sent, read_job
+from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Log, Place
 from freshet.spark.shard import Shard
@@ -78,7 +79,7 @@ class Level(StatefulProcessor):
         """`checkpoint`: its folder, where every worker has it, for the files of logs."""
         self.job_text, self.level, self.arenas, self.profile_to = job_text, level, arenas, profile_to
         self.checkpoint = checkpoint
-        self.fingerprint = fingerprint(job_text)
+        self.fingerprint = fingerprint(read_job(job_text))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getListState("log", ENTRY)
@@ -86,6 +87,10 @@ class Level(StatefulProcessor):
         self._written = handle.getValueState("job", JOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        with plainly():
+            yield from self._rows(key, rows)
+
+    def _rows(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
         began = time.perf_counter()
         job = read_job(self.job_text)
         arrived: dict[str, list[bytes]] = {}
@@ -166,7 +171,8 @@ class Level(StatefulProcessor):
         if found[7] != self.fingerprint:
             raise StateError(
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; "
-                "start with a new checkpoint, or go back to what made it"
+                "start with a new checkpoint, or go back to what made it (maintain() says what differs where it is "
+                "given the folder as checkpoint=)"
             )
         log = Log(self._log, place, int(found[5]), int(found[6]))
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), log, str(found[8]))

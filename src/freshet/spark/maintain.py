@@ -6,10 +6,9 @@ import functools
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import (
@@ -22,26 +21,24 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from freshet.arrow import to_arrow
 from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
-from freshet.spark.block import from_block
-from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
+from freshet.spark.decode import VIEW, Decoder, result_ddl
+from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
-from freshet.spark.job import SEQUENCE, Job, ViewOutput
+from freshet.spark.failure import say_reason_first
+from freshet.spark.job import SEQUENCE, Job
 from freshet.spark.level import Level
-from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
+from freshet.spark.quarantine import QUARANTINE
+from freshet.spark.record import Asked, claimed
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
-from freshet.sql.bound import Field
 from freshet.sql.catalog import Catalog
-from freshet.state.kernel import compile_kernels
-from freshet.types import Type
+from freshet.state.kernel_cache import compile_kernels
 
-VIEW = "_view"
 _ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones
 _VERSIONS = 10  # of a state with all its rows, beyond which a checkpoint is mostly history
 logger = logging.getLogger("freshet.spark")
@@ -83,7 +80,14 @@ def maintain(
     shard, or with `check_keys`, for which tables with a primary key pass a level that keeps their rows by key. With
     `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
     views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
-    `quarantined`. To find every bad change, tables then pass a level that knows all their rows.
+    `quarantined`. To find every bad change, tables then pass a level that knows all their rows. What Spark raises when
+    the query stops begins with Freshet's own sentence, and `reason(exception)` gives it alone.
+
+    With `checkpoint`, another query than the one that folder belongs to (views, tables, sources, shards) is refused
+    here, with what differs. `on_error` may change from run to run: a query that stopped goes on with "quarantine", and
+    back. One that began with "stop" lacks the level that knows all rows (unless `sequence` or `check_keys` made it), so
+    it then sets aside what it would have stopped at; but in a table that its views read in several ways, only bad
+    values: a removal of what is not there, or a second row with a key, stops it even so.
     """
     if on_error not in ("stop", "quarantine"):
         raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
@@ -102,7 +106,13 @@ def maintain(
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
-    job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine", check_keys)
+    plans = _planned(views, schema)
+    roots = {name: plan.root for name, plan in plans.items()}
+    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
+    if checkpoint is not None:
+        given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
+        job = claimed(spark, checkpoint, job, Asked(plans, given, _catalog(schema), tables, ordered, check_keys))
+    say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
@@ -112,7 +122,7 @@ def maintain(
         processor = Level(job_text, level, folder, beside, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return blocks.mapInArrow(Decoder(job_text, single), _result_ddl(job, single))
+    return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
 
 
 def explain(
@@ -137,21 +147,34 @@ def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
     normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
 ) -> Job:  # fmt: skip
+    plans = {name: plan.root for name, plan in _planned(views, schema).items()}
+    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+
+
+def _named(views: Views) -> Mapping[str, str | Plan]:
     named = views if isinstance(views, Mapping) else {"view": views}
     if not named:
         raise PlanError("no views; give a query, or a dict of name to query")
     if QUARANTINE in named:
         raise PlanError(f"{QUARANTINE} is the name of what is set aside; give the view another")
-    catalog = Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+    return named
+
+
+def _catalog(schema: str | Catalog | None) -> Catalog | None:
+    return Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+
+
+def _planned(views: Views, schema: str | Catalog | None) -> dict[str, Plan]:
+    catalog = _catalog(schema)
     plans = {}
-    for name, view in named.items():
+    for name, view in _named(views).items():
         if isinstance(view, Plan):
-            plans[name] = view.root
+            plans[name] = view
             continue
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
-        plans[name] = make_plan(view, catalog).root
-    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+        plans[name] = make_plan(view, catalog)
+    return plans
 
 
 def _folder(spark: SparkSession, checkpoint: str) -> str | None:
@@ -249,77 +272,3 @@ def _encoded(
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
         parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
-
-
-# Out ------------------------------------------------------------------------------------------------------------
-
-
-class Decoder:
-    """A function for mapInArrow: blocks of the views' deltas in, rows out."""
-
-    def __init__(self, job_text: str, single: bool) -> None:
-        self.job_text, self.single = job_text, single
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_text)
-        for batch in batches:
-            for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
-                if stream == QUARANTINE:
-                    yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
-                for view in (v for v in job.views if stream in v.operators):
-                    yield self._rows(job, view, payload.as_py())
-
-    def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:
-        rows = from_block(payload, [f.type for f in view.fields])
-        arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
-        weights = pa.array(rows.weights)
-        if self.single:
-            return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
-        return self._batch(job, view.name, arrays, weights)
-
-    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array | None) -> pa.RecordBatch:
-        """Rows of one view, or those set aside, among all."""
-        kinds = {v.name: pa.struct([(f.name, out_type(f.type)) for f in v.fields]) for v in job.views}
-        if job.quarantine:
-            kinds[QUARANTINE] = pa.struct([(c, pa.string()) for c in COLUMNS])
-        n = len(arrays[0])
-        columns = [pa.array([name]).take(pa.array([0] * n))]
-        for other, kind in kinds.items():
-            own = [f.name for f in kind]
-            columns.append(pa.StructArray.from_arrays(arrays, own) if other == name else pa.nulls(n, kind))
-        ones = pa.array([1] * n, pa.int64())
-        return pa.RecordBatch.from_arrays([*columns, ones if weights is None else weights], [VIEW, *kinds, WEIGHT])
-
-
-def out_type(type_: Type) -> pa.DataType:
-    if type_.items is not None:
-        return pa.list_(out_type(type_.items))
-    if type_.name == "TIMESTAMP":
-        return pa.timestamp("us", tz="UTC")
-    return pa.string() if type_.name == "VOID" else type_.to_arrow()
-
-
-def out_array(array: pa.Array, type_: Type) -> pa.Array:
-    return array if array.type == out_type(type_) else array.cast(out_type(type_))
-
-
-def fields_ddl(fields: Iterable[Field]) -> str:
-    return ", ".join(f"`{f.name}` {spark_type(f.type)}" for f in fields)
-
-
-def spark_type(type_: Type) -> str:
-    if type_.items is not None:
-        return f"ARRAY<{spark_type(type_.items)}>"
-    return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
-
-
-def _result_ddl(job: Job, single: bool) -> str:
-    if single:
-        return f"{fields_ddl(job.views[0].fields)}, {WEIGHT} BIGINT"
-    structs = []
-    for v in job.views:
-        inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
-        structs.append(f"`{v.name}` STRUCT<{inside}>")
-    if job.quarantine:
-        structs.append(f"`{QUARANTINE}` STRUCT<{', '.join(f'`{c}`: STRING' for c in COLUMNS)}>")
-    return f"{VIEW} STRING, {', '.join(structs)}, {WEIGHT} BIGINT"

@@ -15,7 +15,8 @@ from pyspark.sql.types import LongType, StructType
 
 from freshet.changes import WEIGHT
 from freshet.errors import PlanError
-from freshet.spark.maintain import VIEW, split
+from freshet.spark.decode import VIEW
+from freshet.spark.maintain import split
 from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized

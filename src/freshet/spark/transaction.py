@@ -52,25 +52,28 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
-        if known is None:
+        if known is None and not (quarantine and name in shard.judged):
             taken.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
             continue
-        if known.ordered:
+        if known is not None and known.ordered:
             types[-1:] = [TINYINT, BIGINT]
             whole = normalize(shard.keyed[name], joined([from_block(b, types) for b in blocks], types))
             taken.add(name, whole.stored)
             taken.add(known.gone, whole.gone)
             taken.passed[name] = whole.passed
             continue
+        table = shard.judged[name]
         rows = joined([from_block(b, types) for b in blocks], types)
         bad = shard.check(name, rows)
         if bad and not quarantine:
             row = min(bad)
-            raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", known.table)
+            raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", table)
         good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
         taken.add(name, good, None if bad else blocks)
-        taken.passed[name] = good
-        taken.refused += [(known.table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
+        if known is not None:
+            taken.passed[name] = good
+        if name in shard.reports:
+            taken.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
     return taken
 
 

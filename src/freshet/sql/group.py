@@ -35,6 +35,11 @@ class Groups:
         self.aggregates: list[AggregateCall] = []
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
+    @property
+    def has_sets(self) -> bool:
+        """Whether some row's set of keys leaves a key out."""
+        return any(len(set(chosen)) < len(self.keys) for chosen in self.sets)
+
     def aggregate(self, node: exp.Expr) -> Expression:
         """Binds one aggregate and returns what it is in terms of the group's row."""
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
@@ -57,8 +62,11 @@ class Groups:
 
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
-        if len(self.sets) < 2:
+        if not self.has_sets:
             message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            self.binder.statement.fail(message, node)
+        if isinstance(node, exp.Grouping) and len(node.expressions) != 1:
+            message = "GROUPING takes one key; write one call for each, or GROUPING_ID for all of them"
             self.binder.statement.fail(message, node)
         inside = self.binder.scalar(self.scope, "GROUPING")
         keys = [inside.bind(e) for e in node.expressions] or self.keys

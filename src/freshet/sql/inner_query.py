@@ -20,7 +20,7 @@ from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Re
 from freshet.sql.clauses import bare, is_grand
 from freshet.sql.correlate import Asked, Place
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions.compiled import fold, unreached
+from freshet.sql.functions.compiled import fold, fold_null, unreached
 from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
@@ -146,7 +146,7 @@ def on_no_rows(
             return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
         if isinstance(e, Call):
             with unreached():  # what has no value fails where it is read
-                return fold(e)
+                return fold(fold_null(e))
         return e
 
     return transform(expression, change)

@@ -120,7 +120,7 @@ def hidden_fields(outputs: Sequence[Expression]) -> tuple[Field, ...]:
 def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery) -> AnyQuery:
     """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns."""
     limit = bind_limit(binder, node)
-    scope = Scope(entries=[Entry("", 0, query.fields)])
+    scope = Scope.of(Entry("", 0, query.fields))
     whole = select_all(query)
     outputs = list(whole.outputs)
     order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind)

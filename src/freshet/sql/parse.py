@@ -12,6 +12,7 @@ from freshet.sql.bound import Statement as Bound
 from freshet.sql.catalog import Catalog
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
+from freshet.sql.output_names import check_reserved, named_apart
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
 
@@ -52,6 +53,17 @@ def asks_only(statements: list[Statement]) -> bool:
 
 def bind_query(text: str, catalog: Catalog) -> AnyQuery:
     """The one query the text holds."""
+    return _bind_only(text, catalog)[0]
+
+
+def bind_view(text: str, catalog: Catalog) -> AnyQuery:
+    """The one query the text holds, to be kept as a view."""
+    query, statement = _bind_only(text, catalog)
+    check_reserved(query, statement)
+    return query
+
+
+def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
     statements = Source(text).statements()
     if not statements:
         raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
@@ -60,7 +72,13 @@ def bind_query(text: str, catalog: Catalog) -> AnyQuery:
     bound = _bind(statements[0], catalog)
     if not isinstance(bound, AnyQuery):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
-    return bound
+    return bound, statements[0]
+
+
+def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
+    """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
+    looked = catalog.copy()
+    return bind_view(text, looked), looked.asked
 
 
 def define(text: str, catalog: Catalog) -> Catalog:
@@ -99,7 +117,7 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
-    return SelectBinder(statement, catalog).query(node)
+    return named_apart(SelectBinder(statement, catalog).query(node))
 
 
 _BINDERS: tuple[
@@ -120,8 +138,7 @@ def _record(bound: Bound, catalog: Catalog) -> None:
         catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)
     elif isinstance(bound, CreateView):
         if bound.name.lower() not in catalog.views:
-            catalog.views[bound.name.lower()] = bind_query(bound.sql, catalog)
-    elif isinstance(bound, DropTable):
-        catalog.tables.pop(bound.name.lower(), None)
-    elif isinstance(bound, DropView):
-        catalog.views.pop(bound.name.lower(), None)
+            catalog.add_view(bound.name, *bind_reading(bound.sql, catalog))
+    elif isinstance(bound, (DropTable, DropView)):
+        for name in catalog.dropped(bound):
+            catalog.drop(name)

@@ -17,6 +17,7 @@ from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
 from freshet.sql.datatype import bind_type
 from freshet.sql.expression import Expression, Literal
+from freshet.sql.extent import check_parts
 from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
 from freshet.sql.row_value import RowComparison, row_of
 from freshet.sql.source import Statement
@@ -110,9 +111,11 @@ class ScalarBinder:
 
     def build(self, name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
         try:
-            return functions.build(name, tuple(args))
+            made = functions.build(name, tuple(args))
         except SqlError as error:
             raise self.statement.placed(error, node) from None
+        check_parts(self.statement.extents.parts(made), self.statement, node)
+        return made
 
     def cast(self, value: Expression, to: Type, node: exp.Expr) -> Expression:
         try:

@@ -17,7 +17,9 @@ from freshet.sql.catalog import Catalog
 from freshet.sql.clauses import check_clauses
 from freshet.sql.correlate import Place
 from freshet.sql.expression import Expression
+from freshet.sql.extent import check_parts, check_relations
 from freshet.sql.from_clause import Draft
+from freshet.sql.full_join import Joined
 from freshet.sql.limit import limited
 from freshet.sql.names import Names
 from freshet.sql.outside import Learnt, Name
@@ -48,10 +50,16 @@ class SelectBinder:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
         self.outer, self.asks, self.learnt = outer, asks, learnt or Learnt()
         self.lent: int | None = None  # the relation of the values lent to it
+        self.full: dict[int, Joined] = {}  # relations that are full joins
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
     def query(self, node: exp.Expr) -> AnyQuery:
+        bound = self._query(node)
+        check_relations(self.statement.extents.relations(bound), self.statement, node)
+        return bound
+
+    def _query(self, node: exp.Expr) -> AnyQuery:
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
@@ -71,6 +79,7 @@ class SelectBinder:
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
         self.relations.append(relation)
         self.origins.append(origin)
+        check_relations(self.statement.extents.relations(relation.source), self.statement, origin)
         return len(self.relations) - 1
 
     def scalar(
@@ -98,8 +107,12 @@ class SelectBinder:
             if clause.args.get("recursive"):
                 self.statement.refuse("WITH RECURSIVE", "write the steps out as joins, up to a fixed depth", clause)
             self.statement.only(clause, ("expressions",))
+            named: set[str] = set()
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
+                if cte.alias.lower() in named:
+                    self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
+                named.add(cte.alias.lower())
                 self.ctes[cte.alias.lower()] = self._named(cte)
         try:
             yield
@@ -129,6 +142,7 @@ class SelectBinder:
         outputs: list[Output] = []
         names = Names(scope, self.statement).in_select_list(outputs)
         scalar = ScalarBinder(self.statement, names, "SELECT", aggregate, window)
+        parts = 0
         if draft is not None:
             place = Place(self, scope, draft)
         if place is not None:
@@ -140,4 +154,8 @@ class SelectBinder:
             else:
                 inner = item.this if isinstance(item, exp.Alias) else item
                 outputs.append(Output(output_name(item), scalar.bind(inner), item, isinstance(item, exp.Alias)))
+                parts += self.statement.extents.parts(outputs[-1].expression)
+                check_parts(parts, self.statement, item)
+        if not outputs:
+            self.statement.fail("EXCEPT leaves no column of *; leave out fewer", node.expressions[0])
         return outputs

@@ -18,9 +18,10 @@ from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, To
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.sql.extent import check_sets
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, count_sets, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
@@ -165,7 +166,7 @@ class Selection:
             return self._beside_groups(expressions, fields, having, distinct)
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
-        if self.groups is None or grouping is None or len(self.groups.sets) == 1:
+        if self.groups is None or grouping is None or not (self.groups.has_sets or len(self.groups.sets) > 1):
             query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
             return self._rewritten(query, self.binder.origins)
         parts = []
@@ -189,7 +190,7 @@ class Selection:
             nullable = aggregate_nullable(call, bool(keys))
             row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
         marks = len(row)
-        if len(self.groups.sets) > 1:
+        if self.groups.has_sets:
             row += [ColumnRef(types.TINYINT, GROUPING, i, "grouping", False) for i in range(len(keys))]
         below = self._grouped(row, hidden_fields(row), None, False)
 
@@ -226,7 +227,10 @@ class Selection:
         if group is not None and group.args.get("all"):
             sets = [[key for item in all_keys(self.node) for key in self._columns_of(item)]]
         else:
+            check_sets(count_sets(group), self.statement, group)
             sets = [[self._key(item) for item in items] for items in key_sets(group)]
+            if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
+                groups.keys += dict.fromkeys(self._key(item) for item in group.expressions)
         for keys in sets:
             groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
             groups.sets.append([groups.keys.index(k) for k in keys])

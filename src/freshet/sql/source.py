@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.sql.calls import BY_NAME
+from freshet.sql.extent import Extents
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
 _NO_MEANING = frozenset(
@@ -101,6 +102,7 @@ class Statement:
 
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
+        self.extents = Extents()
 
     def parse(self) -> exp.Expr:
         try:
@@ -129,13 +131,6 @@ class Statement:
                 test.set("query", exp.Subquery(this=test.expressions[0]))
                 test.set("expressions", None)
         return parsed[0]
-
-    def follows_comma(self, node: exp.Expr) -> bool:
-        """Whether an item of FROM stands after a comma rather than after JOIN, for which it is parsed alike."""
-        offset = offset_of(node)
-        before = [t for t in self.tokens if offset is not None and t.start < offset]
-        joined = (TokenType.COMMA, TokenType.JOIN)
-        return next((t.token_type == TokenType.COMMA for t in reversed(before) if t.token_type in joined), False)
 
     def between(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""

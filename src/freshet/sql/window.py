@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -18,12 +17,10 @@ from freshet.sql import functions
 from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.limit import Ordering
+from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement
 from freshet.sql.window_frame import RANKED, WHOLE, FrameBinder
 from freshet.sql.window_function import Function, FunctionBinder
-
-if TYPE_CHECKING:
-    from freshet.sql.scalar import ScalarBinder
 
 #: The relation number by which expressions read window functions while a select is bound.
 WINDOW = -2

@@ -1,7 +1,8 @@
 """The arena: named growable arrays, the only place state lives.
 
 Two homes, one interface: heap memory, or one memory-mapped file an array under a directory. Attaching to a directory
-maps the files and reads nothing else, so it costs O(number of arrays). New capacity always holds the array's `fill`.
+maps the files and reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that
+were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,34 @@ _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
 
 
+Kept = tuple[list[Any], npt.NDArray[Any]]
+
+
+def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
+    return [np.dtype(dtype).str, columns, fill]
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for an array; tests put fences around it."""
+    return np.empty(shape, dtype)
+
+
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
     __slots__ = ("_file", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
 
-    def __init__(self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None) -> None:
+    def __init__(
+        self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None,
+        kept: npt.NDArray[Any] | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
         self._file = file
         self._map: mmap.mmap | None = None
         self.watchers: list[Any] = []  # called after every growth; they hold addresses
-        if file is not None and file.exists():
+        if kept is not None:
+            self.data = self._shape(kept)
+        elif file is not None and file.exists():
             self._remap(file.stat().st_size // self._row_bytes)
         else:
             self.data = self._shape(np.empty(0, self.dtype))
@@ -60,7 +78,7 @@ class Growable:
             return
         rows = max(rows, 2 * have, _LEAST)
         if self._file is None:
-            bigger = np.empty((rows, self.columns) if self.columns else rows, self.dtype)
+            bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
             bigger[:have] = self.data
             self.data = bigger
         else:
@@ -99,12 +117,14 @@ class Growable:
 
 
 class Arena:
-    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it."""
+    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it. `kept`: flat
+    arrays by name, each with how it was described."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None) -> None:
         self.directory = None if directory is None else Path(directory)
         self._arrays: dict[str, Growable] = {}
-        self._known: dict[str, list[Any]] = {}
+        self._kept = dict(kept or {})
+        self._known: dict[str, list[Any]] = {name: described for name, (described, _) in self._kept.items()}
         if self.directory is not None:
             self.directory.mkdir(parents=True, exist_ok=True)
             manifest = self.directory / _MANIFEST
@@ -119,7 +139,7 @@ class Arena:
         """The array of that name, attached when it exists, made otherwise. `columns` 0 is one-dimensional."""
         if name in self._arrays:
             return self._arrays[name]
-        described = [np.dtype(dtype).str, columns, fill]
+        described = describe(dtype, columns, fill)
         known = self._known.get(name)
         if known is not None and known != described:
             raise StateError(f"array {name} was stored as {known}, not {described}; it belongs to another version")
@@ -132,7 +152,7 @@ class Arena:
                 self._write_manifest()
             elif not file.exists():
                 raise StateError(f"{file} is missing; restore it or start with an empty folder")
-        made = Growable(name, dtype, columns, fill, file)
+        made = Growable(name, dtype, columns, fill, file, self._kept.pop(name, (described, None))[1])
         self._arrays[name] = made
         return made
 
@@ -141,6 +161,7 @@ class Arena:
         for name in [n for n in {*self._arrays, *self._known} if n.startswith(prefix)]:
             gone = self._arrays.pop(name, None)
             self._known.pop(name, None)
+            self._kept.pop(name, None)
             if self.directory is not None:
                 (self.directory / (name.replace("/", ".") + ".bin")).unlink(missing_ok=True)
             del gone

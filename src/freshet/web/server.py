@@ -229,9 +229,10 @@ class Server:
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
+        socket.getaddrinfo(host, port)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
-    except (socket.gaierror, UnicodeError):
+    except (socket.gaierror, ValueError):
         raise StateError(f"the page cannot be at {host}, which is no address; give another --host") from None
     except OSError as e:
         said = os.strerror(e.errno) if e.errno else str(e)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
-from freshet.sql.functions.registry import LAZY, SEES_NULL, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.sql.functions.registry import LAZY, SEES_NULL, SIZED, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
 from freshet.sql.functions.rows import constant, scalar
 
 _unreached: ContextVar[bool] = ContextVar("unreached", default=False)
@@ -59,12 +59,13 @@ def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
     return node
 
 
-def is_total(expression: Expression) -> bool:
-    """Whether evaluation cannot fail on any row."""
+def is_total(expression: Expression, but_for_size: bool = False) -> bool:
+    """Whether evaluation cannot fail on any row, or fails only on what is too large."""
     if isinstance(expression, Call):
         depends = TOTAL_WHEN.get(expression.name)
         certain = expression.name in TOTAL if depends is None else depends(expression)
-        return certain and all(is_total(a) for a in expression.args)
+        certain = certain or (but_for_size and expression.name in SIZED)
+        return certain and all(is_total(a, but_for_size) for a in expression.args)
     return True
 
 
@@ -84,16 +85,11 @@ def unreached() -> Iterator[None]:
 
 
 def fold(expression: Expression) -> Expression:
-    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where
-    it may be `unreached` stays what it is. A strict function with one literal NULL is NULL."""
-    if not isinstance(expression, Call):
+    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where it may
+    be `unreached` stays what it is."""
+    if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
         return expression
-    decided_by_null = expression.name in STRICT and expression.name not in SEES_NULL
-    if decided_by_null and any(isinstance(a, Literal) and a.value is None for a in expression.args):
-        return Literal(expression.type, None)
-    if not all(isinstance(a, Literal) for a in expression.args):
-        return expression
-    if expression.type.name == "VOID":
+    if expression.type.name == "VOID" or _null_decides(expression):
         return Literal(expression.type, None)
     try:
         column = _compile(expression)(_no_columns, 1)
@@ -102,3 +98,16 @@ def fold(expression: Expression) -> Expression:
             return expression
         raise SqlError(e.reason) from None
     return Literal(expression.type, scalar(column))
+
+
+def fold_null(expression: Expression) -> Expression:
+    """NULL, where the expression is a strict function of a literal NULL, whatever it reads beside that. Not while names
+    are bound: a column that decides nothing must still be one that can be read."""
+    if isinstance(expression, Call) and _null_decides(expression):
+        return Literal(expression.type, None)
+    return expression
+
+
+def _null_decides(call: Call) -> bool:
+    is_strict = call.name in STRICT and call.name not in SEES_NULL
+    return is_strict and any(isinstance(a, Literal) and a.value is None for a in call.args)

@@ -19,6 +19,8 @@ from freshet.state import wide
 from freshet.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decimal
 
 _SAFE = 1e12
+#: Beyond so many digits on either side of the point no number changes any more, or nothing is left of it.
+_MOST_PLACES = 400
 
 
 def _digits(name: str, args: tuple[Expression, ...]) -> int:
@@ -27,7 +29,7 @@ def _digits(name: str, args: tuple[Expression, ...]) -> int:
     places = cast(args[1], INT)
     if not isinstance(places, Literal) or not isinstance(places.value, int):
         raise SqlError(f"the number of digits of {name.upper()} must be a literal")
-    return places.value
+    return max(-_MOST_PLACES, min(places.value, _MOST_PLACES))
 
 
 @resolves("round", takes="a number, and optionally a literal number of digits")
@@ -122,6 +124,7 @@ def _round_decimal(source: Type, target: Type, places: int) -> Step:
     if places >= 0:
         return lambda a, _: rescaled(a, source.scale, target, digits=source.precision)
     # To tens or hundreds: drop the digits, then put zeros back.
+    places = max(places, -MOST_DIGITS - 1)
     tens = decimal(MOST_DIGITS, places)
     return lambda a, _: rescaled(rescaled(a, source.scale, tens), places, target)
 
@@ -129,6 +132,7 @@ def _round_decimal(source: Type, target: Type, places: int) -> Step:
 def _round_integer(target: Type, places: int) -> Step:
     if places >= 0:
         return lambda a, _: a
+    places = max(places, -MOST_DIGITS - 1)
     tens, exact = decimal(MOST_DIGITS, places), decimal(MOST_DIGITS, 0)
     least, greatest = INTEGER_RANGE[target.name]
 
@@ -147,12 +151,15 @@ def _round_integer(target: Type, places: int) -> Step:
 def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt.NDArray[np.float64]:
     """HALF_UP on the shortest decimal text of each number. Scaling decides, except near a half or for large numbers,
     where its own rounding could tip the balance: those few are rounded by their text."""
+    if abs(places) >= _MOST_PLACES:
+        return data + 0.0 if places > 0 else np.where(np.isfinite(data), 0.0, data)
     with np.errstate(all="ignore"):
-        scaled = np.abs(data) * 10.0**places
+        scaled = np.abs(data) * np.float64(10) ** places
         base = np.floor(scaled)
         fraction = scaled - base
         out = np.where(fraction >= 0.5, base + 1, base)
-        out = np.copysign(out / 10.0**places if places >= 0 else out * 10.0**-places, data)
+        unit = np.float64(10) ** abs(places)
+        out = np.copysign(out / unit if places >= 0 else out * unit, data)
         out = np.where(out == 0, 0.0, out)
     doubtful = (np.abs(fraction - 0.5) <= 1e-3) | ~(scaled < _SAFE) | (abs(places) > 22)
     for row in np.flatnonzero(doubtful).tolist():
@@ -161,11 +168,10 @@ def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt
             out[row] = value
             continue
         text = str(np.float32(value)) if type.name == "FLOAT" else repr(float(value))
-        unit = Decimal(1).scaleb(-places)
         exact = Decimal(text)
         exponent = exact.as_tuple().exponent
         assert isinstance(exponent, int)  # the number is finite
         if exponent < -places:
-            exact = exact.quantize(unit, ROUND_HALF_UP, CONTEXT)
+            exact = exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, CONTEXT)
         out[row] = float(exact) + 0.0
     return out.astype(np.float32).astype(np.float64) if type.name == "FLOAT" else out

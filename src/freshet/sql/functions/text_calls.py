@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Bools, Column, Int64s
+from freshet.column import TEXT, Bools, Column, Int64s
 from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
@@ -131,12 +131,12 @@ def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
     return Column(a.type, found.view(a.data.dtype)), which
 
 
-def text_or_null(a: Column, valid: Bools | None) -> pa.StringArray:
+def text_or_null(a: Column, valid: Bools | None) -> pa.LargeStringArray:
     """The characters of a text column, null where a row is not valid."""
     text = text_of(a)
     if valid is None:
         return text
-    return pc.if_else(pa.array(np.broadcast_to(valid, len(a))), text, pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(np.broadcast_to(valid, len(a))), text, pa.scalar(None, TEXT))
 
 
 def where_ascii(arrow: Step, general: Step) -> Step:
@@ -154,6 +154,6 @@ def _column(type: Type, values: Sequence[Any], valid: Bools | None) -> Column:
     if None in values:
         known = np.array([v is not None for v in values], np.bool_)
     if type.name == "STRING":
-        return Column(type, pa.array(values, pa.string()), both(valid, known))
+        return Column(type, pa.array(values, TEXT), both(valid, known))
     data = np.array([0 if v is None else v for v in values], np.bool_ if type.name == "BOOLEAN" else np.int64)
     return Column(type, data, both(valid, known))
