@@ -135,8 +135,8 @@ def _sums(key: Column, offset: Literal, descending: bool) -> tuple[Column, Bools
     if offset.type.name == "MONTHS":
         months = np.full(1, by, np.int64)
         if key.type.name == "DATE":
-            return Column(key.type, moved(key.data, months)), unfit
-        return Column(key.type, moved(key.data // DAY, months) * DAY + key.data % DAY), unfit
+            return Column(key.type, moved(key.data, months, key.valid, key.type)), unfit
+        return Column(key.type, moved(key.data // DAY, months, key.valid, key.type) * DAY + key.data % DAY), unfit
     if key.type.lanes == 2:
         return _wide_sums(key, by)
     least, greatest = INTEGER_RANGE.get(key.type.name, (_LEAST, _GREATEST))
