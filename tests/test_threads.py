@@ -70,7 +70,7 @@ def all_happened(world: World) -> None:
     for what in (
         "transactions", "transactions read", "transactions read late", "refused transactions", "answers read",
         "answers read in batches", "answers that moved on", "figures read", "queries asked", "plans made",
-        "definitions changed", "subscribers served",
+        "definitions changed", "subscribers served", "changes followed",
     ):  # fmt: skip
         assert world.done[what], (what, world.done)
 

@@ -138,6 +138,23 @@ class LateReader:
         world.did("transactions read late")
 
 
+class Follower:
+    """Follows a view's changes; in files with so small a buffer that it often goes on from the log."""
+
+    def __init__(self, world: World, view: str) -> None:
+        self.view = view
+        self.changes = world.db.view(view).changes(follow=False, buffer=5 if world.db.on_disk else 10_000)
+        self.last = world.db.version
+
+    def __call__(self, world: World, random: Random) -> None:
+        for version, delta in self.changes:
+            assert version == self.last + 1, (version, self.last)
+            self.last = version
+            world.followed(version, self.view, delta)
+            check(self.view, delta, random)
+            world.did("changes followed")
+
+
 def read_answers(world: World, random: Random) -> None:
     db, name = world.db, random.choice(sorted(VIEWS))
     view = db.view(name)

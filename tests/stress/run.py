@@ -22,7 +22,7 @@ from tests.stress import actors, fence
 from tests.stress.world import VIEWS, Restless, World
 
 #: Without pauses they would leave the writers no time.
-UNHURRIED = (actors.read_answers, actors.read_figures, actors.ask, actors.plan)
+UNHURRIED = (actors.read_answers, actors.read_figures, actors.ask, actors.plan, actors.Follower)
 
 
 def stress(seconds: float, seed: int, folder: Path | None = None) -> World:
@@ -39,9 +39,9 @@ def stress(seconds: float, seed: int, folder: Path | None = None) -> World:
 
 
 def _stress(world: World, seconds: float, seed: int) -> World:
-    late, listener = actors.LateReader(), actors.Listener(world)
+    late, listener, follower = actors.LateReader(), actors.Listener(world), actors.Follower(world, "joined")
     cast: list[Callable[[World, Random], None]] = [
-        actors.Writer(0, 2), actors.Writer(1, 2), actors.Definer(0), actors.Definer(1), late, listener,
+        actors.Writer(0, 2), actors.Writer(1, 2), actors.Definer(0), actors.Definer(1), late, listener, follower,
         actors.read_deltas, actors.read_deltas, actors.read_answers, actors.BatchReader(), actors.read_figures,
         actors.ask, actors.plan,
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def _stress(world: World, seconds: float, seed: int) -> World:
 
 
 def _act(world: World, actor: Callable[[World, Random], None], random: Random) -> None:
-    pause = 0.02 if actor in UNHURRIED else 0.0
+    pause = 0.02 if actor in UNHURRIED or type(actor) in UNHURRIED else 0.0
     while not world.stop.wait(pause * random.random()):
         try:
             actor(world, random)

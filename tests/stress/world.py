@@ -136,6 +136,7 @@ class World:
         self._lock = threading.Lock()
         self._deltas: dict[int, dict[str, pa.Table]] = {}
         self._answers: list[tuple[int, str, pa.Table]] = []
+        self._followed: list[tuple[int, str, pa.Table]] = []
         first = self.db.apply({"owner": [{"name": owner(i), "region": f"region of {owner(i)}"} for i in range(9)]})
         self.heard(first)
 
@@ -163,10 +164,19 @@ class World:
             if len(self._answers) < 400:
                 self._answers.append((version, view, answer))
 
+    def followed(self, version: int, view: str, delta: pa.Table) -> None:
+        with self._lock:
+            self._followed.append((version, view, delta))
+
     def compare(self, final: dict[str, pa.Table]) -> None:
         """When all threads have ended: deltas add up to every answer that was found, and to the last ones."""
         versions = sorted(self._deltas)
         assert versions == list(range(1, versions[-1] + 1)), "a transaction was not heard of, or not once"
+        for version, view, delta in self._followed:
+            found, known = (
+                Counter(zip(*t.to_pydict().values(), strict=True)) for t in (delta, self._deltas[version][view])
+            )
+            assert found == known, (version, view)
         answers = sorted(self._answers, key=lambda a: a[0]) + [(versions[-1], n, t) for n, t in final.items()]
         empty = {name: delta.slice(0, 0).drop_columns("_weight") for name, delta in self._deltas[1].items()}
         sums = {name: RunningSum(empty[name]) for name in VIEWS}
