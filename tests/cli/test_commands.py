@@ -317,10 +317,10 @@ def test_a_job_is_served_from_its_files(job: Path) -> None:
         assert process.stdout is not None
         address = process.stdout.readline().split()[4]
         found: dict[str, object] = {}
-        for _ in range(100):
+        for _ in range(600):
             with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
                 found = json.load(answer)
-            if found["stream"] == "finished":
+            if found["stream"] == "finished" and found["sizes"] == {"v": 2}:
                 break
             time.sleep(0.1)
         assert found["sizes"] == {"v": 2} and found["sources"] == ["tpch", "graph", "market", "files"]
