@@ -82,7 +82,8 @@ VIEWS = {
     "gathered": "SELECT t.c, STRING_AGG(r.s, ', ' ORDER BY r.s) AS texts, ARRAY_AGG(r.v ORDER BY r.v) AS list "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "in_order": "SELECT t.c, MEDIAN(r.a) AS m, MAX_BY(r.a, r.id) AS last, BIT_XOR(r.a) AS bits, "
-    "MODE() WITHIN GROUP (ORDER BY r.a) AS often, COVAR_POP(r.a, t.w) AS together FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "MODE() WITHIN GROUP (ORDER BY r.a) AS often, COVAR_POP(r.a, t.w) AS together "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
     "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",
     "no_others": "SELECT x.id FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.w > x.w)",
