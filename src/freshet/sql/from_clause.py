@@ -50,13 +50,16 @@ class Draft:
 
 
 def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
+    """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins."""
     clause = select.args.get("from_")
     if clause is None:
         return
-    columns = _bind_item(binder, clause.this, scope, draft)
+    joined = Draft()
+    columns = _bind_item(binder, clause.this, scope, joined)
     for join in select.args.get("joins") or []:
-        columns = _bind_join(binder, join, scope, draft, columns, 0)
+        columns = _bind_join(binder, join, scope, joined, columns, 0)
     scope.columns = columns
+    draft.take(joined)
 
 
 def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
