@@ -119,7 +119,8 @@ def _text_array(array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     values = _text_array(array.flatten()).fill_null("NULL")
-    joined = pc.binary_join_element_wise("[", join_texts(values, sizes, ", "), "]", "")
+    listed = join_texts(values, sizes, ", ").cast(pa.string())
+    joined = pc.binary_join_element_wise("[", listed, "]", "")
     return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
 
 

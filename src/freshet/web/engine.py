@@ -99,6 +99,7 @@ class InProcess:
         self._turn = Turn()
         self._making: dict[str, Budget] = {}
         self._reading: Budget | None = None
+        self._keeping: list[Budget] = []  # one a view; known here, since the database may be busy when all is cancelled
         self._cancelled = False
         self.db.execute(ddl)
         if fixed:
@@ -137,6 +138,8 @@ class InProcess:
         for view in self.db.views.values():
             if not isinstance(view.maintained, Contained):
                 view.maintained = Contained(view.maintained, self._budget())
+        kept = [view.maintained for view in self.db.views.values()]
+        self._keeping = [each.budget for each in kept if isinstance(each, Contained)]
 
     def drop(self, name: str) -> None:
         with self._turn.taken():
@@ -218,9 +221,7 @@ class InProcess:
                 making.cancel("it was cancelled")
             return
         self._cancelled = True
-        under_way = [*self._making.values(), self._reading]
-        under_way += [v.maintained.budget for v in list(self.db.views.values()) if isinstance(v.maintained, Contained)]
-        for budget in under_way:
+        for budget in (*self._making.values(), *self._keeping, self._reading):
             if budget is not None:
                 budget.cancel("it was cancelled")
 

@@ -38,6 +38,9 @@ def _compile(expression: Expression) -> Node:
         value = constant(expression)
         return lambda columns, rows: value
     assert isinstance(expression, Call), expression
+    if _null_decides(expression):
+        nothing = constant(Literal(expression.type, None))
+        return lambda columns, rows: nothing
     nodes = tuple(compiled(a) for a in expression.args)
     lazy = LAZY.get(expression.name)
     if lazy is not None:
