@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+from freshet.spark import disputed
 from freshet.spark.decode import Decoder
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
@@ -72,6 +74,7 @@ class LevelJob:
         self.checkpoint = None if checkpoint is None else str(checkpoint)
         self.arenas = None if arenas is None else str(arenas)
         self.stores: dict[tuple[int, int], Store] = {}
+        self.batch = 0  # the number of the micro-batch to come
 
     def turn(self, job: Job, quarantine: bool) -> None:
         """Goes on with the job, and sets bad changes aside or not."""
@@ -82,10 +85,14 @@ class LevelJob:
         """One micro-batch; every view's delta. What fails leaves the stores as they were."""
         before = self.kept()
         try:
-            return self._apply(changes)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(disputed, "current_batch", lambda: str(self.batch))
+                made = self._apply(changes)
         except BaseException:
             self.stores = before
             raise
+        self.batch += 1
+        return made
 
     def kept(self) -> dict[tuple[int, int], Store]:
         """The stores as they are now, to be put back later: a version that Spark retains."""
@@ -94,7 +101,7 @@ class LevelJob:
     def _apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         rows: list[Row] = []
         for name, table in changes.items():
-            for made in Encoder(self.text, name)(table.to_batches(max_chunksize=3)):
+            for made in Encoder(self.text, name, None, self.checkpoint)(table.to_batches(max_chunksize=3)):
                 rows += [Row(**r) for r in made.to_pylist()]
         for level in range(self.job.levels):
             rows = [told for shard in range(self.job.shards) for told in self._shard(level, shard, rows)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from freshet.errors import ChangeError, StateError
-from freshet.job.run import failure_of
+from freshet.job import read_job
+from freshet.job.run import JobRun, failure_of
 from freshet.spark import maintain, reason, snapshot
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
+from tests.spark.test_jobs import Told
 from tests.spark.test_quarantine import DDL, SCHEMAS, VIEWS, rows
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: PythonException: Traceback \
@@ -99,3 +104,45 @@ def test_stopped_and_going_on(spark: SparkSession, tmp_path: Path) -> None:
         assert "another checkpoint folder" in str(refusal.value)
     same = "SELECT  a,\n COUNT(*) AS n FROM k\tGROUP BY a"
     assert changes("quarantine", same).isStreaming
+
+
+JOB = """
+SET on_error = '%s';
+SET trigger = 'available now';
+CREATE TABLE b (a INT, s STRING) USING json OPTIONS (path 'in', changes '_weight', maxFilesPerTrigger '1');
+CREATE MATERIALIZED VIEW by_a AS SELECT a, COUNT(*) AS n FROM b GROUP BY a;
+CREATE MATERIALIZED VIEW by_s AS SELECT s, COUNT(*) AS n FROM b GROUP BY s;
+%s
+"""
+
+
+@pytest.mark.timeout(900)
+def test_a_job_sets_aside_what_stopped_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Two views read a table in two ways, and nobody judges for both: the batch is run again, by itself."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    (tmp_path / "in").mkdir()
+    batches = [[(1, "x", 2), (2, "y", 1)], [(1, "x", -1), (3, "z", -1), (4, "w", 1)]]
+    for number, found in enumerate(batches):
+        lines = [json.dumps({"a": a, "s": s, "_weight": weight}) for a, s, weight in found]
+        path = tmp_path / "in" / f"{number}.json"
+        path.write_text("\n".join(lines))
+        os.utime(path, (1e9 + number, 1e9 + number))
+
+    def go(on_error: str, sink: str) -> Told:
+        job, mistakes = read_job(JOB % (on_error, sink), tmp_path)
+        assert not mistakes
+        told = Told(job)
+        made = JobRun(
+            spark, job, shards=2, checkpoint=str(tmp_path / "checkpoint"), told=[told], arena=str(tmp_path / "arena")
+        )
+        made.wait(threading.Event(), lambda progress, sinks: None)
+        return told
+
+    with pytest.raises(StateError, match="table b: removes a row the table does not hold"):
+        go("stop", "")
+    told = go("quarantine", "CREATE SINK bad FROM _quarantine USING json OPTIONS (path 'bad');")
+    assert told.rows == {"by_a": {(1, 1): 1, (1, 2): -1, (4, 1): 1}, "by_s": {("x", 1): 1, ("x", 2): -1, ("w", 1): 1}}
+    (bad,) = spark.read.json(str(tmp_path / "bad")).collect()
+    assert (bad["table"], json.loads(bad["row"])) == ("b", {"a": 3, "s": "z", "_weight": -1})
+    answers = {v: {tuple(r) for r in snapshot(spark, str(tmp_path / "checkpoint"), v).collect()} for v in told.rows}
+    assert answers == {"by_a": {(1, 1), (2, 1), (4, 1)}, "by_s": {("x", 1), ("y", 1), ("w", 1)}}

@@ -20,6 +20,7 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
+from freshet.spark.disputed import Note, notes
 from freshet.spark.failure import plainly
 from freshet.spark.job import SEQUENCE, Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
@@ -87,8 +88,10 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
 class Encoder:
     """A function for mapInArrow: record batches of a source's columns in, batches of blocks out."""
 
-    def __init__(self, job_text: str, table: str, profile_to: str | None = None) -> None:
-        self.job_text, self.table, self.profile_to = job_text, table, profile_to
+    def __init__(self, job_text: str, table: str, profile_to: str | None = None, checkpoint: str | None = None) -> None:
+        """`checkpoint`: its folder, where every worker has it."""
+        self.job_text, self.table, self.profile_to, self.checkpoint = job_text, table, profile_to, checkpoint
+        self.notes: list[Note] = []
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
@@ -97,6 +100,8 @@ class Encoder:
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
+        if job.quarantine and self.table not in job.passing:
+            self.notes = notes(self.checkpoint, job, self.table)
         waiting: list[pa.RecordBatch] = []
         seen, first = 0, 0
         spent = 0.0
@@ -173,8 +178,13 @@ class Encoder:
             rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
             yield from send(stream, job.shards, rows)
             return
+        weights = _weights(schema, given, kinds, first)
+        for note in self.notes:
+            refused = note.first(columns, weights)
+            if refused is not None:
+                raise ChangeError(refused[1], schema.name, first + refused[0])
         try:
-            yield from send_table(job, schema, columns, _weights(schema, given, kinds, first))
+            yield from send_table(job, schema, columns, weights)
         except EvaluationError as e:
             raise ChangeError(e.reason, schema.name, None if e.row is None else first + e.row) from None
 

@@ -115,12 +115,10 @@ class Job:
         """Tables whose changes pass the first level, which knows all their rows."""
         return frozenset(n.table for n in self.normalized)
 
-    def judges(self, stream: Stream) -> bool:
-        """Whether a table's changes are judged where this stream is kept, since they do not pass the first level: it is
-        the only stream of the table, and all copies of a row meet the same rows, so nobody judges differently."""
-        source = stream.sources[0]
-        table = source not in self.passing and any(t.name.lower() == source for t in self.tables)
-        return table and [s for s in self.streams if source in s.sources] == [stream]
+    def alone(self, stream: Stream) -> bool:
+        """Whether a stream is the only one of its table. All copies of a row meet the same rows, so that nobody else
+        would judge a change differently."""
+        return [s for s in self.streams if stream.sources[0] in s.sources] == [stream]
 
     def to_text(self) -> str:
         """Packed: a function that Spark sends to its workers must stay below a megabyte, or Spark makes a broadcast

@@ -26,6 +26,7 @@ from freshet.spark.arenas import arenas_folder
 from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
+from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import Sent, read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
@@ -140,6 +141,9 @@ class Level(StatefulProcessor):
             if standing.version == 0:
                 self._written.update((self.job_text,))
             cached.commit(self.fingerprint, version, token, self.checkpoint)
+        except DisputedError as e:
+            cached.discard()
+            raise e.noted(self.checkpoint) from None
         except BaseException:
             cached.discard()
             raise

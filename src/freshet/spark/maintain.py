@@ -87,8 +87,9 @@ def maintain(
     With `checkpoint`, another query than the one that folder belongs to (views, tables, sources, shards) is refused
     here, with what differs. `on_error` may change from run to run: a query that stopped goes on with "quarantine", and
     back. One that began with "stop" lacks the level that knows all rows (unless `sequence` or `check_keys` made it), so
-    it then sets aside what it would have stopped at; but in a table that its views read in several ways, only bad
-    values: a removal of what is not there, or a second row with a key, stops it even so.
+    it then sets aside what it would have stopped at. Where its views read a table in several ways, a removal of what is
+    not there, or a second row with a key, first stops it once more, noted in the checkpoint, and is set aside when it
+    is started again (`freshet run` does that by itself).
     """
     if on_error not in ("stop", "quarantine"):
         raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
@@ -118,7 +119,7 @@ def maintain(
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
     job_text = job.to_text()
-    blocks = _encoded(job, job_text, tables, ordered, profile)
+    blocks = _encoded(job, job_text, tables, ordered, profile, beside)
     for level in range(job.levels):
         processor = Level(job_text, level, arena, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
@@ -238,8 +239,9 @@ def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataTy
 
 
 def _encoded(
-    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None
-) -> DataFrame:
+    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
+    beside: str | None,
+) -> DataFrame:  # fmt: skip
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
     for table in job.tables:
@@ -272,5 +274,5 @@ def _encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, beside), BLOCKS))
     return functools.reduce(DataFrame.union, parts)

@@ -33,11 +33,6 @@ from freshet.state.strings import StringPool
 
 CHUNK = 262_144  # rows of a block in a compacted log
 
-_UNJUDGED = (
-    " (it is not set aside: the checkpoint began with on_error='stop', and its views read the table in several ways; "
-    "correct the row, or begin a new checkpoint with on_error='quarantine')"
-)
-
 
 class Shard:
     def __init__(self, job: Job, level: int, number: int, arena: Arena, only: str | None = None) -> None:
@@ -62,10 +57,11 @@ class Shard:
             if n.ordered
         }
         # Where changes of a table are judged, by stream; copies of a row are judged alike, and one of them reports.
-        self.judged = {name: s.sources[0] for name, s in self.streams.items() if job.judges(s)}
+        tables = {t.name.lower() for t in job.tables} - job.passing
+        self.judged = {name: s.sources[0] for name, s in self.streams.items() if s.sources[0] in tables}
+        self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
         self.judged |= {n.stream: n.table for n in self.normalized.values()}
         self.reports = {name for name in self.judged if is_first_copy(self.streams[name].grid, number)}
-        self.quarantine = job.quarantine
         self.operators: list[tuple[Operator, Maintained]] = []
         by_name = {name.lower(): table for name, table in self.tables.items()}
         for i, o in enumerate(o for o in operators if not o.constant):
@@ -97,7 +93,7 @@ class Shard:
         try:
             return resolve_rows(table, schema, lanes, rows.weights)
         except ChangeError as e:  # which of a shard's rows it is says nothing to anybody
-            raise ChangeError(e.reason + (_UNJUDGED if self.quarantine else ""), e.table) from None
+            raise ChangeError(e.reason, e.table) from None
 
     def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):

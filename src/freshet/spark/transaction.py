@@ -13,6 +13,7 @@ from freshet.engine.rows import Rows
 from freshet.errors import ChangeError
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
+from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import BEGIN, Sent, send, send_table
 from freshet.spark.job import Job
 from freshet.spark.normalize import normalize
@@ -65,6 +66,10 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
         table = shard.judged[name]
         rows = joined([from_block(b, types) for b in blocks], types)
         bad = shard.check(name, rows)
+        if bad and quarantine and name in shard.disputed:
+            chosen = sorted(bad)
+            reasons = [bad[row] for row in chosen]
+            raise DisputedError(table, name, rows.take(np.array(chosen)), reasons, _shown(shard, name, rows, chosen[0]))
         if bad and not quarantine:
             row = min(bad)
             raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", table)
