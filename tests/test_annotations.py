@@ -14,7 +14,7 @@ import freshet
 from benchmarks.papers.queries import graph_queries
 from freshet.engine.aggregate import Aggregate
 from freshet.plans import build
-from freshet.plans.annotate import annotated
+from freshet.plans.annotate import Annotations, annotated
 from freshet.sql.bound import Query
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
@@ -186,7 +186,7 @@ def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
     db.execute("CREATE TABLE c (k BIGINT, y DOUBLE)")
     carried = db.create_view("carried", SPREADS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "annotated", lambda query: (query, ""))
+        patch.setattr(build, "annotated", lambda query, _: (query, ""))
         enumerated = db.create_view("enumerated", SPREADS + " HAVING COUNT(*) > 0")  # another query, of the same rows
     assert "totals of c" in carried.explain() and "totals of c" not in enumerated.explain()
 
@@ -234,7 +234,7 @@ def test_a_sum_too_great_is_refused() -> None:
 def rewritten(sql: str, ddl: str) -> Query | None:
     query = bind_query(sql, Catalog.from_ddl(ddl))
     assert isinstance(query, Query)
-    made, words = annotated(query)
+    made, words = annotated(query, Annotations())
     assert words.startswith("enumeration: ") == (made is query)
     return None if made is query else made
 

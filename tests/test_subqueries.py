@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import freshet
+from freshet.sql.bound import AnyQuery
+from freshet.sql.selection import Selection
 from tests.small_tables import KEYED, TableModel, follow
 
 WRITTEN = (
@@ -115,6 +117,49 @@ WRITTEN = (
         "WHERE x.b <> t0.b AND x.b <> t1.b AND x.c > (SELECT MIN(c) FROM t0 y WHERE y.b < t0.c)))"
     ),
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b > (SELECT AVG(x.c) FROM t1 x WHERE x.b = t0.b))",
+    # Outer joins whose ON reads what is around them
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 s LEFT JOIN t0 u ON s.a = u.a AND u.a = t0.a)",
+    "SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 s RIGHT JOIN t1 u ON s.b = u.b AND s.c = t0.c WHERE s.a > 1)",
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 s FULL JOIN t1 u ON s.b = u.c AND u.b = t0.b WHERE s.b IS NULL)",
+    "SELECT a FROM t0 WHERE b IN (SELECT u.b FROM t1 s LEFT JOIN t1 u ON s.c = u.c AND u.b < t0.c)",
+    "SELECT a FROM t0 WHERE b NOT IN (SELECT u.b FROM t1 s LEFT JOIN t1 u ON s.b = u.c AND u.b = t0.b WHERE s.c = 1)",
+    "SELECT a, (SELECT SUM(u.b) FROM t1 s LEFT JOIN t1 u ON s.b = u.b AND u.c = t0.c) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(s.b) FROM t1 s RIGHT JOIN t1 u ON s.b = u.b AND s.c < t0.c) AS m FROM t0",
+    "SELECT a, (SELECT SUM(s.b) FROM t1 s FULL JOIN t1 u ON s.b = u.b OR s.b = t0.b) AS m FROM t0",
+    "SELECT a, (SELECT SUM(s.b + w.c) FROM t1 s FULL JOIN t1 u ON s.b = t0.b FULL JOIN t1 w ON w.b = u.c) AS m FROM t0",
+    "SELECT a, (SELECT COUNT(*) FROM t1 s FULL JOIN t1 u ON s.b = t0.b AND u.b = s.c WHERE t0.c > 0) AS m FROM t0",
+    "SELECT a, (SELECT SUM(b) FROM t1 s FULL JOIN t0 u USING (b) WHERE s.c IS NULL OR u.c < t0.c) AS m FROM t0",
+    "SELECT a, EXISTS (SELECT 1 FROM t1 s LEFT SEMI JOIN t1 u ON s.b = u.b AND u.c = t0.c) AS e FROM t0",
+    "SELECT a, EXISTS (SELECT 1 FROM t1 s LEFT ANTI JOIN t1 u ON s.b = u.b AND u.c = t0.c) AS e FROM t0",
+    "SELECT a, (SELECT SUM(w.b) FROM t1 s LEFT JOIN (t1 u LEFT JOIN t1 w ON w.c = t0.c) ON s.b = u.b) AS m FROM t0",
+    "SELECT a, (SELECT SUM(w.b) FROM (t1 s LEFT JOIN t1 w ON w.c = t0.c) RIGHT JOIN t1 u ON s.b = u.b) AS m FROM t0",
+    (
+        "SELECT a, (SELECT SUM(s.b) FROM t1 s JOIN t1 u ON s.b = u.b "
+        "AND u.c = (SELECT MAX(z.c) FROM t1 z WHERE z.b < t0.b)) AS m FROM t0"
+    ),
+    (
+        "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 p WHERE p.b = t0.b AND EXISTS (SELECT 1 FROM t1 s "
+        "FULL JOIN t1 u ON s.b = u.b AND s.c = t0.c AND u.c = p.c WHERE s.a IS NULL))"
+    ),
+    "SELECT s.a, u.b FROM t0 s LEFT JOIN t1 u ON s.b = u.b AND NOT EXISTS (SELECT 1 FROM t1 w WHERE w.c = s.c)",
+    "SELECT s.a, u.b FROM t0 s LEFT JOIN t1 u ON s.b = u.b AND EXISTS (SELECT 1 FROM t1 WHERE b = s.c AND c = u.c)",
+    "SELECT s.a, u.b FROM t0 s FULL JOIN t1 u ON s.b = u.b AND EXISTS (SELECT 1 FROM t1 WHERE b = s.c AND c < u.c)",
+    (
+        "SELECT a, (SELECT COUNT(*) FROM t1 s LEFT JOIN t1 u ON u.b = t0.b "
+        "WHERE s.c < (SELECT COUNT(*) FROM t1 w WHERE w.b <= u.c)) AS m FROM t0"
+    ),
+    "SELECT s.a, u.b FROM t0 s FULL JOIN t1 u ON s.b = u.b AND s.c > (SELECT MIN(c) FROM t1)",
+    (
+        "SELECT s.a, u.b FROM t0 s LEFT JOIN t1 v ON v.b = s.b LEFT JOIN t1 u ON s.c = u.c "
+        "AND EXISTS (SELECT 1 FROM t1 w WHERE w.b = v.c AND w.c = u.b)"
+    ),
+    # Windows, limits and their orders that read what is around them
+    "SELECT a, (SELECT MAX(x) FROM (SELECT SUM(b) OVER (PARTITION BY c) AS x FROM t1) q) AS m FROM t0",
+    "SELECT a FROM t0 WHERE b + 1 IN (SELECT SUM(t0.b + s.b) OVER () FROM t1 s WHERE s.c = 1)",
+    "SELECT a FROM t0 WHERE b IN (SELECT COUNT(*) OVER (PARTITION BY s.b) FROM t1 s WHERE s.c = t0.c)",
+    "SELECT a FROM t0 WHERE c IN (SELECT SUM(s.b) OVER (ORDER BY s.b) - t0.b FROM t1 s WHERE s.c <= t0.c)",
+    "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 s QUALIFY RANK() OVER (ORDER BY s.b) > t0.b)",
+    "SELECT a, (SELECT b FROM t1 s ORDER BY (s.c - 1) * (t0.b - 1) NULLS FIRST, s.b NULLS FIRST LIMIT 1) AS m FROM t0",
     # Everything that ...: no row without its row
     (
         "SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE NOT EXISTS (SELECT 1 FROM t0 x "
@@ -172,6 +217,30 @@ def test_rows_not_in_rows(data: st.DataObject) -> None:
     maybe = " AND ".join(f"(t0.{c} = t1.{c} OR t0.{c} IS NULL OR t1.{c} IS NULL)" for c in ("b", "c"))
     oracle = f"SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE {maybe})"
     follow(data, two(data), "SELECT a FROM t0 WHERE (b, c) NOT IN (SELECT b, c FROM t1)", oracle)
+
+
+@pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS", "COUNT"])
+def test_binding_again_ends(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subquery is bound again for columns it was never lent before, whatever is bound again around it."""
+    bound = 0
+    bind = Selection.bind
+
+    def counted(self: Selection, ordered: bool = False) -> AnyQuery:
+        nonlocal bound
+        bound += 1
+        return bind(self, ordered)
+
+    def nested(level: int, depth: int) -> str:
+        x, above, far = f"x{level}", f"x{level - 1}", f"x{max(level - 2, 0)}"
+        further = f" AND {nested(level + 1, depth)}" if level < depth else ""
+        select = f"FROM t {x} LEFT JOIN t y{level} ON {x}.a = {above}.a WHERE {x}.b < {far}.b{further}"
+        return f"{far}.a > (SELECT COUNT(*) {select})" if word == "COUNT" else f"{word} (SELECT 1 {select})"
+
+    monkeypatch.setattr(Selection, "bind", counted)
+    for depth in (2, 4, 8):
+        bound = 0
+        freshet.plan(f"SELECT a FROM t x0 WHERE {nested(1, depth)}", "CREATE TABLE t (a INT, b INT)")
+        assert bound <= 3 * depth * depth, f"{bound} selects bound for {depth} levels"
 
 
 def test_more_than_one_row_is_an_error() -> None:

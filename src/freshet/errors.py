@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 _WIDE, _BEFORE = 160, 60  # characters of a line that an error shows, and of those before its place
+_SHOWN = 60  # characters of a value that an error shows
+
+
+def brief(value: object) -> str:
+    """A value as an error shows it: cut where it is long."""
+    if isinstance(value, str):
+        size = len(value)
+        return repr(value) if size <= _SHOWN else f"{value[:_SHOWN]!r}… ({size:,} characters)"
+    if isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
+        return f"a number of {value.bit_length():,} bits"
+    shown = repr(value)
+    return shown if len(shown) <= 2 * _SHOWN else shown[: 2 * _SHOWN] + "…"
 
 
 class FreshetError(Exception):
@@ -63,6 +75,10 @@ class EvaluationError(FreshetError):
 
 class BudgetError(FreshetError):
     """An evaluation that was stopped: over its budget, or cancelled."""
+
+
+class TooMuchTextError(EvaluationError):
+    """More bytes of text than the rows of a batch may have together; fewer rows have fewer."""
 
 
 class StateError(FreshetError):

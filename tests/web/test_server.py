@@ -72,6 +72,16 @@ def test_views_come_and_go(page: Server) -> None:
     assert ask(page, "/api/views/mine", method="DELETE")[1]["error"].startswith("no view mine")
 
 
+def test_a_view_that_another_reads_stays(page: Server) -> None:
+    assert ask(page, "/api/views", {"name": "lower", "text": "SELECT src FROM edge"})[0] == 200
+    assert ask(page, "/api/views", {"name": "upper", "text": "SELECT COUNT(*) AS n FROM lower"})[0] == 200
+    status, refused = ask(page, "/api/views/lower", method="DELETE")
+    assert status == 400 and "view upper reads view lower; drop the view first" in refused["error"]
+    assert {"lower", "upper"} <= set(ask(page, "/api/state")[1]["sizes"])
+    for name in ("upper", "lower"):
+        assert ask(page, f"/api/views/{name}", method="DELETE")[0] == 200
+
+
 def test_downloads(page: Server) -> None:
     page.hub.engine.apply({"edge": pa.table({"src": [901, 901], "dst": [902, 903]})})
     ask(page, "/api/views", {"name": "some", "text": "SELECT dst FROM edge WHERE src = 901"})

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
-from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
+from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, recover, run, serve
 from freshet.cli.results import as_json, emit, results_only, wanted
 from freshet.cli.terminal import Parser, paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
 
 #: In the order in which a newcomer meets them.
-COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, doctor)
+COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, recover, doctor)
 
 _EPILOG = """\
 begin here:
@@ -56,9 +56,7 @@ def _run(given: list[str]) -> int:
         full = "; free some of it, or set TMPDIR to a folder on another disk" if error.errno == errno.ENOSPC else ""
         return refuse((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + full)
     except MemoryError:
-        return refuse(
-            "the memory does not suffice; give less data, or keep the database on disk: freshet sql --db folder"
-        )
+        return refuse("the memory does not suffice; give less data, or use a machine with more")
     except KeyboardInterrupt:
         if as_json():
             emit({"error": "it was interrupted"})

@@ -125,18 +125,18 @@ def _java() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    from freshet.state import kernel
+    from freshet.state.kernel_cache import cache_folder
 
-    folder = kernel.cache_folder()
+    folder = cache_folder()
     there = next(p for p in (folder, *folder.parents) if p.exists())
     took = ready_kernels()
     if not (there.is_dir() and os.access(there, os.W_OK)):
         yield Finding(
-            "kernels", NOTE, f"{folder} cannot be written: each process may compile them anew ({took:.1f} s)",
+            "kernels", NOTE, f"{folder} cannot be written: each process compiles those it calls",
             "export FRESHET_CACHE=some/writable/folder",
         )  # fmt: skip
     else:
-        yield Finding("kernels", FINE, f"loaded in {took:.1f} s; kept in {folder}")
+        yield Finding("kernels", FINE, f"{'kept' if took < 1 else f'compiled in {took:.0f} s, kept'} in {folder}")
 
 
 def _disk() -> Iterator[Finding]:

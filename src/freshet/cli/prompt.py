@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
 from freshet.errors import FreshetError, StateError
 from freshet.sql.source import Source
-from freshet.view import Transaction, View
+from freshet.transaction import Transaction
+from freshet.view import View
 
 _TEACHING = """\
 Statements end with a semicolon. After each transaction the views that changed show how.
@@ -219,12 +219,8 @@ class Session:
 
 
 def as_objects(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as objects; a name that occurs again is followed by #2, #3, ..."""
-    seen: Counter[str] = Counter()
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        seen[name] += 1
-        columns[f"{name}#{seen[name]}" if seen[name] > 1 else name] = column.to_pylist()
+    """Rows as objects."""
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -23,7 +23,7 @@ from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
 from freshet.job.options import SETTINGS
-from freshet.sql import bind_query
+from freshet.sql.parse import bind_query
 
 _TEACHING = """\
 A job file is SQL:

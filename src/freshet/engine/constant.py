@@ -39,7 +39,7 @@ class Constant(Maintained):
         return len(self.plan.rows)
 
     def load(self, tables: Sequence[Table]) -> None:
-        for _ in self.batches(len(self.plan.rows)):
+        for _ in self.batches(max(len(self.plan.rows), 1)):
             pass  # a value that cannot be computed is refused when the view is made, not when it is read
 
 

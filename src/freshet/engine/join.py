@@ -381,6 +381,8 @@ class Join:
     def _results(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
         progress = np.zeros(3, np.int64)
         while not progress[DONE]:
+            if self._stale:  # an answer is read with pauses
+                self._refresh()
             look()
             n = enumerate_rows(
                 self.tree_at, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,

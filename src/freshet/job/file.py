@@ -20,9 +20,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from freshet.errors import SqlError
 from freshet.job.options import SEQUENCE, SETTINGS, SINKS, SOURCES, Format
 from freshet.job.secrets import Secrets
-from freshet.sql import Catalog
 from freshet.sql import source as sql
 from freshet.sql.bound import CreateTable, CreateView, TableSchema
+from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_statement
 from freshet.sql.source import closest_first
 
@@ -173,6 +173,7 @@ class _Reader:
         self.at = 1
         token = self._token()
         name = self._option_name()
+        name = name.lower() if name.lower() in SETTINGS else name
         if name not in SETTINGS and not name.startswith("spark."):
             self._fail(
                 f"no setting {name}; there are {closest_first(name, SETTINGS)}, and Spark's own (spark.*)", token

@@ -12,7 +12,7 @@ from freshet.job.file import JobFile, read_job
 from freshet.job.options import SOURCES
 from freshet.job.packages import missing
 from freshet.plans import plan as make_plan
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 
 _RATE = ("timestamp", "value")
 

@@ -20,6 +20,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet.errors import FreshetError, StateError
 from freshet.job.checkpoint import RECORD, continued, record
@@ -30,6 +31,8 @@ from freshet.job.spark_sink import Sinks, Write
 from freshet.job.spark_source import source_stream
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.spark.disputed import AGAIN
+from freshet.spark.failure import reason
 from freshet.spark.maintain import maintain
 from freshet.spark.sink.folder import open_folder
 
@@ -59,8 +62,11 @@ class JobRun:
         self.sinks = Sinks(spark, job, self.changes, told or [])
         if ready is not None:
             ready(self)
-        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", checkpoint)
-        self.query = writer.trigger(**_trigger(job.settings.get("trigger", "0 seconds"))).start()
+        self.query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
+        return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
 
     def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool]:
         """The checkpoint is this job's from now on, or it already was."""
@@ -87,8 +93,9 @@ class JobRun:
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, told: Told, beat: Beat | None = None) -> None:
-        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here."""
-        shown = -1
+        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here. A change that
+        can only be set aside by running its batch again does not end it."""
+        shown, noted = -1, set[str]()
         while True:
             active = self.query.isActive
             for progress in self.query.recentProgress:
@@ -96,16 +103,21 @@ class JobRun:
                     shown = progress.batchId
                     told(progress, self.sinks)
             if not active:
-                break
+                failure = self.query.exception()
+                why = None if failure is None else failure_of(failure)
+                if why is None:
+                    return
+                if AGAIN not in str(why) or str(why) in noted:
+                    raise why
+                noted.add(str(why))
+                self.query = self._start()
+                continue
             stopped = stop.wait(POLL)
             if beat is not None:
                 beat(self.query)
             if stopped:
                 self.stop()
                 return
-        failure = self.query.exception()
-        if failure is not None:
-            raise failure_of(failure)
 
     def stop(self, patience: float = PATIENCE) -> None:
         """Lets the micro-batch in hand finish, for so many seconds."""
@@ -192,10 +204,9 @@ def _trigger(text: str) -> dict[str, Any]:
 
 def failure_of(error: Exception) -> FreshetError:
     """What a failed stream says to its user: our own message where there is one in it, else Spark's first line."""
-    text = str(error)
-    ours = re.findall(r"freshet\.errors\.\w+: (.*(?:\n(?!\s+at |\s*File |Traceback).*)?)", text)
-    if ours:
-        return StateError(ours[-1].strip())
+    text, ours = str(error), reason(error)
+    if ours is not None:
+        return StateError(ours)
     # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
     classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
     causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)

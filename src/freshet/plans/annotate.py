@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from freshet.aggregates import AGGREGATES, function_of
 from freshet.plans.fanout import Cost, fanout
 from freshet.plans.parts import EnumeratedError, Part, Parts, read
 from freshet.plans.products import Product, factors, products
@@ -32,21 +33,33 @@ from freshet.sql.expression import (
     transform,
 )
 from freshet.sql.functions import build, cast, nullable
-from freshet.sql.functions.coercion import MOST_DIGITS, aggregate_type
-from freshet.sql.functions.spread import FORMS, of_sums
+from freshet.sql.functions.coercion import MOST_DIGITS
 from freshet.types import BIGINT, DOUBLE, Type, decimal
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
 _TERMS = 4  # doubles that a sum of doubles goes up as
 
 
-def annotated(query: Query) -> tuple[Query, str]:
+class Annotations:
+    """The annotations of a query and of the parts of its parts: each is made once, whoever asks what it costs."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Query, _Annotation]] = {}  # by identity, which a query that is kept does not lose
+
+    def of(self, query: Query) -> _Annotation:
+        known = self._made.get(id(query))
+        if known is None:
+            known = self._made[id(query)] = query, _Annotation(query, self)
+        return known[1]
+
+
+def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     """The query with parts grouped on their own, if some pay, and which way was taken, in words; the answer is the
     same."""
     if query.grouping is None or len(query.block.relations) < 2:
         return query, ""
     try:
-        made = _Annotation(query)
+        made = annotations.of(query)
     except EnumeratedError as why:
         return query, f"enumeration: {why}"
     if not made.pays:
@@ -57,13 +70,19 @@ def annotated(query: Query) -> tuple[Query, str]:
 
 
 class _Annotation(Parts):
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, annotations: Annotations) -> None:
         super().__init__(query)
+        self.annotations = annotations
         self.calls: list[AggregateCall] = []
         self.given = [self._given(c) for c in self.grouping.aggregates] if self.parts else []
         self.selects = [self._select(part) for part in self.parts]
         self.enumerated, self.carried = self._costs()
         self.pays = bool(self.parts) and self.carried.is_less(self.enumerated)
+
+    @property
+    def cost(self) -> Cost:
+        """Joined rows that a change meets, the cheaper way."""
+        return self.carried if self.pays else self.enumerated
 
     # The query above ------------------------------------------------------------------------------------------
 
@@ -106,7 +125,7 @@ class _Annotation(Parts):
         def many(here: int, there: int) -> bool:
             return there not in self.inside and self.many(here, there, self.grouped)
 
-        tops = {p.top: _cost(s) for p, s in zip(self.parts, self.selects, strict=True)}
+        tops = {p.top: self.annotations.of(s).cost for p, s in zip(self.parts, self.selects, strict=True)}
         above = {r: p for r, p in self.parents.items() if r in self.number or r in tops}
         return fanout(self.parents, self.many), fanout(above, many, tops)
 
@@ -172,36 +191,26 @@ class _Annotation(Parts):
 
     def _given(self, call: AggregateCall) -> Expression:
         """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
-        if call.distinct or call.function in ("min", "max"):  # how often a value stands there does not matter
+        if call.distinct or function_of(call).idempotent:  # how often a value stands there does not matter
             hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
             if hidden is None:
                 return self._above(call.mapped(self._moved))
             return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
-        conditions = [] if call.filter is None else [call.filter]
-        if call.function == "count":
-            return build("coalesce", (self._counted(call, conditions), Literal(BIGINT, 0)))
-        if call.function in FORMS:
-            (x,) = call.args
-            pairs = (x,), (Call(DOUBLE, "square", (x,)), Call(DOUBLE, "square_rest", (x,)))
-            sums = [AggregateCall("sum", pair, DOUBLE, term=term) for pair in pairs for term in range(2)]
-            return Call(
-                DOUBLE,
-                of_sums(call.function),
-                (
-                    self._counted(call, conditions),
-                    *(self._above(self._sum_of_doubles(each, conditions)) for each in sums),
-                ),
-            )
+        return function_of(call).carried(call, self)
+
+    def counted(self, call: AggregateCall) -> Expression:
+        return self._counted(call, _conditions(call))
+
+    def total(self, call: AggregateCall) -> Expression:
+        """The sum of the argument, in a type that holds it."""
         if call.args[0].type.is_fraction:
-            total = self._above(self._sum_of_doubles(call, conditions))
-        else:
-            total = self._above(self._sum(call, conditions))
-        if call.function == "sum":
-            return cast(total, call.type)
-        count = self._counted(call, conditions)
-        if call.type == DOUBLE:
-            return Call(DOUBLE, "divide", (cast(total, DOUBLE), cast(count, DOUBLE)))
-        return Call(call.type, "divide", (total, cast(count, _COUNT)))
+            return self._above(self._sum_of_doubles(call, _conditions(call)))
+        return self._above(self._sum(call, _conditions(call)))
+
+    def doubles(self, args: tuple[Expression, ...], term: int, call: AggregateCall) -> Expression:
+        """One of the doubles that add up to the sum of `args` over the rows of a call."""
+        wanted = AggregateCall("sum", args, DOUBLE, term=term)
+        return self._above(self._sum_of_doubles(wanted, _conditions(call)))
 
     def _counted(self, call: AggregateCall, conditions: Sequence[Expression]) -> Expression:
         """The number of joined rows on which the conditions hold and no argument is NULL; NULL where there is none."""
@@ -302,12 +311,6 @@ class _Annotation(Parts):
         )
 
 
-def _cost(part: Query) -> Cost:
-    """Joined rows of a part that a change meets, the cheaper way."""
-    made = _Annotation(part)
-    return made.carried if made.pays else made.enumerated
-
-
 def _some(count: int) -> Expression:
     """Whether there are rows at all, by their count at this place: a total without keys is there even of none."""
     return build("gt", (ColumnRef(BIGINT, GROUP, count, f"a{count}", False), Literal(BIGINT, 0)))
@@ -318,7 +321,11 @@ def _counted(conditions: Sequence[Expression]) -> AggregateCall:
 
 
 def _summed(value: Expression, condition: Expression | None) -> AggregateCall:
-    return AggregateCall("sum", (value,), aggregate_type("sum", [value.type]), filter=condition)
+    return AggregateCall("sum", (value,), AGGREGATES["sum"].type([value.type]), filter=condition)
+
+
+def _conditions(call: AggregateCall) -> list[Expression]:
+    return [] if call.filter is None else [call.filter]
 
 
 def _all(conditions: Sequence[Expression]) -> Expression | None:

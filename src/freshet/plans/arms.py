@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain
 
 from freshet.errors import PlanError
 from freshet.plans.attributes import Attributes, equality
@@ -12,11 +12,9 @@ from freshet.plans.comparisons import Compared, compared, unmarked
 from freshet.plans.model import Comparison, Edge
 from freshet.plans.nodes import Inner
 from freshet.plans.unfit import UnfitError
-from freshet.query import Hypergraph, JoinTree, join_trees
+from freshet.query import Hypergraph, JoinTree, plain_trees, some_trees
 from freshet.sql.bound import Arm, Block
 from freshet.sql.expression import Expression, describe, references
-
-TREES = 5_000  # join trees looked at where only some will do; far more than small queries have
 
 _ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / NOT IN"}
 
@@ -118,7 +116,7 @@ class Arms(Choice):
 
         found = self._compare(block, h, inner, accept)
         if found is None:
-            trees = [t for t in islice(join_trees(h), TREES) if accept(t)]
+            trees = [t for t in chain(some_trees(h), plain_trees(h)) if accept(t)]
             if not trees and self.wanted is not None:
                 raise PlanError(
                     f"inside {_ARM_NAMES[arm.kind]} no tree of {', '.join(self._labels(block))} is the plan's"

@@ -54,6 +54,13 @@ class Attributes:
         for member in list(self._above):
             name = roots.setdefault(self._find(member), f"x{len(roots)}")
             self._classes.setdefault(name, []).append(member)
+        self._named: dict[Expression, str] = {}
+        self._values: dict[int, dict[str, Expression]] = {}  # by relation and attribute
+        for name, members in self._classes.items():
+            for relation, expression, null_safe in members:
+                self._values.setdefault(relation, {}).setdefault(name, expression)
+                if not null_safe:
+                    self._named[expression] = name
 
     def _member(self, expression: Expression, null_safe: bool) -> Member:
         (relation,) = references(expression)
@@ -65,13 +72,13 @@ class Attributes:
         return member
 
     def of(self, relation: int) -> frozenset[str]:
-        return frozenset(name for name, members in self._classes.items() if any(m[0] == relation for m in members))
+        return frozenset(self._values.get(relation, ()))
 
     def value(self, relation: int, attribute: str) -> Expression:
         """How the relation reads the attribute."""
         if attribute in self.columns:
             return self.columns[attribute]
-        return next(e for r, e, _ in self._classes[attribute] if r == relation)
+        return self._values[relation][attribute]
 
     def null_safe(self, attribute: str) -> bool:
         if attribute in self.columns:
@@ -93,10 +100,7 @@ class Attributes:
 
     def named(self, expression: Expression) -> str | None:
         """The attribute an expression reads, if it is one and NULL never equals NULL in it."""
-        for name, members in self._classes.items():
-            if any(e == expression and not safe for _, e, safe in members):
-                return name
-        return None
+        return self._named.get(expression)
 
     def seen_from(self, relation: int, value: Expression) -> Expression | None:
         """The value read from this relation: its own, or one that equalities make equal."""

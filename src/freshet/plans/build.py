@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
+from freshet.errors import UnsupportedError
 from freshet.plans.above import plan_above
-from freshet.plans.annotate import annotated
-from freshet.plans.arms import TREES, Arms
+from freshet.plans.annotate import Annotations, annotated
+from freshet.plans.arms import Arms
 from freshet.plans.attributes import Attributes, column_attribute
 from freshet.plans.bags import bag_relation
 from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.nodes import Inner
+from freshet.plans.same import Numbers
 from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, TreeNode, classify, decompose, join_trees
+from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, some_trees
 from freshet.sql.bound import AnyQuery, Block, Query, Relation, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, references, walk
 
@@ -26,7 +27,10 @@ from freshet.sql.expression import ColumnRef, Expression, references, walk
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
     not left to be chosen."""
-    return _Plans(updates or {}, trees).plan(query)
+    try:
+        return _Plans(updates or {}, trees).plan(query)
+    except RecursionError:
+        raise UnsupportedError("a query nested this deep is not supported; store a part of it in a table") from None
 
 
 class _Plans:
@@ -35,19 +39,21 @@ class _Plans:
 
     def __init__(self, updates: dict[str, float], trees: WantedTrees | None) -> None:
         self.updates, self.trees = updates, trees or WantedTrees(())
-        self._chosen: dict[AnyQuery, AnyPlan] | None = {} if trees is None else None
+        self._numbers, self._annotations = Numbers(), Annotations()
+        self._chosen: dict[int, AnyPlan] | None = {} if trees is None else None
 
     def plan(self, query: AnyQuery) -> AnyPlan:
         if self._chosen is None:
             return self._planned(query)
-        if query not in self._chosen:
-            self._chosen[query] = self._planned(query)
-        return self._chosen[query]
+        number = self._numbers.of(query)
+        if number not in self._chosen:
+            self._chosen[number] = self._planned(query)
+        return self._chosen[number]
 
     def _planned(self, query: AnyQuery) -> AnyPlan:
         if not isinstance(query, Query):
             return plan_above(query, self.plan)
-        query, totals = annotated(query)
+        query, totals = annotated(query, self._annotations)
         while True:
             try:
                 plan = _Planner(query, self).plan()
@@ -213,7 +219,7 @@ class _Planner(Arms):
         outputs = self.query.outputs
         if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
             return None
-        trees = (_projected(t, h.output) for t in islice(join_trees(h), TREES))
+        trees = (_projected(t, h.output) for t in (*some_trees(h), best_tree(h)))
         good = [t for t in trees if all(n.attributes <= h.output for n in t.nodes if n.output) and self._fits(block, t)]
         return min(good, key=lambda t: self._cost(block, t), default=None)
 

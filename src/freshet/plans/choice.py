@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 
 from freshet.errors import PlanError
-from freshet.plans.comparisons import Compared, compared, elsewhere, independent, placed_tree, unmarked
+from freshet.plans.comparisons import MOST_COMPARED, Compared, Places, compared, elsewhere, placed_tree, unmarked
 from freshet.plans.cost import source_updates
 from freshet.plans.model import RelationPlan
 from freshet.plans.nodes import Inner, Nodes, unique_columns
@@ -59,8 +60,9 @@ class Choice(Nodes):
         candidates = [c for c in map(compared, inner.residual) if c is not None]
         if not candidates or not h.is_acyclic:
             return None
-        if len(independent(h, block.relations, candidates)) < len(candidates):
-            candidates += [e for c in candidates for e in elsewhere(c, block.relations, inner.attributes)]
+        if len(Places(h, block.relations).independent(candidates)) < len(candidates):
+            others = (e for c in candidates for e in elsewhere(c, block.relations, inner.attributes))
+            candidates = [*candidates, *islice(others, MOST_COMPARED)]
 
         def fits(tree: JoinTree) -> bool:
             return accept(tree) and (self.wanted is None or self._fits(block, unmarked(tree)))

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 from freshet.plans.attributes import Attributes, lane_form
 from freshet.plans.model import Comparison
-from freshet.query import Hypergraph, JoinTree, best_tree, join_trees
+from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
+from freshet.query.budget import Budget
 from freshet.sql.expression import Call, Expression, Literal, references
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MARK = "~"  # first letter of a comparison's attribute
-_NODES = 20_000  # of trees looked at for one number of comparisons
-_CHOICES = 16
+_NODES = 20_000  # of trees looked at
+_CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
+_CHOSEN = 2_000
+_TESTS = 2_000  # of whether comparisons fit together
+MOST_COMPARED = 1_000  # places of comparisons looked at beside those written
 _FARTHEST = 1 << 62
 
 
@@ -115,15 +119,20 @@ def placed_tree(
 ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
     """The cheapest tree that carries as many of the comparisons as any can, and which those are.
 
-    Of a large query not every choice of comparisons and not every tree is looked at."""
-    for count in range(len(independent(h, relations, candidates)), 0, -1):
-        choices = list(islice(_choices(h, relations, candidates, count), _CHOICES))
+    Of a large query not every choice of comparisons and not every tree is looked at: when the budget is used up, the
+    first choice there is, on trees without generalized nodes."""
+    places = Places(h, relations)
+    most, looked_at = 1 + _CHOSEN // len(relations) ** 2, Budget(_NODES)
+    for count in range(len(places.independent(candidates)), 0, -1):
+        choices = list(islice(places.choices(candidates, count, Budget(_TESTS)), min(most, _CHOICES)))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
+        share = _NODES // max(len(choices), 1)
         for chosen in choices:
             marked = _marked(h, relations, chosen)
-            trees = islice(join_trees(marked), 1 + _NODES // (len(relations) * len(choices)))
-            found = (t for t in (best_tree(marked), *trees) if _plain_above(t) and accept(t))
-            tree = min(found, key=cost, default=None)
+            trees: Iterator[JoinTree] = plain_trees(marked)
+            if looked_at.spend(share):
+                trees = chain((best_tree(marked),), some_trees(marked, share), trees)
+            tree = min((t for t in trees if _plain_above(t) and accept(t)), key=cost, default=None)
             if tree is not None and (best is None or cost(tree) < cost(best[0])):
                 best = tree, chosen
         if best is not None:
@@ -140,39 +149,79 @@ def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared])
     return Hypergraph(tuple(edges), frozenset().union(*edges))
 
 
-def _fit(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> bool:
-    """Whether some tree has an edge for each of the comparisons. Such sets are those of edges in spanning trees of
-    most shared attributes, a matroid: what is added to one that fits, as long as it fits, ends with the most there is.
-    Where one predicate may stand in several places only one of them counts, and then it may end with fewer."""
-    pairs = {frozenset(c.relations) for c in chosen}
-    predicates = {c.predicate for c in chosen}
-    return len(pairs) == len(predicates) == len(chosen) and _marked(h, relations, chosen).is_acyclic
+class Places:
+    """Which comparisons some join tree of an acyclic query has edges for, all of them together.
 
+    Join trees are the spanning trees of most shared attributes. One of them has all edges of a set when, for each
+    number of attributes, the edges that share so many make no cycle, nor do so with edges that share more: these are in
+    every such tree, or others that connect the same relations. So the relations that edges sharing more connect are one
+    point, and what is left to ask is whether a few edges between points make a cycle. Such sets are a matroid: what is
+    added to one that fits, as long as it fits, ends with the most there is. Where one predicate may stand in several
+    places only one of them counts, and then it may end with fewer."""
 
-def independent(h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared]) -> list[Compared]:
-    """As many of the comparisons as fit together."""
-    found: list[Compared] = []
-    for c in candidates:
-        if _fit(h, relations, [*found, c]):
-            found.append(c)
-    return found
+    def __init__(self, h: Hypergraph, relations: Sequence[int]) -> None:
+        self.at = {r: i for i, r in enumerate(relations)}
+        self.h = h
+        self._points: dict[int, list[int]] = {}
 
+    def _shared(self, c: Compared) -> int:
+        one, other = (self.h.relations[self.at[r]] for r in c.relations)
+        return len(one & other)
 
-def _choices(
-    h: Hypergraph, relations: Sequence[int], candidates: Sequence[Compared], count: int
-) -> Iterator[tuple[Compared, ...]]:
-    """Every choice of so many comparisons that fit together."""
+    def _connected(self, shared: int) -> list[int]:
+        """The point of each relation: the first one it is connected to by edges that share more attributes."""
+        if shared not in self._points:
+            points, edges = list(range(len(self.h.relations))), self.h.relations
+            for i in range(len(edges)):
+                for j in range(i):
+                    if points[i] != points[j] and len(edges[i] & edges[j]) > shared:
+                        one, other = points[i], points[j]
+                        points = [other if p == one else p for p in points]
+            self._points[shared] = points
+        return self._points[shared]
 
-    def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:
-        for i in range(start, len(candidates) - (count - len(chosen)) + 1):
-            more = (*chosen, candidates[i])
-            if _fit(h, relations, more):
-                if len(more) == count:
-                    yield more
-                else:
-                    yield from grown(more, i + 1)
+    def fit(self, chosen: Sequence[Compared]) -> bool:
+        pairs = {frozenset(c.relations) for c in chosen}
+        if not len(pairs) == len({c.predicate for c in chosen}) == len(chosen):
+            return False
+        above: dict[tuple[int, int], tuple[int, int]] = {}
 
-    yield from grown((), 0)
+        def top(point: tuple[int, int]) -> tuple[int, int]:
+            while point in above:
+                point = above[point]
+            return point
+
+        for c in chosen:
+            shared = self._shared(c)
+            one, other = (top((shared, self._connected(shared)[self.at[r]])) for r in c.relations)
+            if one == other:
+                return False
+            above[one] = other
+        return True
+
+    def independent(self, candidates: Sequence[Compared]) -> list[Compared]:
+        """As many of the comparisons as fit together."""
+        found: list[Compared] = []
+        for c in candidates:
+            if self.fit([*found, c]):
+                found.append(c)
+        return found
+
+    def choices(self, candidates: Sequence[Compared], count: int, budget: Budget) -> Iterator[tuple[Compared, ...]]:
+        """Choices of so many comparisons that fit together; all of them, if the budget of tests allows."""
+
+        def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:
+            for i in range(start, len(candidates) - (count - len(chosen)) + 1):
+                if not budget.spend():
+                    return
+                more = (*chosen, candidates[i])
+                if self.fit(more):
+                    if len(more) == count:
+                        yield more
+                    else:
+                        yield from grown(more, i + 1)
+
+        yield from grown((), 0)
 
 
 def carried(tree: JoinTree, node: int, placed: Sequence[Compared]) -> Compared | None:

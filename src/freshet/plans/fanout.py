@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,20 @@ def fanout(
 ) -> Cost:
     """For a tree of relations; `many(here, there)`: whether a tuple here may meet many there. `below`: what it costs
     where a relation is itself the groups of a join: each of its rows may change a group, and each group once."""
-    powers = {r: _away(r, -1, parents, many) for r in parents}
+    near: dict[int, list[int]] = {r: [] for r in parents}
+    for r, parent in parents.items():
+        if parent >= 0:
+            near[r].append(parent)
+            near[parent].append(r)
+
+    @cache
+    def away(here: int, source: int) -> int:
+        return sum(many(here, n) + away(n, here) for n in near[here] if n != source)
+
+    powers = {r: away(r, -1) for r in parents}
     whole = 1 + min(powers.values())
     found: list[int] = []
     for r, power in powers.items():
         inner: Sequence[int] = (0,) if below is None or r not in below else below[r].powers
         found += [max(p, min(p + power, whole)) for p in inner]
     return Cost(tuple(found))
-
-
-def _away(here: int, source: int, parents: Mapping[int, int], many: Callable[[int, int], bool]) -> int:
-    near = [n for n in parents if n != source and (parents[n] == here or parents[here] == n)]
-    return sum(many(here, n) + _away(n, here, parents, many) for n in near)

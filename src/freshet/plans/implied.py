@@ -3,7 +3,7 @@ Without them a query may be acyclic that was not (IEDyn's semantic acyclicity), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from freshet.plans.attributes import lane_form
 from freshet.sql.expression import Call, Expression
@@ -19,11 +19,17 @@ def without_implied(
     in a chain are true none of their values is NULL, and every type has one order. `named`: one name for all values
     that equalities make equal."""
     steps = {i: step for i, p in enumerate(predicates) if (step := _step(p, named)) is not None}
-    for i, (low, high, strict) in list(steps.items()):
-        others = [step for j, step in steps.items() if j != i]
-        if _leads(others, low, high, strict):
-            del steps[i]
-    return [p for i, p in enumerate(predicates) if i in steps or _step(p, named) is None]
+    higher: dict[Value, dict[int, tuple[Value, bool]]] = {}
+    for i, (low, high, strict) in steps.items():
+        higher.setdefault(low, {})[i] = high, strict
+    implied = set()
+    for i, (low, high, strict) in steps.items():
+        mine = higher[low].pop(i)
+        if _leads(higher, low, high, strict):
+            implied.add(i)
+        else:
+            higher[low][i] = mine
+    return [p for i, p in enumerate(predicates) if i not in implied]
 
 
 def _step(predicate: Expression, named: Callable[[Expression], str | None]) -> tuple[Value, Value, bool] | None:
@@ -35,15 +41,15 @@ def _step(predicate: Expression, named: Callable[[Expression], str | None]) -> t
     return sides[low], sides[high], strict
 
 
-def _leads(steps: Sequence[tuple[Value, Value, bool]], start: Value, end: Value, strict: bool) -> bool:
+def _leads(higher: Mapping[Value, Mapping[int, tuple[Value, bool]]], start: Value, end: Value, strict: bool) -> bool:
     """Whether steps lead from one value up to the other, one of them strictly if asked for."""
     seen: set[tuple[Value, bool]] = set()
     ahead = [(start, False)]
     while ahead:
-        here, higher = ahead.pop()
-        for low, high, step in steps:
-            reached = (high, higher or step)
-            if low == here and reached not in seen:
+        here, above = ahead.pop()
+        for high, step in higher.get(here, {}).values():
+            reached = (high, above or step)
+            if reached not in seen:
                 if high == end and (reached[1] or not strict):
                     return True
                 seen.add(reached)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from freshet.aggregates import function_of
 from freshet.plans.attributes import Attributes, equality
 from freshet.plans.products import is_exact, products
 from freshet.query import Hypergraph
 from freshet.sql.bound import Block, Query, Relation, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, references, walk
 from freshet.sql.functions.compiled import is_total
-from freshet.sql.functions.spread import FORMS
 
 
 class EnumeratedError(Exception):
@@ -87,10 +87,10 @@ class Parts:
         for call in self.grouping.aggregates:
             if call.distinct:
                 found |= read(call)
-            elif call.function in ("min", "max"):
-                if len(read(call)) > 1 or not all(map(is_total, call.reads)):
+            elif function_of(call).idempotent:
+                if not function_of(call).of_itself or len(read(call)) > 1 or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif call.function not in ("count", "sum", "avg", *FORMS) or call.copies is not None:
+            elif not function_of(call).carries(call):
                 raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
@@ -101,15 +101,14 @@ class Parts:
         attributes = {r: self.attributes.of(r) for r in self.relations}
         root = min(self.shown, default=self.relations[0])
         parents, order = {root: -1}, [root]
-        while len(order) < len(self.relations):
-            _, at, least = max(
-                (len(attributes[p] & attributes[r]), -i, -r)
-                for i, p in enumerate(order)
-                for r in self.relations
-                if r not in parents
-            )
+        best = {r: (len(attributes[root] & attributes[r]), 0, -r) for r in self.relations if r != root}
+        while best:
+            _, at, least = max(best.values())
             parents[-least] = order[-at]
+            del best[-least]
             order.append(-least)
+            for r in best:
+                best[r] = max(best[r], (len(attributes[-least] & attributes[r]), 1 - len(order), -r))
         self.relations_down = order
         return parents
 
@@ -188,7 +187,7 @@ def _splits(call: AggregateCall) -> bool:
     """Whether an aggregate can be put together from what the relations it reads say each for itself."""
     if call.filter is not None and not _is_local(call.filter):
         return False
-    if call.function == "count":
+    if not call.args or call.function == "count":
         return all(_is_local(a) or products(a) is not None for a in call.args)
     if is_exact(call.args[0].type):
         return products(call.args[0]) is not None

@@ -7,7 +7,7 @@ from freshet.query.classify import Classification, classify
 from freshet.query.decompose import Bag, decompose
 from freshet.query.foreign_keys import Assertion, ForeignKeyTree, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph
-from freshet.query.join_trees import join_trees
+from freshet.query.join_trees import join_trees, plain_trees, some_trees
 from freshet.query.tree import JoinTree, TreeNode
 
 __all__ = [
@@ -23,4 +23,6 @@ __all__ = [
     "decompose",
     "foreign_key_tree",
     "join_trees",
+    "plain_trees",
+    "some_trees",
 ]

@@ -3,22 +3,26 @@
 Eliminating attributes one after the other, each with the bag of its neighbours at that time (which then become
 neighbours of one another), gives a decomposition, and some order gives one of least width. So the search runs over sets
 of eliminated attributes: what the bag of the next one is does not depend on the order in which they went. Width comes
-first; among equals the sum of what bags may hold, relations of equal size assumed.
+first; among equals the sum of what bags may hold, relations of equal size assumed. Where a cycle has many attributes
+the next one is taken greedily: the one with the narrowest bag, or, of very many, with the smallest.
 
 A bag covered by one relation needs no storing: that relation is the node. Together with the relations, the other bags
-form an acyclic hypergraph.
+form an acyclic hypergraph. Sets of attributes are bits of an int.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
 
+from freshet.query.budget import Budget
+from freshet.query.fragment import members
 from freshet.query.hypergraph import Hypergraph, gyo_core
 
-#: Attributes of a cycle up to which all orders are searched; beyond, the next one is taken greedily.
-EXACT = 12
+#: Attributes of a cycle up to which all orders are searched; and up to which the narrowest bag is looked for.
+EXACT, NARROWEST = 12, 48
+_COVER = 20_000  # steps to find the fewest relations that cover a bag
 _SIZE = 1_000.0  # of a relation, to weigh bags of different width
 
 
@@ -40,79 +44,118 @@ def decompose(h: Hypergraph) -> tuple[Bag, ...]:
     if len(core) <= 1:
         return ()
     search = _Search(h, core)
-    order = search.best() if len(search.attributes) <= EXACT else search.greedy()
-    bags = [search.bag(order[:i], x) for i, x in enumerate(order)]
-    largest = [b for i, b in enumerate(bags) if not any(b < c or (b == c and j < i) for j, c in enumerate(bags))]
-    return tuple(Bag(b, search.cover(b)) for b in largest if len(search.cover(b)) > 1)
+    bags = list(dict.fromkeys(search.best() if len(search.names) <= EXACT else search.greedy()))
+    largest = [b for b in bags if not any(b != c and not b & ~c for c in bags)]
+    return tuple(Bag(search.attributes(b), search.cover(b)) for b in largest if len(search.cover(b)) > 1)
 
 
 class _Search:
     def __init__(self, h: Hypergraph, core: dict[int, frozenset[str]]) -> None:
-        self.relations = h.relations
-        self.attributes = tuple(sorted(frozenset().union(*core.values())))
-        self.near = {x: frozenset().union(*(r for r in core.values() if x in r)) - {x} for x in self.attributes}
-        self.cover = cache(self._cover)
-        self._reached = cache(self._bag)
+        self.names = sorted(frozenset().union(*core.values()))
+        self.relations = [self._bits(r) for r in h.relations]
+        edges = [self._bits(r) for r in core.values()]
+        self.near = [self._union(e for e in edges if e >> x & 1) & ~(1 << x) for x in range(len(self.names))]
+        self.cover: Callable[[int], tuple[int, ...]] = cache(self._cover)
 
-    def bag(self, gone: tuple[str, ...], x: str) -> frozenset[str]:
-        return self._reached(frozenset(gone), x)
+    def _bits(self, attributes: frozenset[str]) -> int:
+        return sum(1 << i for i, name in enumerate(self.names) if name in attributes)
 
-    def _bag(self, gone: frozenset[str], x: str) -> frozenset[str]:
+    @staticmethod
+    def _union(sets: Iterable[int]) -> int:
+        found = 0
+        for each in sets:
+            found |= each
+        return found
+
+    def attributes(self, bag: int) -> frozenset[str]:
+        return frozenset(self.names[x] for x in members(bag))
+
+    def _bag(self, gone: int, x: int) -> int:
         """x and the attributes still there that it reaches through those eliminated."""
-        seen, found, ahead = {x}, {x}, [x]
-        while ahead:
-            for y in self.near[ahead.pop()] - seen:
-                seen.add(y)
-                if y in gone:
-                    ahead.append(y)
-                else:
-                    found.add(y)
-        return frozenset(found)
+        seen, found = 1 << x, self.near[x]
+        while through := found & gone & ~seen:
+            for y in members(through):
+                found |= self.near[y]
+            seen |= through
+        return (found & ~gone) | 1 << x
 
-    def _cover(self, bag: frozenset[str]) -> tuple[int, ...]:
-        """The fewest relations that together have all attributes of a bag, the first ones among equals."""
-        useful = [i for i, r in enumerate(self.relations) if r & bag]
-        for size in range(1, len(useful) + 1):
-            for chosen in combinations(useful, size):
-                if bag <= frozenset().union(*(self.relations[i] for i in chosen)):
-                    return chosen
-        raise AssertionError("every attribute is in some relation")
+    def _cover(self, bag: int) -> tuple[int, ...]:
+        """The fewest relations that together have all attributes of a bag, as far as few steps tell."""
+        useful = {i: r & bag for i, r in enumerate(self.relations) if r & bag}
+        greedy, left = [], bag
+        while left:
+            i = max(useful, key=lambda i: (useful[i] & left).bit_count())
+            greedy.append(i)
+            left &= ~useful[i]
+        budget, most = Budget(_COVER), max(u.bit_count() for u in useful.values())
 
-    def _cost(self, bag: frozenset[str]) -> tuple[int, float]:
+        def covered(left: int, size: int) -> tuple[int, ...] | None:
+            if not left:
+                return ()
+            if left.bit_count() > size * most or not budget.spend(left.bit_count()):
+                return None
+            choices = min(([i for i, u in useful.items() if u >> x & 1] for x in members(left)), key=len)
+            for i in choices:
+                rest = covered(left & ~useful[i], size - 1)
+                if rest is not None:
+                    return (i, *rest)
+            return None
+
+        for size in range(1, len(greedy)):
+            found = covered(bag, size)
+            if found is not None:
+                return tuple(sorted(found))
+        return tuple(sorted(greedy))
+
+    def _cost(self, bag: int) -> tuple[int, float]:
         width = len(self.cover(bag))
-        return width, 0.0 if width == 1 else _SIZE**width * len(bag)
+        return width, 0.0 if width == 1 else _SIZE**width * bag.bit_count()
 
-    def best(self) -> tuple[str, ...]:
-        everything = frozenset(self.attributes)
+    def best(self) -> list[int]:
+        everything = (1 << len(self.names)) - 1
+        reached = cache(self._bag)
 
         @cache
-        def narrowest(gone: frozenset[str]) -> int:
+        def narrowest(gone: int) -> int:
             """The least width of what is still to come."""
-            left = everything - gone
-            return min(
-                (max(self._cost(self._reached(gone, x))[0], narrowest(gone | {x})) for x in sorted(left)), default=0
-            )
+            left = members(everything & ~gone)
+            return min((max(self._cost(reached(gone, x))[0], narrowest(gone | 1 << x)) for x in left), default=0)
 
-        width = narrowest(frozenset())
+        width = narrowest(0)
 
         @cache
-        def cheapest(gone: frozenset[str]) -> tuple[float, tuple[str, ...]]:
-            """The least sum of costs within that width, and the order that has it."""
-            found: tuple[float, tuple[str, ...]] | None = None
-            for x in sorted(everything - gone):
-                wide, cost = self._cost(self._reached(gone, x))
-                if wide > width or narrowest(gone | {x}) > width:
+        def cheapest(gone: int) -> tuple[float, tuple[int, ...]]:
+            """The least sum of costs within that width, and the bags that have it."""
+            found: tuple[float, tuple[int, ...]] | None = None
+            for x in members(everything & ~gone):
+                bag = reached(gone, x)
+                wide, cost = self._cost(bag)
+                if wide > width or narrowest(gone | 1 << x) > width:
                     continue
-                further, order = cheapest(gone | {x})
+                further, bags = cheapest(gone | 1 << x)
                 if found is None or cost + further < found[0]:
-                    found = cost + further, (x, *order)
+                    found = cost + further, (bag, *bags)
             return found or (0.0, ())
 
-        return cheapest(frozenset())[1]
+        return list(cheapest(0)[1])
 
-    def greedy(self) -> tuple[str, ...]:
-        order: tuple[str, ...] = ()
-        while len(order) < len(self.attributes):
-            left = [x for x in self.attributes if x not in order]
-            order = (*order, min(left, key=lambda x: self._cost(self.bag(order, x))))
-        return order
+    def greedy(self) -> list[int]:
+        near = list(self.near)
+        narrow = len(self.names) <= NARROWEST
+
+        def rank(x: int) -> tuple[float, ...]:
+            bag = near[x] | 1 << x
+            return self._cost(bag) if narrow else (bag.bit_count(),)
+
+        ranks = {x: rank(x) for x in range(len(near))}
+        bags = []
+        while ranks:
+            x = min(ranks, key=ranks.__getitem__)
+            del ranks[x]
+            bags.append(near[x] | 1 << x)
+            around = list(members(near[x]))
+            for y in around:
+                near[y] = (near[y] | near[x]) & ~(1 << x | 1 << y)
+            for y in around:
+                ranks[y] = rank(y)
+        return bags

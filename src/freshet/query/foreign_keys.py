@@ -18,10 +18,13 @@ from itertools import chain
 
 from freshet.errors import PlanError
 from freshet.query.best_tree import check_updates
+from freshet.query.budget import Budget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
 PrimaryKeys = Sequence[frozenset[str] | None]
+
+_TRIED = 20_000  # nodes of trees from one root
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def _arborescences(
 
     Fix for each relation how many attributes are on its key: then its possible parents are fixed, and the breadth-first
     tree over them has every relation as near to the root as it can be. So it is enough to try these numbers, in falling
-    order of their sum, and to stop below the first sum that gives a tree.
+    order of their sum, and to stop below the first sum that gives a tree. Of very many only the first are tried.
     """
     others = [i for i in range(len(h.relations)) if i != root]
     candidates: list[dict[int, list[int]]] = []
@@ -127,7 +130,8 @@ def _arborescences(
     first = (0,) * len(others)
     queue = [(-sum(level[0] for level in levels), first)]
     seen = {first}
-    while queue and -queue[0][0] >= at_least:
+    budget = Budget(_TRIED)
+    while queue and -queue[0][0] >= at_least and budget.spend(len(h.relations)):
         minus_shared, picks = heappop(queue)
         allowed = [by_shared[level[pick]] for by_shared, level, pick in zip(candidates, levels, picks, strict=True)]
         parents = _breadth_first(root, dict(zip(others, allowed, strict=True)))

@@ -17,6 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from freshet.errors import PlanError
+from freshet.query.budget import Budget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
@@ -37,10 +38,12 @@ class Sketch(NamedTuple):
 class Fragments:
     """The relations of an acyclic query, and its parts."""
 
-    def __init__(self, h: Hypergraph) -> None:
+    def __init__(self, h: Hypergraph, budget: Budget | None = None) -> None:
+        """`budget`: steps of an enumeration of its trees, if it is bounded."""
         if not h.is_acyclic:
             raise PlanError("a cyclic query has no join tree; group its relations into bags or use its foreign keys")
         self._names = sorted(h.attributes)
+        self._budget = budget
         self._projects = h.is_free_connex
         self.relations = tuple(self._bits(relation) for relation in h.relations)
         self.output = self._bits(h.output if self._projects else h.attributes)
@@ -77,6 +80,10 @@ class Fragments:
         """What any two relations of the part share: the candidates for generalized nodes."""
         found = {self.relations[i] & self.relations[j]: None for i in members(part) for j in members(part) if i < j}
         return tuple(found)
+
+    def goes_on(self, steps: int) -> bool:
+        """Whether an enumeration may take so many steps more."""
+        return self._budget is None or self._budget.spend(steps)
 
     def key(self, part: int, above: int) -> int:
         return self.attributes(part) & above

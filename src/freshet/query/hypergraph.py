@@ -9,6 +9,7 @@ output attribute x has E(x) properly inside E(z) of an attribute z that is not o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,9 +47,17 @@ class Hypergraph:
     def name(self, relation: int) -> str:
         return self.names[relation] if self.names else f"R{relation + 1}"
 
+    @cached_property
+    def _holders(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {a: set() for a in self.attributes}
+        for i, relation in enumerate(self.relations):
+            for attribute in relation:
+                found[attribute].add(i)
+        return {attribute: frozenset(holders) for attribute, holders in found.items()}
+
     def having(self, attribute: str) -> frozenset[int]:
         """E(attribute): the relations that have it."""
-        return frozenset(i for i, relation in enumerate(self.relations) if attribute in relation)
+        return self._holders.get(attribute, frozenset())
 
     @cached_property
     def is_acyclic(self) -> bool:
@@ -96,17 +105,18 @@ class Hypergraph:
 def gyo_core(relations: Sequence[frozenset[str]]) -> dict[int, frozenset[str]]:
     """What GYO leaves: relation number to the attributes it still has. One entry or none when acyclic."""
     left = dict(enumerate(relations))
+    holders = Counter(attribute for relation in relations for attribute in relation)
     changed = True
     while changed:
         changed = False
         for i, relation in list(left.items()):
-            others = [other for j, other in left.items() if j != i]
-            shared = relation & frozenset().union(*others)
+            shared = frozenset(a for a in relation if holders[a] > 1)
             if shared != relation:
                 left[i] = shared
                 changed = True
-            if any(shared <= other for other in others):
+            if any(shared <= other for j, other in left.items() if j != i):
                 del left[i]
+                holders.subtract(shared)
                 changed = True
     return left
 

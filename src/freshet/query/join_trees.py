@@ -4,24 +4,69 @@ Those are the traditional join trees with every root, and those with generalized
 included. Two kinds of tree are left out because another one is the same but simpler: those with a generalized node
 that has one child, or the attributes of its parent; and for a cross product, those in which relations meet on an edge
 with an empty key, instead of below the generalized node without attributes.
+
+There may be far too many to look at, and far too many ways that lead to none. `some_trees` looks at a bounded number of
+both; `plain_trees` has one tree for each root, without generalized nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
+from freshet.query.budget import Budget
 from freshet.query.fragment import Fragments, Sketch, members
 from freshet.query.hypergraph import Hypergraph
-from freshet.query.tree import JoinTree
+from freshet.query.tree import JoinTree, TreeNode
+
+#: Trees looked at where only some will do, far more than small queries have; their nodes; and steps to find them.
+TREES, NODES, STEPS = 5_000, 30_000, 100_000
 
 
-def join_trees(h: Hypergraph) -> Iterator[JoinTree]:
+def some_trees(h: Hypergraph, nodes: int = NODES) -> Iterator[JoinTree]:
+    """The first join trees, as many as have so many nodes together."""
+    return islice(join_trees(h, Budget(STEPS)), min(TREES, 1 + nodes // len(h.relations)))
+
+
+def plain_trees(h: Hypergraph) -> Iterator[JoinTree]:
+    """A join tree of relations alone for each of them as root; none where that makes a cross product. A tree of most
+    shared attributes is one, and it is the same seen from every root."""
+    many = len(h.relations)
+    edges = [(len(h.relations[i] & h.relations[j]), -i, -j) for i in range(many) for j in range(i)]
+    near: list[list[int]] = [[] for _ in range(many)]
+    parts = list(range(many))
+
+    def part(i: int) -> int:
+        while parts[i] != i:
+            i = parts[i]
+        return i
+
+    for shared, i, j in sorted(edges, reverse=True):
+        one, other = part(-i), part(-j)
+        if one != other:
+            if not shared:
+                return
+            parts[one] = other
+            near[-i].append(-j)
+            near[-j].append(-i)
+    for root in range(many):
+        nodes: list[TreeNode] = []
+        ahead = [(root, -1)]
+        while ahead:
+            relation, parent = ahead.pop()
+            above = nodes[parent].relation if parent >= 0 else None
+            nodes.append(TreeNode(relation, h.relations[relation], parent, True))
+            ahead += [(child, len(nodes) - 1) for child in sorted(near[relation], reverse=True) if child != above]
+        yield JoinTree(tuple(nodes))
+
+
+def join_trees(h: Hypergraph, budget: Budget | None = None) -> Iterator[JoinTree]:
     """Each tree once, made as it is asked for: a star of n relations has about n to the power n of them.
 
     The trees have the output of the query where it is free-connex, all attributes as output where it is not.
     """
-    fragments = Fragments(h)
+    fragments = Fragments(h, budget)
     everything = fragments.everything
 
     def rooted() -> Iterator[Sketch]:
@@ -39,9 +84,14 @@ def _below(fragments: Fragments, part: int, key: int) -> Iterator[Sketch]:
         if key & ~attributes:
             continue
         components = fragments.components(part ^ (1 << top), attributes)
-        if not all(fragments.key(component, attributes) for component in components):
-            continue  # a component that shares nothing with the top shares nothing with the others either
-        for groups in _groupings(components):
+        keys = [fragments.key(component, attributes) for component in components]
+        if not all(keys) or not all(map(fragments.may_hang, components, keys)):
+            continue  # what shares nothing with the top, or may not hang on it, cannot do so together with others
+        alone, together = _apart(fragments, components, keys)
+        for grouped in _groupings(together):
+            groups = (*alone, *grouped)
+            if not fragments.goes_on(len(groups)):
+                return
             edges = [(group, fragments.key(group, attributes)) for group in groups]
             if all(fragments.may_hang(group, below) for group, below in edges):
                 for children in _forests(partial(_below, fragments), edges):
@@ -57,6 +107,8 @@ def _generalized(fragments: Fragments, part: int, attributes: int) -> Iterator[S
         return
     # without attributes there is nothing that two components could hang together by
     for groups in _groupings(components) if attributes else [components]:
+        if not fragments.goes_on(len(groups)):
+            return
         if len(groups) > 1:
             for children in _forests(partial(_guarded, fragments), [(group, attributes) for group in groups]):
                 yield Sketch(None, attributes, children)
@@ -80,6 +132,20 @@ def _forests(
     for first in trees(*edges[0]):
         for rest in _forests(trees, edges[1:]):
             yield (first, *rest)
+
+
+def _apart(fragments: Fragments, parts: Sequence[int], keys: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Parts that hang by themselves, and those that may hang together with others: on a relation of one of them that
+    has the keys of both."""
+    tops = [[fragments.relations[r] for r in members(p)] for p in parts]
+    alone: list[int] = []
+    together: list[int] = []
+    for i, part in enumerate(parts):
+        others = (j for j in range(len(parts)) if j != i)
+        both = ((keys[i] | keys[j], (*tops[i], *tops[j])) for j in others)
+        meets = any(not key & ~top for key, relations in both for top in relations)
+        (together if meets else alone).append(part)
+    return alone, together
 
 
 def _groupings(components: Sequence[int]) -> Iterator[tuple[int, ...]]:

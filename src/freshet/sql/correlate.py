@@ -16,10 +16,11 @@ from sqlglot import exp
 
 from freshet.sql import functions
 from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, key
-from freshet.sql.expression import Call, ColumnRef, Expression, references, transform, walk
+from freshet.sql.expression import Call, ColumnRef, Expression, references
 from freshet.sql.from_clause import Draft
+from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS, subtree
+from freshet.sql.rewrite.blocks import NAMELESS, predicates_in, subtree
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
@@ -65,34 +66,19 @@ class Asked:
     null_safe: bool
 
 
-def outer_columns(expressions: Iterable[Expression]) -> list[ColumnRef]:
-    """The columns of enclosing queries that expressions read, each once."""
-    found = (e for x in expressions for e in walk(x) if isinstance(e, ColumnRef) and e.outer)
-    return list(dict.fromkeys(found))
-
-
-def inward(expression: Expression) -> Expression:
-    """An expression as the enclosing query reads it."""
-    return transform(expression, lambda e: replace(e, outer=e.outer - 1) if isinstance(e, ColumnRef) and e.outer else e)
-
-
-class Unasked(Exception):  # noqa: N818 - no error: it asks for something
-    """A query reads columns of enclosing queries where only its own can be read: it must be bound again, lent them."""
-
-    def __init__(self, binder: SelectBinder, columns: Iterable[ColumnRef]) -> None:
-        self.binder, self.columns = binder, list(columns)
-
-
 def lend(binder: SelectBinder, scope: Scope, draft: Draft, node: exp.Expr) -> list[Asked]:
-    """Joins to a draft the values of enclosing queries it was found to need; returns the keys by which they find it."""
-    place, columns = binder.outer, binder.asks
-    if place is None or not columns:
+    """Joins to a draft, before anything else, the values of enclosing queries that the query was found to need; returns
+    the keys by which they find it."""
+    place = binder.outer
+    if place is None or not binder.asks:
         return []
-    values = _asked_for(place, [replace(c, outer=c.outer - 1) for c in columns], node)
-    number = binder.add_relation(Relation("values asked for", values, values.fields), node)
+    columns = list(dict.fromkeys(c for name in binder.asks for c in place.scope.find(*name)))
+    values = _asked_for(place, columns, node)
+    number = binder.lent = binder.add_relation(Relation("values asked for", values, values.fields), node)
     draft.relations.append(number)
-    scope.lent = {c: key(number, i, f) for i, (c, f) in enumerate(zip(columns, values.fields, strict=True))}
-    return [Asked(k, place.read(inward(c), node), k.nullable) for c, k in scope.lent.items()]
+    lent = {c: key(number, i, f) for i, (c, f) in enumerate(zip(columns, values.fields, strict=True))}
+    scope.lent = {replace(c, outer=c.outer + 1): k for c, k in lent.items()}
+    return [Asked(k, place.read(c, node), k.nullable) for c, k in lent.items()]
 
 
 def lift(binder: SelectBinder, draft: Draft, node: exp.Expr) -> list[Asked]:
@@ -102,7 +88,7 @@ def lift(binder: SelectBinder, draft: Draft, node: exp.Expr) -> list[Asked]:
         return []
     equal = {p: pair for p in draft.predicates if (pair := _equality(p)) is not None}
     rest = [p for p in draft.predicates if p not in equal]
-    columns = outer_columns([*rest, *(p for arm in draft.arms for p in _predicates(arm.block))])
+    columns = outer_columns([*rest, *(p for arm in draft.arms for p in predicates_in(arm.block))])
     if columns:
         raise Unasked(binder, outer_columns([*columns, *(a.outer for a in equal.values())]))
     draft.predicates[:] = rest
@@ -129,20 +115,19 @@ def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
     if place.beside is not None:
         statement.refuse("a subquery that reads groups by other than =,", instead, node)
     hosts = tuple(sorted({c.relation for c in columns}))
-    if any(e.optional and e.has(c) for e in place.scope.visible() for c in columns):
+    if any(e.optional and e.has(c) for e in place.scope.own() for c in columns):
         arms = tuple(a for a in draft.arms if a.kind == "left")
         block = Block(tuple(draft.relations), tuple(p for p in draft.predicates if not outer_columns([p])), arms)
-        if not subtree(block) >= {*hosts} or any(outer_columns(_predicates(a.block)) for a in arms):
+        if not subtree(block) >= {*hosts}:
             statement.refuse("a subquery that reads a LEFT JOIN's columns by other than = in ON", instead, node)
+        further = outer_columns(p for a in arms for p in predicates_in(a.block))
+        if further:
+            raise Unasked(place.binder, further)
     else:
         block = Block(hosts, tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p])))
     fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
     query = Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
     return rewrite(query, statement, list(place.binder.origins))
-
-
-def _predicates(block: Block) -> list[Expression]:
-    return [*block.predicates, *(p for arm in block.arms for p in _predicates(arm.block))]
 
 
 def tests(asked: Iterable[Asked], keys: Iterable[ColumnRef]) -> list[Expression]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from sqlglot import exp
 
@@ -35,6 +36,33 @@ def key_sets(group: exp.Expr | None) -> list[Items]:
     if group.args.get("grouping_sets"):  # the items before GROUPING SETS only say what may stand in them
         return list(_sets(group.args["grouping_sets"][0]))
     return [tuple(i for one in chosen for i in one) for chosen in product(*(list(_sets(item)) for item in items))]
+
+
+def has_sets(group: exp.Expr | None) -> bool:
+    """Whether GROUPING SETS, ROLLUP or CUBE are written, be there one set or several."""
+    if group is None:
+        return False
+    named = any(group.args.get(word) for word in ("rollup", "cube", "grouping_sets"))
+    return named or any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)) for item in group.expressions)
+
+
+def count_sets(group: exp.Expr | None) -> int:
+    """How many sets there are, without making them."""
+    if group is None:
+        return 1
+    if group.args.get("rollup"):
+        return len(group.expressions) + 1
+    if group.args.get("cube"):
+        return 1 << len(group.expressions)
+    return prod(map(_count, group.args.get("grouping_sets") or group.expressions))
+
+
+def _count(item: exp.Expr) -> int:
+    if isinstance(item, exp.Rollup):
+        return len(item.expressions) + 1
+    if isinstance(item, exp.Cube):
+        return 1 << len(item.expressions)
+    return sum(map(_count, item.expressions)) if isinstance(item, exp.GroupingSets) else 1
 
 
 def _sets(item: exp.Expr) -> Iterator[Items]:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
-from freshet.errors import SqlError
+from freshet.aggregates import function_of
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Asked, Place, Unasked, inward, outer_columns
+from freshet.sql.correlate import Asked, Place
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.compiled import fold, fold_null, unreached
+from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
 
@@ -82,17 +83,22 @@ def _bind_select(place: Place, select: exp.Select) -> tuple[AnyQuery, Selection]
     from freshet.sql.select import SelectBinder
     from freshet.sql.selection import Selection
 
-    around, asks = place.binder, list[ColumnRef]()
+    around = place.binder
+    asks = around.learnt.asks.setdefault(id(select), {})
     while True:
-        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, asks)
+        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, tuple(asks), around.learnt)
+        selection = Selection(binder, select)
         try:
             with binder.common_tables(select):
-                selection = Selection(binder, select)
                 return selection.bind(), selection
         except Unasked as missing:
             if missing.binder is not binder:
                 raise
-            asks = outer_columns([*asks, *missing.columns])
+            names = dict.fromkeys(selection.scope.outside[c] for c in missing.columns)
+            if names.keys() <= asks.keys():  # bound again it would be the same
+                what = f"reading {next(iter(names))[0]} of the query around it in this place"
+                around.statement.refuse(what, "compare it in the subquery's WHERE", select)
+            asks |= names
 
 
 def _found_by_key(selection: Selection) -> bool:
@@ -137,12 +143,10 @@ def on_no_rows(
                 read = keys[e.column]
                 found = asked.get(read) if isinstance(read, ColumnRef) else None
                 return found or Literal(e.type, None)
-            return Literal(e.type, 0 if aggregates[e.column - len(keys)].function == "count" else None)
+            return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
         if isinstance(e, Call):
-            try:
-                return fold(e)
-            except SqlError:
-                return e  # it fails where it is read
+            with unreached():  # what has no value fails where it is read
+                return fold(fold_null(e))
         return e
 
     return transform(expression, change)

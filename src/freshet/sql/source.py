@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -19,12 +19,38 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.sql.calls import BY_NAME
+from freshet.sql.extent import Extents
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
 _NO_MEANING = frozenset(
     {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted", "flatten"}
     | {"null_if_pos_overflow"}
 )
+_FIRST_OR_LAST = (exp.AnyValue, exp.First, exp.FirstValue, exp.Last, exp.LastValue)
+
+
+def _first_or_last(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """FIRST(x, TRUE) is FIRST(x) IGNORE NULLS."""
+
+    def make(args: list[exp.Expr]) -> exp.Expr:
+        call = kind.from_arg_list(args[:1])
+        if len(args) < 2:
+            return call
+        if len(args) > 2 or not isinstance(args[1], exp.Boolean):
+            return exp.Anonymous(this=kind.sql_name(), expressions=args)  # which nothing is called
+        return exp.IgnoreNulls(this=call) if args[1].this else exp.RespectNulls(this=call)
+
+    return make
+
+
+class _Quantile:
+    """PERCENTILE with all of its arguments: the parser's own form drops the third, how often each value counts."""
+
+    @staticmethod
+    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
+        made = exp.Quantile.from_arg_list(args[:2])
+        made.set("frequency", args[2:])
+        return made
 
 
 class Reader(Spark):
@@ -32,11 +58,17 @@ class Reader(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        FUNCTION_PARSERS: ClassVar = {
+            **SparkParser.FUNCTION_PARSERS,
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Quantile),
+        }
         FUNCTIONS: ClassVar = {
             **{name: make for name, make in SparkParser.FUNCTIONS.items() if name.lower() not in BY_NAME},
             "EVERY": exp.LogicalAnd.from_arg_list,
             "SOME": exp.LogicalOr.from_arg_list,
             "STD": exp.Stddev.from_arg_list,
+            "MEAN": exp.Avg.from_arg_list,
+            **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 
 
@@ -70,6 +102,7 @@ class Statement:
 
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
+        self.extents = Extents()
 
     def parse(self) -> exp.Expr:
         try:
@@ -98,13 +131,6 @@ class Statement:
                 test.set("query", exp.Subquery(this=test.expressions[0]))
                 test.set("expressions", None)
         return parsed[0]
-
-    def follows_comma(self, node: exp.Expr) -> bool:
-        """Whether an item of FROM stands after a comma rather than after JOIN, for which it is parsed alike."""
-        offset = offset_of(node)
-        before = [t for t in self.tokens if offset is not None and t.start < offset]
-        joined = (TokenType.COMMA, TokenType.JOIN)
-        return next((t.token_type == TokenType.COMMA for t in reversed(before) if t.token_type in joined), False)
 
     def between(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""

@@ -20,6 +20,7 @@ from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import Expression
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.inner_query import bind_inner
+from freshet.sql.outside import ApartError
 from freshet.sql.rewrite.blocks import reads, subtree
 from freshet.sql.scope import Scope
 from freshet.sql.subquery_value import OPPOSITE, compared_query
@@ -88,17 +89,23 @@ def _hang(
 def _bind_inside(binder: SelectBinder, select: exp.Select, scope: Scope, arm: Draft) -> list[Expression] | None:
     """Binds a subquery into an arm of the select around it; what it shows, or None where no arm can be made of it."""
     known = len(binder.relations)
-    with binder.common_tables(select):
-        check_clauses(binder.statement, select)
-        inner = Scope(parent=scope)
-        bind_from(binder, select, inner, arm)
-        if select.args.get("where"):
-            bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
-        found = [output.expression for output in binder.project(select, inner, draft=arm)]
-    if any(a.kind != "semi" and not reads(a.block) <= subtree(arm.block()) for a in arm.arms):
-        del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+    if id(select) in binder.learnt.apart:
         return None
-    return found
+    try:
+        with binder.common_tables(select):
+            check_clauses(binder.statement, select)
+            inner = Scope(parent=scope)
+            bind_from(binder, select, inner, arm)
+            if select.args.get("where"):
+                bind_conditions(binder, select.args["where"].this, inner, arm, "WHERE")
+            found = [output.expression for output in binder.project(select, inner, draft=arm)]
+        if all(a.kind == "semi" or reads(a.block) <= subtree(arm.block()) for a in arm.arms):
+            return found
+    except ApartError:
+        pass
+    del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+    binder.learnt.apart.add(id(select))
+    return None
 
 
 def _hang_all(binder: SelectBinder, query: exp.Expr, scope: Scope, draft: Draft, test: exp.Expr, opposite: str) -> None:

@@ -14,14 +14,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.calls import BINARY
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Place, inward, tests
+from freshet.sql.correlate import Place, tests
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
 from freshet.sql.inner_query import VALUE, InnerQuery, bind_inner, singled
 from freshet.sql.literal import FALSE, NULL, TRUE
+from freshet.sql.outside import inward
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
 
@@ -190,7 +192,7 @@ def _grouped(
     else:
         calls = []
         for name, args in (w for w in wanted if isinstance(w, tuple)):
-            calls.append(AggregateCall(name, args, functions.aggregate_type(name, tuple(a.type for a in args))))
+            calls.append(AggregateCall(name, args, AGGREGATES[name].type([a.type for a in args])))
         grouping = Grouping(tuple(keys), tuple(calls))
         row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, c.function != "count") for i, c in enumerate(calls)]
         shown = [*row, *(replace(k, relation=GROUP, column=i) for i, k in enumerate(keys))]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from freshet.budget import look
 from freshet.lists import join_texts
-from freshet.plans.model import AnyPlan, QueryPlan, TopPlan
+from freshet.plans.model import AnyPlan, QueryPlan, SortPlan, TopPlan
 from freshet.sql.bound import GROUP
 from freshet.sql.expression import ColumnRef
 
@@ -119,7 +119,8 @@ def _text_array(array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     values = _text_array(array.flatten()).fill_null("NULL")
-    joined = pc.binary_join_element_wise("[", join_texts(values, sizes, ", "), "]", "")
+    listed = join_texts(values, sizes, ", ").cast(pa.string())
+    joined = pc.binary_join_element_wise("[", listed, "]", "")
     return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
@@ -154,8 +155,9 @@ def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | Non
 
 def keys_of(plan: AnyPlan) -> list[int]:
     """The columns by which a row stays the same row while its values change: the keys of GROUP BY. None: all."""
-    if isinstance(plan, TopPlan):
-        return keys_of(plan.source)
+    if isinstance(plan, (TopPlan, SortPlan)):
+        below = keys_of(plan.source)
+        return below if all(i < len(plan.fields) for i in below) else []
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return []
     keys = len(plan.grouping.keys)
@@ -176,7 +178,7 @@ def measures_of(plan: AnyPlan) -> list[int]:
 def is_grouped(plan: AnyPlan) -> bool:
     return (
         is_grouped(plan.source)
-        if isinstance(plan, TopPlan)
+        if isinstance(plan, (TopPlan, SortPlan))
         else isinstance(plan, QueryPlan) and plan.grouping is not None
     )
 

@@ -28,7 +28,7 @@ class Contained(Maintained):
         self.query, self.budget = query, budget
         self.failure: str | None = None
         self.scope, self.pool, self.below, self.reads = query.scope, query.pool, query.below, query.reads
-        self.types, self.width = query.types, query.width
+        self.types, self.width, self.has_text = query.types, query.width, query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
     def _try(self, step: Callable[[], None]) -> None:
@@ -63,6 +63,10 @@ class Contained(Maintained):
     def batches(self, rows: int) -> Iterator[list[Column]]:
         self._check()
         return self.query.batches(rows)
+
+    def unordered(self, rows: int) -> Iterator[list[Column]]:
+        self._check()
+        return self.query.unordered(rows)
 
     def count(self) -> int:
         self._check()

@@ -20,8 +20,10 @@ import freshet
 from freshet.budget import Budget
 from freshet.errors import FreshetError
 from freshet.plans import Plan
-from freshet.sql import Catalog
-from freshet.view import Transaction, View
+from freshet.plans.model import SortPlan
+from freshet.sql.catalog import Catalog
+from freshet.transaction import Transaction
+from freshet.view import View
 from freshet.web.answer import MOST_BYTES, MOST_ROWS
 from freshet.web.contained import Contained, reason_of
 from freshet.web.health import Meter
@@ -97,6 +99,7 @@ class InProcess:
         self._turn = Turn()
         self._making: dict[str, Budget] = {}
         self._reading: Budget | None = None
+        self._keeping: list[Budget] = []  # one a view; known here, since the database may be busy when all is cancelled
         self._cancelled = False
         self.db.execute(ddl)
         if fixed:
@@ -135,6 +138,8 @@ class InProcess:
         for view in self.db.views.values():
             if not isinstance(view.maintained, Contained):
                 view.maintained = Contained(view.maintained, self._budget())
+        kept = [view.maintained for view in self.db.views.values()]
+        self._keeping = [each.budget for each in kept if isinstance(each, Contained)]
 
     def drop(self, name: str) -> None:
         with self._turn.taken():
@@ -216,9 +221,7 @@ class InProcess:
                 making.cancel("it was cancelled")
             return
         self._cancelled = True
-        under_way = [*self._making.values(), self._reading]
-        under_way += [v.maintained.budget for v in list(self.db.views.values()) if isinstance(v.maintained, Contained)]
-        for budget in under_way:
+        for budget in (*self._making.values(), *self._keeping, self._reading):
             if budget is not None:
                 budget.cancel("it was cancelled")
 
@@ -239,9 +242,11 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile."""
+    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too
+    large to be shown whole is not sorted either."""
     batches, rows, size = [], 0, 0
-    for batch in view.batches(_CHUNK):
+    ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
+    for batch in view.batches(_CHUNK, ordered=ordered):
         batches.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= MOST_ROWS or size >= MOST_BYTES:

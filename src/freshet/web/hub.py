@@ -22,7 +22,7 @@ from freshet.demo.scenario import Transaction
 from freshet.demo.scenarios import make_scenario
 from freshet.errors import FreshetError, PlanError
 from freshet.plans import Plan
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 from freshet.web.board import MOST_VIEWS, Board
 from freshet.web.engine import BUDGET, Engine, InProcess
 from freshet.web.feed import SOURCES, Feed, Settings

@@ -21,8 +21,8 @@ from freshet.plans import Plan
 from freshet.plans.document import table_ddl
 from freshet.plans.explain import as_dict
 from freshet.spark.maintain import split
-from freshet.sql import Catalog
 from freshet.sql.bound import Field, TableSchema
+from freshet.sql.catalog import Catalog
 from freshet.view import View
 from freshet.web.engine import Changed, Look, read_view
 from freshet.web.health import Meter

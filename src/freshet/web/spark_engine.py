@@ -24,8 +24,9 @@ from freshet.job.run import failure_of
 from freshet.job.session import start_spark
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
-from freshet.spark.maintain import fields_ddl, maintain
-from freshet.sql import Catalog
+from freshet.spark.decode import fields_ddl
+from freshet.spark.maintain import maintain
+from freshet.sql.catalog import Catalog
 from freshet.web.engine import Changed
 from freshet.web.mirror import Mirror
 

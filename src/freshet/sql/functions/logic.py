@@ -61,7 +61,9 @@ def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
         if not eager:
             decided = x == decides if a.valid is None else (x == decides) & a.valid
             open_rows = np.flatnonzero(~np.broadcast_to(decided, rows))
-            if len(open_rows) < rows:
+            if len(open_rows) < rows or not rows:
+                if not len(open_rows):
+                    return Column(BOOLEAN, np.full(rows, decides))
                 return _patched(a, on_rows(right, columns, open_rows, rows), open_rows, rows)
         return _joined(a, x, right(columns, rows))
 

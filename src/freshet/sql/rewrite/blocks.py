@@ -50,6 +50,11 @@ def optional(block: Block) -> frozenset[int]:
     return frozenset().union(*(subtree(arm.block) for arm in block.arms if arm.kind == "left"))
 
 
+def predicates_in(block: Block) -> list[Expression]:
+    """The predicates of a block and of all arms below it."""
+    return [*block.predicates, *(p for arm in block.arms for p in predicates_in(arm.block))]
+
+
 def reads(block: Block) -> frozenset[int]:
     """The relations that predicates in a block and its arms read."""
     own = reads_all(block.predicates)

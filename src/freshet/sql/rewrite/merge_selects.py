@@ -6,17 +6,18 @@ block that named it, and its outputs replace the columns that read them. Conditi
 - under a LEFT JOIN, an output read from above must be a plain column: it has to turn NULL where nothing was found,
   which a computed value, say a constant, would not;
 - a column that comes from a LEFT JOIN inside must not be what some arm joins on, since an arm reads inner rows only;
-- inside an arm nothing may be left that waits until after the subquery's own LEFT JOINs.
+- inside an arm nothing may be left that waits until after the subquery's own LEFT JOINs;
+- neither the join nor its expressions may grow beyond what is quickly planned (`extent`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.errors import SqlError
 from freshet.sql.bound import GROUP, Block, Query
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, references, walk
-from freshet.sql.functions.compiled import fold
+from freshet.sql.extent import MOST_MERGED, may_replace
+from freshet.sql.functions.compiled import fold, unreached
 from freshet.sql.rewrite.blocks import (
     NAMELESS,
     Origins,
@@ -24,6 +25,7 @@ from freshet.sql.rewrite.blocks import (
     map_blocks,
     map_expressions,
     optional,
+    predicates_in,
     subtree,
     upper_expressions,
 )
@@ -33,7 +35,9 @@ from freshet.sql.rewrite.split_and import split
 def merge_selects(query: Query, origins: Origins) -> Query:
     for number in sorted(subtree(query.block)):
         source = query.relations[number].source
-        if isinstance(source, Query) and _mergeable(query, number, source):
+        if not isinstance(source, Query) or not _is_small(query, number, source, origins):
+            continue
+        if _mergeable(query, number, source):
             query = _merge(query, number, source, origins)
     return query
 
@@ -54,6 +58,15 @@ def _mergeable(query: Query, number: int, source: Query) -> bool:
         return True
     read_above = {c for e in _outside(query, number) for c in _columns(e, number)}
     return all(isinstance(source.outputs[c], ColumnRef) for c in read_above)
+
+
+def _is_small(query: Query, number: int, source: Query, origins: Origins) -> bool:
+    others = len(subtree(query.block)) - 1
+    if others and others + len(subtree(source.block)) > MOST_MERGED:
+        return False
+    read = (e for x in (*upper_expressions(query), *predicates_in(query.block)) for e in walk(x))
+    columns = (e.column for e in read if isinstance(e, ColumnRef) and e.relation == number)
+    return may_replace(columns, source.outputs, origins.statement.extents)
 
 
 def _path(block: Block, number: int) -> list[str]:
@@ -102,10 +115,8 @@ def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
                 return replace(output, nullable=output.nullable or expression.nullable)
             return output
         if isinstance(expression, Call) and all(isinstance(a, Literal) for a in expression.args):
-            try:
+            with unreached():
                 return fold(expression)
-            except SqlError:
-                return expression  # a row that never comes must not fail the query
         return expression
 
     def joined(block: Block) -> Block:

@@ -2,7 +2,9 @@
 
 (A LEFT B) LEFT C ON p is A LEFT (B LEFT C ON p) when p reads only B and C and is not TRUE where B is NULL. What reads
 several blocks at once, or rows that may be NULL, has no place in the tree: then the rows it reads are stored as a
-relation of their own.
+relation of their own. Where an arm reads the block above the one it hangs on, the values it reads join that one.
+
+It ends: a block and arms that are stored become one relation, and values that join a block are read one block higher.
 """
 
 from __future__ import annotations
@@ -16,26 +18,29 @@ from freshet.sql.rewrite.nulls import rejects
 from freshet.sql.rewrite.number_relations import number_relations
 from freshet.sql.rewrite.place_predicates import place_predicates
 from freshet.sql.rewrite.settle_nullability import settle_nullability
-from freshet.sql.rewrite.store import store_block
-
-_WORDS = {"left": "LEFT JOIN", "semi": "EXISTS or IN", "anti": "NOT EXISTS or NOT IN"}
+from freshet.sql.rewrite.store import store_asked, store_block
 
 
 class _StuckError(Exception):
-    """An arm of a block that reads earlier arms in a way no tree has."""
+    """An arm that reads what no tree lets it read. `root`: the tree as settled so far. `above`: the block that the
+    arm's own block hangs on, where that is what it reads; else it reads the arms before it."""
 
-    def __init__(self, block: Block, arm: int) -> None:
-        self.block, self.arm = block, arm
+    def __init__(self, block: Block, arm: int, above: Block | None = None) -> None:
+        self.block, self.arm, self.above, self.root = block, arm, above, block
 
 
 def nest_arms(query: Query, origins: Origins) -> Query:
     while True:
         try:
-            return replace(query, block=_settle(query, query.block, origins))
+            return replace(query, block=_settle(query.block, None))
         except _StuckError as stuck:
             origins.nodes.append(origins.nodes[stuck.block.relations[0]])
-            earlier = stuck.block.arms[: stuck.arm]
-            query = store_block(query, stuck.block, earlier, lambda stored: _finished(stored, origins))
+            query = replace(query, block=stuck.root)
+            if stuck.above is not None:
+                query = store_asked(query, stuck.above, stuck.block, lambda stored: _finished(stored, origins))
+            else:
+                earlier = stuck.block.arms[: stuck.arm]
+                query = store_block(query, stuck.block, earlier, lambda stored: _finished(stored, origins))
 
 
 def _finished(query: Query, origins: Origins) -> Query:
@@ -45,10 +50,8 @@ def _finished(query: Query, origins: Origins) -> Query:
     return query
 
 
-def _settle(query: Query, block: Block, origins: Origins) -> Block:
-    def names(relations: frozenset[int]) -> str:
-        return " and ".join(query.relations[r].alias for r in sorted(relations))
-
+def _settle(block: Block, above: Block | None) -> Block:
+    """`above`: the block that this one hangs on."""
     arms: list[Arm] = []
     for i, arm in enumerate(block.arms):
         outside = reads(arm.block) - subtree(arm.block)
@@ -60,15 +63,19 @@ def _settle(query: Query, block: Block, origins: Origins) -> Block:
                 raise _StuckError(block, i)
             arms[hosts[0]] = Arm("left", replace(host.block, arms=(*host.block.arms, arm)))
         elif not outside <= frozenset(block.relations):
-            far = names(outside - frozenset(block.relations))
-            origins.refuse(
-                f"{_WORDS[arm.kind]} of {names(subtree(arm.block))} reading {far}, which is not right above it,",
-                "compare only with columns of the select it stands in",
-                arm.block,
-            )
+            assert above is not None and outside <= frozenset((*block.relations, *above.relations))
+            raise _StuckError(block, i, above)
         else:
             arms.append(arm)
-    return replace(block, arms=tuple(Arm(a.kind, _settle(query, a.block, origins)) for a in arms))
+    nested = replace(block, arms=tuple(arms))
+    for i, arm in enumerate(arms):
+        try:
+            arms[i] = Arm(arm.kind, _settle(arm.block, nested))
+        except _StuckError as stuck:
+            arms[i] = Arm(arm.kind, stuck.root)
+            stuck.root = replace(block, arms=tuple(arms))
+            raise
+    return replace(block, arms=tuple(arms))
 
 
 def _needs(arm: Arm, host: frozenset[int]) -> bool:

@@ -4,7 +4,8 @@ A join tree has a place for an arm that reads one relation, by equalities and a 
 
 `store_block`: a block with some of its arms becomes one relation, so that whatever reads several of its relations reads
 one. `store_matches`: what an arm finds for each value it is asked for becomes one relation, so that any condition at
-all becomes equality with the values asked for.
+all becomes equality with the values asked for. `store_asked`: the values that arms of a block read of the block above
+it become a relation of that block, so that they read the block right above them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from freshet import types
 from freshet.sql import functions
 from freshet.sql.bound import Arm, Block, Field, Query, Relation, key
 from freshet.sql.expression import ColumnRef, Expression, Literal, references, walk
-from freshet.sql.rewrite.blocks import map_blocks, map_expressions, subtree, upper_expressions
+from freshet.sql.rewrite.blocks import (
+    map_block_expressions,
+    map_blocks,
+    map_expressions,
+    predicates_in,
+    subtree,
+    upper_expressions,
+)
 
 Finish = Callable[[Query], Query]
 Place = tuple[int, int]  # relation and column
@@ -41,22 +49,11 @@ def store_block(query: Query, block: Block, arms: Iterable[Arm], finish: Finish)
 def store_matches(query: Query, block: Block, arm: Arm, finish: Finish) -> Query:
     """`arm` hangs on `block`."""
     inside, number = subtree(arm.block), len(query.relations)
-    reads = [c for p in _predicates(arm.block) for c in _columns(p) if c.relation not in inside]
-    asked = list({_place(c): c for c in reads}.values())
-    places = {_place(c): i for i, c in enumerate(asked)}
-
-    def from_asked(e: Expression) -> Expression:
-        if isinstance(e, ColumnRef) and _place(e) in places:
-            return replace(e, relation=number, column=places[_place(e)])
-        return e
-
-    hosts = tuple(sorted({c.relation for c in asked}))
+    asked = _outside(arm.block, inside)
     relations, searched = query.relations, arm.block
     if asked:
-        filters = tuple(p for p in block.predicates if references(p) <= frozenset(hosts))
-        values = finish(replace(_selected(query, Block(hosts, filters), tuple(asked)), distinct=True))
-        relations = (*relations, Relation("values asked for", values, values.fields))
-        moved = map_expressions(replace(query, block=arm.block, where=(), grouping=None, outputs=()), from_asked).block
+        relations = (*relations, _asked_for(query, asked, block, finish))
+        moved = _from_asked(arm.block, asked, number)
         searched = replace(moved, relations=(number, *moved.relations))
     found = [key(number, i, f) for i, f in enumerate(relations[number].fields)] if asked else []
     bare = map_blocks(query.block, lambda b: replace(b, arms=tuple(a for a in b.arms if a != arm)))
@@ -77,6 +74,48 @@ def store_matches(query: Query, block: Block, arm: Arm, finish: Finish) -> Query
     changed = replace(changed, block=map_blocks(query.block, swapped))
     moves = {_place(c): keys[len(found) + i] for i, c in enumerate(wanted)}
     return map_expressions(changed, lambda e: moves.get(_place(e), e) if isinstance(e, ColumnRef) else e)
+
+
+def store_asked(query: Query, above: Block, block: Block, finish: Finish) -> Query:
+    """`block` is that of an arm of `above`; arms of its own read both."""
+    number = len(query.relations)
+    own = subtree(block)
+    asked = list({_place(c): c for arm in block.arms for c in _outside(arm.block, own)}.values())
+    values = _asked_for(query, asked, above, finish)
+    tests = (_equal(c, key(number, i, f)) for i, (c, f) in enumerate(zip(asked, values.fields, strict=True)))
+    lent = Block(
+        (*block.relations, number),
+        (*block.predicates, *tests),
+        tuple(Arm(arm.kind, _from_asked(arm.block, asked, number)) for arm in block.arms),
+    )
+    changed = map_blocks(query.block, lambda b: lent if b == block else b)
+    return replace(query, relations=(*query.relations, values), block=changed)
+
+
+def _outside(block: Block, inside: frozenset[int]) -> list[ColumnRef]:
+    """The columns of other relations than those inside that a block and its arms read, each once."""
+    columns = (c for p in predicates_in(block) for c in _columns(p) if c.relation not in inside)
+    return list({_place(c): c for c in columns}.values())
+
+
+def _asked_for(query: Query, asked: list[ColumnRef], host: Block, finish: Finish) -> Relation:
+    """The distinct values of columns of a block; more than those asked for do no harm."""
+    hosts = frozenset(c.relation for c in asked)
+    filters = tuple(p for p in host.predicates if references(p) <= hosts)
+    values = finish(replace(_selected(query, Block(tuple(sorted(hosts)), filters), tuple(asked)), distinct=True))
+    return Relation("values asked for", values, values.fields)
+
+
+def _from_asked(block: Block, asked: list[ColumnRef], number: int) -> Block:
+    """A block that reads columns from the relation that has them as the values asked for."""
+    places = {_place(c): i for i, c in enumerate(asked)}
+
+    def moved(e: Expression) -> Expression:
+        if isinstance(e, ColumnRef) and _place(e) in places:
+            return replace(e, relation=number, column=places[_place(e)])
+        return e
+
+    return map_block_expressions(block, moved)
 
 
 def _alias(query: Query, relations: frozenset[int]) -> str:
@@ -108,13 +147,9 @@ def _replaced(outer: Query, alias: str, stored: Query, wanted: list[ColumnRef]) 
 
 def _read(query: Query, relations: frozenset[int]) -> list[ColumnRef]:
     """The columns of some relations that a query reads, each once."""
-    expressions = [*upper_expressions(query), *_predicates(query.block)]
+    expressions = [*upper_expressions(query), *predicates_in(query.block)]
     found = {_place(c): c for e in expressions for c in _columns(e) if c.relation in relations}
     return list(found.values())
-
-
-def _predicates(block: Block) -> list[Expression]:
-    return [*block.predicates, *(p for arm in block.arms for p in _predicates(arm.block))]
 
 
 def _columns(expression: Expression) -> list[ColumnRef]:

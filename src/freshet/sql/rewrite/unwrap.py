@@ -13,7 +13,8 @@ from functools import reduce
 
 from freshet import types
 from freshet.sql.bound import AnyQuery, Query, TableSchema, TopK, UnionAll
-from freshet.sql.expression import Call, ColumnRef, Expression, transform
+from freshet.sql.expression import Call, ColumnRef, Expression, transform, walk
+from freshet.sql.extent import Extents, may_replace
 
 
 def unwrap(query: Query, rewritten: Callable[[Query], Query]) -> AnyQuery:
@@ -24,7 +25,9 @@ def unwrap(query: Query, rewritten: Callable[[Query], Query]) -> AnyQuery:
     if isinstance(source, TableSchema):
         return query
     if isinstance(source, Query) and source.grouping is not None and not source.distinct:
-        return _above_groups(query, source, conditions)
+        read = (e for x in (*query.outputs, *conditions) for e in walk(x))
+        columns = (e.column for e in read if isinstance(e, ColumnRef))
+        return _above_groups(query, source, conditions) if may_replace(columns, source.outputs, Extents()) else query
     if isinstance(source, UnionAll) and not query.distinct:
         relation = query.relations[0]
         each = (replace(query, relations=(replace(relation, source=part),)) for part in source.inputs)
