@@ -17,8 +17,7 @@ from freshet.sql.parse import bind_query
 
 def bind_select(text: str, catalog: Catalog) -> Query:
     """The one SELECT the text holds."""
-    bound = bind_query(text, catalog)
-    bound = as_bag(bound)
+    bound = as_bag(bind_query(text, catalog))
     assert isinstance(bound, Query)
     return bound
 

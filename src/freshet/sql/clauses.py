@@ -64,6 +64,22 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
+#: Operators that take any number of operands: a chain of one of them is flat, however long.
+CHAINS = (exp.And, exp.Or, exp.DPipe)
+
+
+def operands(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a chain of one operator, left to right."""
+    kind, left, found = type(node), [node], list[exp.Expr]()
+    while left:
+        part = left.pop()
+        if type(part) is kind:
+            left += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
 def has_window(node: exp.Expr) -> bool:
     """Whether an expression has a window function of its own (not of a subquery's)."""
     return any(isinstance(part, exp.Window) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))

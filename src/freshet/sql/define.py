@@ -12,6 +12,8 @@ from freshet.sql.output_names import RESERVED, check_reserved
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first
 
+_BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
+
 
 def bind_create(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateTable | CreateView:
     kind = str(node.args["kind"]).upper()
@@ -54,7 +56,10 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Catalog) -> Crea
 
 def _query_text(statement: Statement) -> str:
     """What stands after AS, exactly as written."""
-    start = next(i for i, t in enumerate(statement.tokens) if t.token_type == TokenType.ALIAS)
+    start = next((i for i, t in enumerate(statement.tokens) if t.token_type == TokenType.ALIAS), None)
+    begins = next((i for i, t in enumerate(statement.tokens) if t.token_type in _BEGINNINGS), 0)
+    if start is None or (begins and begins < start):
+        statement.fail("a view's query stands after AS; write AS before it", statement.tokens[begins].text)
     return statement.between(start + 1, len(statement.tokens) - 1)
 
 
@@ -92,6 +97,7 @@ class _TableReader:
     def __init__(self, name: str, statement: Statement) -> None:
         self.name, self.statement = name, statement
         self.fields: list[Field] = []
+        self.places: dict[str, int] = {}  # of each by its name in lower case
         self.key: list[exp.Identifier] = []
         self.foreign: list[tuple[list[exp.Identifier], exp.Expr]] = []
 
@@ -112,7 +118,7 @@ class _TableReader:
     def _column(self, part: exp.ColumnDef) -> None:
         name, nullable = part.name, True
         self.statement.only(part, ("this", "kind", "constraints"))
-        if any(f.name.lower() == name.lower() for f in self.fields):
+        if name.lower() in self.places:
             self.statement.fail(f"table {self.name} has two columns {name}; name them apart", part)
         if name.lower() in RESERVED:
             self.statement.fail(f"column name {name} is taken: changes use it; choose another", part)
@@ -130,6 +136,7 @@ class _TableReader:
                 written = constraint.sql(dialect="spark")
                 remedy = "NOT NULL, PRIMARY KEY and REFERENCES are"
                 self.statement.refuse(f"{written} on a column", remedy, part)
+        self.places[name.lower()] = len(self.fields)
         self.fields.append(Field(name, bind_type(part.args["kind"], self.statement), nullable))
 
     def _primary(self, columns: list[exp.Identifier], node: exp.Expr) -> None:
@@ -138,10 +145,9 @@ class _TableReader:
         self.key = columns
 
     def _position(self, column: exp.Expr) -> int:
-        wanted = column.name.lower()
-        for position, field in enumerate(self.fields):
-            if field.name.lower() == wanted:
-                return position
+        position = self.places.get(column.name.lower())
+        if position is not None:
+            return position
         known = closest_first(column.name, (f.name for f in self.fields))
         self.statement.fail(f"no column {column.name}; {self.name} has {known}", column)
 

@@ -121,8 +121,8 @@ def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = 
     assert isinstance(expression, Call)
     args = [describe(a, names) for a in expression.args]
     infix = _INFIX.get(expression.name)
-    if infix and len(args) == 2:
-        return f"({args[0]} {infix} {args[1]})"
+    if infix and (len(args) == 2 or expression.name in ("and", "or")):
+        return f"({f' {infix} '.join(args)})"
     if expression.name == "cast":
         return f"CAST({args[0]} AS {expression.type})"
     return f"{expression.name.upper()}({', '.join(args)})"

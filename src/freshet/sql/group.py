@@ -33,6 +33,8 @@ class Groups:
         self.binder, self.scope, self.draft = binder, scope, draft
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
+        self._places: dict[AggregateCall, int] = {}  # of each of them
+        self._key_places: dict[Expression, int] = {}
         self.has_sets = False  # whether they are told apart by GROUPING
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
@@ -49,11 +51,20 @@ class Groups:
         except SqlError as error:
             raise self.binder.statement.placed(error, node) from None
 
+    def add_key(self, key: Expression) -> int:
+        """The place of a key; equal ones are kept once."""
+        if key not in self._key_places:
+            self._key_places[key] = len(self.keys)
+            self.keys.append(key)
+        return self._key_places[key]
+
     def ask(self, call: AggregateCall) -> Expression:
         """Where the group's row has an aggregate's value; equal ones are kept once."""
-        if call not in self.aggregates:
+        place = self._places.get(call)
+        if place is None or self.aggregates[place : place + 1] != [call]:  # new, or asked for and forgotten since
+            self._places[call] = len(self.aggregates)
             self.aggregates.append(call)
-        position, nullable = len(self.keys) + self.aggregates.index(call), aggregate_nullable(call, bool(self.keys))
+        position, nullable = len(self.keys) + self._places[call], aggregate_nullable(call, bool(self.keys))
         return ColumnRef(call.type, GROUP, position, describe_aggregate(call), nullable)
 
     def _left_out(self, node: exp.Expr) -> Expression:
@@ -67,9 +78,9 @@ class Groups:
         inside = self.binder.scalar(self.scope, "GROUPING")
         keys = [inside.bind(e) for e in node.expressions] or self.keys
         for key, item in zip(keys, node.expressions or [node] * len(keys), strict=True):
-            if key not in self.keys:
+            if key not in self._key_places:
                 self.binder.statement.fail(f"{describe(key)} is no key of GROUP BY; name one that is", item)
-        bits = [ColumnRef(types.TINYINT, GROUPING, self.keys.index(k), "grouping", False) for k in keys]
+        bits = [ColumnRef(types.TINYINT, GROUPING, self._key_places[k], "grouping", False) for k in keys]
         if isinstance(node, exp.Grouping):
             return bits[0]
         number: Expression = Literal(types.BIGINT, 0)
@@ -80,8 +91,8 @@ class Groups:
 
     def above(self, expression: Expression, node: exp.Expr) -> Expression:
         """The expression as read from the group's row."""
-        if expression in self.keys:
-            position = self.keys.index(expression)
+        position = self._key_places.get(expression)
+        if position is not None:
             return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
         if isinstance(expression, ColumnRef) and expression.relation >= 0 and not expression.outer:
             self._loose(expression, node)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.sql.clauses import has_window
+from freshet.sql.clauses import CHAINS, has_window, operands
 from freshet.sql.expression import Expression
 from freshet.sql.projection import Output
 from freshet.sql.scalar import Columns, ScalarBinder
@@ -128,14 +128,13 @@ def _within_keys(condition: exp.Expr, keys: Sequence[Expression], scalar: Scalar
     """The column nodes of a condition that stand in an expression equal to a key, where columns mean those of FROM."""
     trial, found = _Trial(scalar), set[int]()
 
-    def visit(node: exp.Expr) -> None:
-        if trial.value(node) in keys:
+    known, left = set(keys), [condition]
+    while left:
+        node = left.pop()
+        if trial.value(node) in known:
             found.update(id(column) for column in node.find_all(exp.Column))
-            return
-        for child in node.iter_expressions():
-            visit(child)
-
-    visit(condition)
+        else:
+            left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
     return found
 
 

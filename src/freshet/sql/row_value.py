@@ -7,7 +7,6 @@ two rows is never NULL. Their fields must be of the same types; a cast says what
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 
 from sqlglot import exp
 
@@ -56,14 +55,14 @@ class RowComparison:
 
     def one_of(self, left: exp.Expr, rows: list[exp.Expr]) -> Expression:
         found = [self.compare("eq", left, row) for row in rows]
-        return reduce(lambda a, b: self.build("or", [a, b]), found)
+        return found[0] if len(found) == 1 else self.build("or", found)
 
     def _equal(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
         tests = [
             self.build("not_distinct", list(pair)) if isinstance(pair, tuple) else pair
             for pair in self._pairs(mine, theirs, self._equal)
         ]
-        return reduce(lambda a, b: self.build("and", [a, b]), tests)
+        return tests[0] if len(tests) == 1 else self.build("and", tests)
 
     def _before(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
         """Whether one row comes before the other: its last field decides where all fields before that are equal."""

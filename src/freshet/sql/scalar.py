@@ -7,7 +7,6 @@ node can be is listed in the tables here or in sql/calls.py; what is in neither 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from sqlglot import exp
 
@@ -15,6 +14,7 @@ from freshet import types
 from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
+from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
 from freshet.sql.expression import Expression, Literal
 from freshet.sql.extent import check_parts
@@ -63,6 +63,8 @@ class ScalarBinder:
             return self._quantified(node, binary)
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
+        if isinstance(node, CHAINS):
+            return self.build(BINARY[type(node)], [self.bind(part) for part in operands(node)], node)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
             return self._call(binary, [node.this, node.expression], node)
@@ -99,7 +101,7 @@ class ScalarBinder:
         operand, is_any = self.bind(node.this), isinstance(node.expression, exp.Any)
         tests = [self.build(name, [operand, self.bind(p)], node) for p in patterns]
         connective = "or" if is_any != bool(node.args.get("negate")) else "and"
-        return reduce(lambda left, right: self.build(connective, [left, right], node), tests)
+        return tests[0] if len(tests) == 1 else self.build(connective, tests, node)
 
     def condition(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)

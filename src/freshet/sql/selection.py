@@ -233,14 +233,13 @@ class Selection:
             check_sets(count_sets(group), self.statement, group)
             sets = [[self._key(item) for item in items] for items in key_sets(group)]
             if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
-                groups.keys += dict.fromkeys(self._key(item) for item in group.expressions)
+                for item in group.expressions:
+                    groups.add_key(self._key(item))
         for keys in sets:
-            groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
-            groups.sets.append([groups.keys.index(k) for k in keys])
+            groups.sets.append([groups.add_key(k) for k in keys])
         further = [a.inner for a in self.asked]
-        groups.keys += [k for k in dict.fromkeys(further) if k not in groups.keys]
         for chosen in groups.sets:
-            chosen += [groups.keys.index(k) for k in further]
+            chosen += [groups.add_key(k) for k in further]
         read = {e for k in groups.keys for e in walk(k)}
         self.place.below = {text: value for text, value in self.draft.values.items() if value in read}
 

@@ -53,6 +53,10 @@ class _Quantile:
         return made
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARK = "\ufeff"  # how some files begin
+
+
 class Reader(Spark):
     """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
 
@@ -75,8 +79,12 @@ class Reader(Spark):
 class Source:
     def __init__(self, text: str) -> None:
         self.text = text
+        half = _SURROGATE.search(text)
+        if half is not None:
+            message = f"U+{ord(half[0]):X} is half of a character, which no text has alone; write the whole character"
+            raise SqlError(message, text.encode(errors="replace").decode(), *self.place(half.start()))
         try:
-            self.tokens: list[Token] = Reader().tokenize(text)
+            self.tokens: list[Token] = Reader().tokenize(f" {text[1:]}" if text.startswith(_MARK) else text)
         except TokenError as error:
             place = self.place(_open_quote(text))
             message = "the text cannot be split into words; close the quote or comment that begins here"
@@ -118,18 +126,8 @@ class Statement:
             raise SqlError(message, self.source.text, line, column) from None
         if len(parsed) != 1 or parsed[0] is None:
             self.refuse("an empty statement", "write one", None)
-        for node in list(parsed[0].find_all(exp.Any)):  # ANY (x) beside no comparison is the aggregate
-            if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
-                node.replace(exp.LogicalOr(this=node.this.this))
-        for call in list(parsed[0].find_all(exp.Anonymous)):  # ALL ((SELECT ...)) reads like a call
-            inside, name = call.expressions, call.name.upper()
-            if name in ("ALL", "ANY", "SOME") and len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
-                query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
-                call.replace((exp.All if name == "ALL" else exp.Any)(this=query))
-        for test in list(parsed[0].find_all(exp.In)):  # IN (VALUES ...) reads like a list
-            if len(test.expressions) == 1 and isinstance(test.expressions[0], exp.Values):
-                test.set("query", exp.Subquery(this=test.expressions[0]))
-                test.set("expressions", None)
+        for node in list(parsed[0].find_all(exp.Any, exp.Anonymous, exp.In)):
+            _settle(node)
         return parsed[0]
 
     def between(self, first: int, last: int) -> str:
@@ -179,6 +177,21 @@ class Statement:
             if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name stands before that
                 offset = self.tokens[at - 2].start
         return self.source.place(offset)
+
+
+def _settle(node: exp.Expr) -> None:
+    """What reads like something else."""
+    inside = node.expressions
+    if isinstance(node, exp.Any):  # ANY (x) beside no comparison is the aggregate
+        if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
+            node.replace(exp.LogicalOr(this=node.this.this))
+    elif len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
+        if isinstance(node, exp.Anonymous) and node.name.upper() in ("ALL", "ANY", "SOME"):  # ALL ((SELECT ...))
+            query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
+            node.replace((exp.All if node.name.upper() == "ALL" else exp.Any)(this=query))
+        elif isinstance(node, exp.In) and isinstance(inside[0], exp.Values):  # IN (VALUES ...)
+            node.set("query", exp.Subquery(this=inside[0]))
+            node.set("expressions", None)
 
 
 def offset_of(node: exp.Expr) -> int | None:

@@ -118,6 +118,22 @@ def constant(literal: Literal) -> Column:
     return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
 
 
+def constants(literals: Sequence[Literal]) -> Column:
+    """Literals of one type as a column, a row each."""
+    t, values = literals[0].type, [literal.value for literal in literals]
+    valid = None if None not in values else np.array([v is not None for v in values], np.bool_)
+    if t.name == "STRING":
+        return Column(t, pa.array(values, TEXT), valid)
+    if t.is_fraction:
+        return Column(t, np.array([0.0 if v is None else v for v in values], np.float64), valid)
+    try:
+        return Column(t, np.array([v or 0 for v in values], np.int64), valid)
+    except OverflowError:  # beyond one lane
+        parts = [split(int(v or 0)) for v in values]
+        hi, lo = (np.array(each, np.int64) for each in zip(*parts, strict=True))
+        return Column(t, lo, valid, hi)
+
+
 def scalar(column: Column) -> int | float | str | None:
     """The lane form of the only value of a column."""
     if column.valid is not None and not column.valid[0]:
