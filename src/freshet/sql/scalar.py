@@ -64,7 +64,7 @@ class ScalarBinder:
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
         if isinstance(node, CHAINS):
-            return self.build(BINARY[type(node)], [self.bind(part) for part in operands(node)], node)
+            return self._call(BINARY[type(node)], list(operands(node)), node)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
             return self._call(binary, [node.this, node.expression], node)
