@@ -44,16 +44,13 @@ class Draft:
 
 
 def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
-    """What stands between commas is joined first, then all of it."""
+    """Commas and joins alike join an item to all before it, as in Spark. What the draft has already stays beside."""
     clause = select.args.get("from_")
     if clause is None:
         return
     part, start = Draft(), len(scope.entries)
     _bind_item(binder, clause.this, scope, part)
     for join in select.args.get("joins") or []:
-        if join.kind.upper() == "CROSS" and binder.statement.follows_comma(join.this):
-            draft.take(part)
-            part, start = Draft(), len(scope.entries)
         _bind_join(binder, join, scope, part, start)
     draft.take(part)
 

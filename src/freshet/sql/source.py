@@ -101,13 +101,6 @@ class Statement:
                 test.set("expressions", None)
         return parsed[0]
 
-    def follows_comma(self, node: exp.Expr) -> bool:
-        """Whether an item of FROM stands after a comma rather than after JOIN, for which it is parsed alike."""
-        offset = offset_of(node)
-        before = [t for t in self.tokens if offset is not None and t.start < offset]
-        joined = (TokenType.COMMA, TokenType.JOIN)
-        return next((t.token_type == TokenType.COMMA for t in reversed(before) if t.token_type in joined), False)
-
     def between(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""
         return self.source.text[self.tokens[first].start : self.tokens[last].end + 1]
