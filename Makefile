@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long fuzz slt lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-page fuzz-cli chaos slt lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,8 +35,26 @@ test: setup browser ## the whole test suite (ARGS="-k name" for a part of it)
 test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards
 	@$(BIN)/python -m pytest -q -m long $(ARGS)
 
+# MALLOC_CHECK_ needs its library from glibc 2.34 on. Bounds checks do not see what kernels reach by address: fences do.
+stress: setup ## threads over one database: checked memory, fences, then checked kernels (ARGS="--seconds 600")
+	@LD_PRELOAD=libc_malloc_debug.so.0 MALLOC_CHECK_=3 MALLOC_PERTURB_=165 \
+	    $(BIN)/python -m tests.stress.run --rounds 2 $(ARGS)
+	@$(BIN)/python -m tests.stress.run --fence $(ARGS)
+	@FRESHET_FENCE=1 $(BIN)/python -m pytest -q tests/state tests/engine
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m tests.stress.run --rounds 2 $(ARGS)
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q tests/state tests/engine
+
 fuzz: setup ## 5,000 random queries and streams beside DuckDB (ARGS="--seed 7 --cases 100")
 	@$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+fuzz-page: setup ## random requests, messages and queries against the live page (ARGS="--seed 7 --cases 2000")
+	@$(BIN)/python -m tests.web.fuzz $(ARGS)
+
+fuzz-cli: setup ## random command lines (ARGS="--seed 7 --cases 2000")
+	@$(BIN)/python -m tests.cli.fuzz $(ARGS)
+
+chaos: setup ## databases killed, interrupted, damaged, out of space (SEED=7 CASES=1000 KILLS=100)
+	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(if $(KILLS),--kills $(KILLS))
 
 slt: setup ## sqllogictest files, every query a view before its rows come (FILES="a.test folder")
 	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest)

@@ -24,7 +24,7 @@ from benchmarks import tpch
 from benchmarks.streams import order_window
 from examples.spark_demo import read_stream, write_stream
 from freshet.job.session import start_spark
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from benchmarks import tpch
 from benchmarks.streams import OrderWindow, order_window
 from freshet.job.session import start_spark
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 
 VIEWS = ("q3", "q4", "q5", "q10")
 STREAM = ("orders", "lineitem")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks import tpch as tpch_data
+from tests.stress import fence
 
 os.environ.setdefault("FRESHET_TPCH", str(tpch_data.ROOT / ".cache" / "tpch"))
 
@@ -18,6 +19,10 @@ hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, dera
 hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
 hypothesis.settings.register_profile("nightly", max_examples=3000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))
+
+# FRESHET_FENCE=1 puts the state behind fences: a step beside an array stops the process (tests/stress/fence.py).
+if os.environ.get("FRESHET_FENCE"):
+    fence.build()
 
 
 @pytest.fixture(scope="session")

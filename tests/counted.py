@@ -55,6 +55,14 @@ def counting(kernel: Any) -> Callable[..., Any]:
     return _made[name]  # type: ignore[no-any-return]
 
 
+def steps(kernel: Any, *args: Any) -> int:
+    """The operations of one call."""
+    counts = counting(kernel)
+    _ticks[0] = 0
+    counts(*args)
+    return int(_ticks[0])
+
+
 class Delays:
     """The operations between consecutive results of every enumeration while a test runs, its start and end included:
     the kernel is asked for one result at a time. Beyond so many results of one call nobody counts."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import math
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -104,6 +105,25 @@ def same_bag(actual: pa.Table, expected: pa.Table) -> None:
             f"{actual.num_rows} rows, expected {expected.num_rows}; columns {expected.column_names}\n"
             f"{_listing('not expected', extra)}{_listing('missing', missing)}"
         )
+
+
+def in_order(answer: pa.Table, order: Sequence[tuple[int, bool, bool]]) -> None:
+    """Asserts that rows come in an order: each key a column, whether downwards, and whether NULLs come first."""
+
+    def compared(row: Row, other: Row) -> int:
+        for column, downwards, nulls_first in order:
+            a, b = row[column], other[column]
+            if a is None or b is None:
+                if (a is None) != (b is None):
+                    return -1 if (a is None) == nulls_first else 1
+            elif a != b:
+                less = b == NAN or (a != NAN and a < b)
+                return -1 if less != downwards else 1
+        return 0
+
+    rows = [tuple(v.encode() if isinstance(v, str) and v != NAN else v for v in row) for row in _rows(answer)]
+    for row, following in itertools.pairwise(rows):
+        assert compared(row, following) <= 0, f"{_readable(row)} comes before {_readable(following)}, order {order}"
 
 
 class RunningSum:

@@ -302,7 +302,7 @@ def test_a_full_disk_at_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(type(db._directory), "save", full)
+    monkeypatch.setattr(type(db._store), "save", full)
     for hot in ("a", "c"):
         plan = freshet.Plan(CHAIN, build_plan(db.catalog.views["v"], {"a": 0.0, "b": 0.0, "c": 0.0, hot: 9.0}))
         db._views.move("v", plan, "")
@@ -343,7 +343,7 @@ def test_on_disk(tmp_path: Path) -> None:
         for name, before in spent.items():
             for figure in ("changes", "counters_changed", "tree_switches"):
                 assert db.view(name).metrics()[figure] == before[figure]
-    folders = {p.name.split(".")[0] for p in (tmp_path / "db" / "state").iterdir()}
+    folders = {array.name.split("/")[0] for array in db.arena}
     assert sum(name.startswith("view") for name in folders) == len(plans), "old trees leave nothing behind"
     db.close()
 

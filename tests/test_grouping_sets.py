@@ -100,3 +100,17 @@ def test_grouping_needs_sets() -> None:
         freshet.plan("SELECT a, GROUPING(a) FROM t GROUP BY a", "CREATE TABLE t (a INT)")
     with pytest.raises(freshet.SqlError, match="b is no key of GROUP BY"):
         freshet.plan("SELECT a, GROUPING(b) FROM t GROUP BY ROLLUP (a)", "CREATE TABLE t (a INT, b INT)")
+
+
+def test_one_set_and_keys_in_none() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 10), (3, 10), (3, 30)")
+
+    def rows(sql: str) -> list[tuple[object, ...]]:
+        return sorted(tuple(row.values()) for row in db.execute(sql).to_pylist())
+
+    assert rows("SELECT a, GROUPING(a) AS g, COUNT(*) AS n FROM t GROUP BY GROUPING SETS ((a))") == [
+        (1, 0, 1),
+        (3, 0, 2),
+    ]
+    assert rows("SELECT a, b, COUNT(*) AS n FROM t GROUP BY a, b GROUPING SETS ((a))") == [(1, None, 1), (3, None, 2)]

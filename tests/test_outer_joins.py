@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import freshet
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
 from freshet.sql.extent import Extents
+from freshet.sql.parse import bind_query
 from tests.small_tables import COLUMNS, KEYED, TableModel, follow
 
 column = st.sampled_from(COLUMNS)
@@ -99,6 +100,7 @@ WRITTEN = (
     "SELECT r.a, s.b, u.c FROM t0 r, t1 s RIGHT JOIN t0 u ON s.a = u.b",
     "SELECT r.a, s.b, u.c FROM t0 r, t1 s FULL JOIN t0 u ON s.a = u.b AND r.c = u.c",
     "SELECT r.a, s.b, u.c FROM t0 r, t1 s LEFT JOIN t0 u ON s.a = u.b AND r.c < u.c",
+    "SELECT r.a, s.b FROM t0 r, (t1 s RIGHT JOIN t0 u ON s.a = u.b) WHERE r.c = u.c",
     "SELECT r.a, s.b, u.c FROM t0 r LEFT JOIN (t1 s RIGHT JOIN t0 u ON s.a = u.b) ON r.c = u.c",
     "SELECT r.a, s.b, u.c FROM t0 r FULL JOIN t1 s ON r.a = s.a FULL JOIN t0 u ON u.b = COALESCE(r.a, s.a)",
     "SELECT r.a, n FROM t0 r FULL JOIN (SELECT b, COUNT(*) AS n FROM t1 GROUP BY b) g ON g.b = r.b",
@@ -150,3 +152,17 @@ def test_one_table_is_enough() -> None:
     ddl = "CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
     told = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.k AND c.x = b.x", ddl).explain()
     assert "stored as well" not in told
+
+
+@given(st.data())
+def test_a_full_join_after_a_comma_joins_all_that_stands_before(data: st.DataObject) -> None:
+    ours = "t0 AS a FULL JOIN t1 AS b ON a.a = b.a, t0 AS c FULL JOIN t1 AS d ON c.b = a.b"
+    theirs = (
+        "(SELECT a.b AS ab, b.b AS bb, c.b AS cb FROM (t0 a FULL JOIN t1 b ON a.a = b.a) CROSS JOIN t0 c) x "
+        "FULL JOIN t1 d ON x.cb = x.ab"
+    )
+    tables = [TableModel(f"t{i}", data.draw(KEYED)) for i in range(2)]
+    follow(
+        data, tables, f"SELECT a.b AS ab, b.b AS bb, c.b AS cb, d.b AS db FROM {ours}",
+        f"SELECT ab, bb, cb, d.b AS db FROM {theirs}",
+    )  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 import freshet
 from freshet.plans import QueryPlan, build_plan
 from freshet.plans.cost import walked
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 
 DDL = "CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT, y BIGINT); CREATE TABLE c (y BIGINT)"
 CHANGES = {"a": 1.0, "b": 10.0, "c": 100.0}

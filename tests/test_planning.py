@@ -15,7 +15,8 @@ import pytest
 
 import freshet
 from freshet.plans import build_plan
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 
 MOST_CALLS = 20_000_000
 N = 30

@@ -168,7 +168,7 @@ STATEMENTS: dict[str, Refused] = {
     "two columns of one name": (execute("CREATE TABLE t (a INT, A INT)"), SqlError, "two columns A"),
     "key that is no column": (execute("CREATE TABLE t (a INT, PRIMARY KEY (b))"), SqlError, "b"),
     "unknown type": (execute("CREATE TABLE t (a GEOMETRY)"), SqlError, "GEOMETRY is not supported"),
-    "drop of a table in use": (execute("DROP TABLE orders"), PlanError, "drop the view first"),
+    "drop of a table in use": (execute("DROP TABLE orders"), PlanError, "DROP TABLE orders CASCADE"),
     "drop of no table": (execute("DROP TABLE nothing"), SqlError, "no table nothing"),
     "drop of no view": (execute("DROP MATERIALIZED VIEW nothing"), SqlError, "no view nothing"),
     "insert of a key twice": (execute("INSERT INTO orders (id, customer) VALUES (1, 'x')"), ChangeError, "second"),
@@ -332,20 +332,6 @@ def test_a_view_over_rows_without_an_answer_is_not_made(db: Database) -> None:
     unchanged(before, fingerprint(db))
     view = db.create_view("w", "SELECT customer, 1 / (id - 200) AS r FROM orders")
     assert view.count() == 3
-
-
-def test_a_subscriber_that_fails_does_not_undo_the_transaction(db: Database) -> None:
-    heard = []
-
-    def fail(tx: freshet.Transaction) -> None:
-        raise ZeroDivisionError
-
-    db.view("totals").subscribe(fail)
-    db.view("noted").subscribe(lambda tx: heard.append(tx.version))
-    with pytest.raises(ZeroDivisionError):
-        db.apply({"notes": [{"id": 9, "body": "bob"}]})
-    assert heard == [2]
-    assert db.version == 2 and db.execute("SELECT * FROM notes WHERE id = 9").num_rows == 1
 
 
 def test_copies_that_multiply_beyond_64_bits_are_refused() -> None:

@@ -225,10 +225,10 @@ def test_binding_again_ends(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bound = 0
     bind = Selection.bind
 
-    def counted(self: Selection) -> AnyQuery:
+    def counted(self: Selection, ordered: bool = False) -> AnyQuery:
         nonlocal bound
         bound += 1
-        return bind(self)
+        return bind(self, ordered)
 
     def nested(level: int, depth: int) -> str:
         x, above, far = f"x{level}", f"x{level - 1}", f"x{max(level - 2, 0)}"

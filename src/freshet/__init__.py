@@ -8,13 +8,15 @@ from freshet.enclosing import enclosure_stream
 from freshet.enclosureness import Enclosureness, enclosure
 from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
-from freshet.sql import Catalog
+from freshet.publish import Subscription
+from freshet.sql.catalog import Catalog
+from freshet.transaction import SubscriberError, Transaction
 from freshet.version import __version__
-from freshet.view import Subscription, Transaction, View
+from freshet.view import View
 
 __all__ = [
     "Adapt", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
-    "Plan", "PlanError", "SqlError", "StateError", "Subscription",
+    "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ Arrays of 64-bit values without NULLs are lent both ways, not copied; nobody may
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from freshet.column import Bools, Column, Int64s
-from freshet.errors import EvaluationError
+from freshet.column import TEXT, Bools, Column, Int64s
+from freshet.errors import EvaluationError, TooMuchTextError
 from freshet.lists import read_lists
 from freshet.sql.functions.casting import as_double, from_doubles, rescaled, unfit
 from freshet.sql.functions.rows import first_bad, text_of
@@ -28,6 +29,8 @@ from freshet.types import BIGINT, DOUBLE, INTEGER_RANGE, STRING, Type, decimal
 
 _DAY = 86_400_000_000
 _MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+#: Bytes of text in a column of one batch of an answer; strings hold less than 2 GiB.
+MOST_TEXT = 1 << 28
 _WIDTHS = {"TINYINT": np.int8, "SMALLINT": np.int16, "INT": np.int32, "DATE": np.int32, "FLOAT": np.float32}
 
 
@@ -35,14 +38,14 @@ _WIDTHS = {"TINYINT": np.int8, "SMALLINT": np.int16, "INT": np.int32, "DATE": np
 
 
 def to_arrow(column: Column) -> pa.Array:
-    """The column as an Arrow array of its type's `to_arrow()`."""
+    """The column as an Arrow array of its type's `to_arrow()`. Raises TooMuchTextError for text that one array should
+    not hold: fewer rows can be written."""
     t, valid = column.type, column.valid
     rows = len(column)
     if t.name == "VOID":
         return pa.nulls(rows)
     if t.name == "STRING":
-        text = _masked(text_of(column), valid)
-        return text if t.items is None else read_lists(text, t.items.to_arrow())
+        return _written(column)
     if t.name == "BOOLEAN":
         return pa.array(column.data != 0, mask=None if valid is None else ~valid)
     if t.name == "DECIMAL":
@@ -57,6 +60,29 @@ def to_arrow(column: Column) -> pa.Array:
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     kind = pa.int64() if t.name in ("MONTHS", "MICROS") else t.to_arrow()
     return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(values)])
+
+
+def to_batches(columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The columns as a batch of the schema; as several where there is much text."""
+    try:
+        arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
+    except TooMuchTextError:
+        places = np.arange(len(columns[0]))
+        for part in np.array_split(places, 2):
+            yield from to_batches([c.take(part) for c in columns], schema)
+    else:
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _written(column: Column) -> pa.Array:
+    pool, items = column.pool, column.type.items
+    if pool is not None and items is None:
+        return pool.strings(column.data, column.valid, MOST_TEXT)
+    size = pool.size(column.data) if pool is not None else column.data.nbytes
+    if size > MOST_TEXT and len(column) > 1:
+        raise TooMuchTextError(f"{size:,} bytes of text in one batch; take fewer rows")
+    text = _masked(text_of(column), column.valid)
+    return text.cast(pa.string()) if items is None else read_lists(text, items.to_arrow())
 
 
 def _masked(text: pa.Array, valid: Bools | None) -> pa.Array:
@@ -99,7 +125,7 @@ def _wanted(type: Type) -> str:
 def _nothing(rows: int, type: Type) -> Column:
     valid = np.zeros(rows, np.bool_) if rows else None
     if type.name == "STRING":
-        return Column(type, pa.nulls(rows, pa.string()), valid)
+        return Column(type, pa.nulls(rows, TEXT), valid)
     return Column(type, np.zeros(rows, np.float64 if type.is_fraction else np.int64), valid)
 
 
@@ -228,7 +254,7 @@ def _text(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
     t = array.type
     if not (pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t)):
         return None
-    column = Column(STRING, array if pt.is_string(t) else array.cast(pa.string()), valid)
+    column = Column(STRING, array.cast(TEXT), valid)
     return Column(type, column.data, valid) if type.length is None else reader(type)(column)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.arrow import from_arrow
-from freshet.column import Bools, Column, Int64s
+from freshet.column import TEXT, Bools, Column, Int64s
 from freshet.engine.lanes import pack
 from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
@@ -291,7 +291,7 @@ def _columns(schema: TableSchema, layout: _Layout, arrays: Sequence[pa.Array], n
 def null_column(type_: Type, n: int) -> Column:
     valid = np.zeros(n, np.bool_)
     if type_.name == "STRING":
-        return Column(type_, pa.array([""] * n, pa.string()), valid)
+        return Column(type_, pa.nulls(n, TEXT), valid)
     return Column(type_, np.zeros(n, np.float64 if type_.is_fraction else np.int64), valid)
 
 

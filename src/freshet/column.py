@@ -2,8 +2,9 @@
 
 Integers, booleans (0/1), dates (days), timestamps (microseconds) and decimals (unscaled) are int64 in `data`. A decimal
 whose values do not all fit one lane also has `hi`, and is hi * 2**64 + unsigned(data). FLOAT and DOUBLE are float64.
-Text is either a pyarrow string array in `data` or, with `pool` set, int64 ids of that pool: what comes from state stays
-ids until a function needs the characters. `valid` is None when nothing is NULL; what lies under a NULL is meaningless.
+Text is either a pyarrow array of TEXT in `data`, which may hold more than 2 GiB, or, with `pool` set, int64 ids of that
+pool: what comes from state stays ids until a function needs the characters. `valid` is None when nothing is NULL; what
+lies under a NULL is meaningless.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from freshet.errors import TooMuchTextError
 from freshet.types import Type
 
 if TYPE_CHECKING:
@@ -21,6 +24,22 @@ if TYPE_CHECKING:
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+#: How Arrow holds text between functions. Answers have plain strings, of which an array holds 2 GiB at most.
+TEXT = pa.large_string()
+#: The most bytes of text that a column has where functions make it; see `sql.functions.bounds`.
+MOST_TEXT = (1 << 31) - 1
+
+
+def take_text(text: pa.LargeStringArray, rows: npt.NDArray[Any]) -> pa.LargeStringArray:
+    """The texts of some rows, any of them any number of times."""
+    if text.nbytes * len(rows) > MOST_TEXT:
+        offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+        total = int(np.diff(offsets)[rows].sum())
+        if total > MOST_TEXT:
+            reason = f"{total:,} bytes of text for {len(rows):,} rows; {MOST_TEXT:,} are the most"
+            raise TooMuchTextError(f"{reason}: make the texts shorter, or apply fewer rows at a time")
+    return text.take(pa.array(rows))
 
 
 @dataclass(slots=True)
@@ -39,7 +58,7 @@ class Column:
         if isinstance(self.data, np.ndarray):
             data = self.data[rows]
         else:
-            data = self.data.take(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+            data = take_text(self.data, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
         return Column(
             self.type,
             data,

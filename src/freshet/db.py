@@ -4,31 +4,47 @@ A transaction is resolved whole before anything changes. Then, table by table, i
 table; after them, its new rows enter each table and every view; last, the views finish and their deltas are published
 together. If an expression has no value on some joined row (an overflow, a division by zero), the tables are put back
 and the views are built again from them: slow, rare, and always right.
+
+Any thread may call anything. Two locks make that so. Whoever changes the database holds `lock`, from reading the
+changes until the last subscriber has heard of them; whoever touches state, to read it or to change it, holds
+`state_lock`. What several threads see (catalog, tables, views, state) changes only under both, so either is enough to
+rely on it. They are taken in that order, and no code of the user's runs under `state_lock`. So kernels, which let other
+threads run and hold bare addresses, have the arrays to themselves, and while subscribers run, other threads can read.
+Deltas need neither lock (freshet/transaction).
+
+A database in a folder (durable/) writes each transaction and each definition to its log when all else has succeeded and
+before anybody hears of it; if that fails, it is taken back like any other failure. Signals wait meanwhile
+(interrupts.py), so an interruption finds the state before or the state after.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from freshet import dml
 from freshet.adapt import Adapt
+from freshet.arrow import to_batches
 from freshet.changes import resolve
-from freshet.directory import Directory
+from freshet.durable.history import History
+from freshet.durable.record import number_of
+from freshet.durable.store import Store
 from freshet.engine.operators import maintain
+from freshet.engine.rows import Rows
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
-from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
+from freshet.errors import ChangeError, EvaluationError, PlanError, SqlError, StateError
+from freshet.interrupts import Deferred, deliver
 from freshet.metrics import Clock, changes_of
 from freshet.plans import Plan, build_plan, codec
-from freshet.sql import Catalog, parse
+from freshet.publish import Publisher
 from freshet.sql.bound import (
     AnyQuery,
     CreateTable,
@@ -40,100 +56,147 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import asks_only, bind_all
+from freshet.sql.source import Source
 from freshet.state.arena import Arena, Growable
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
-from freshet.view import BATCH, Delta, Deltas, Transaction, View, as_batch, as_schema
+from freshet.transaction import Delta, Deltas, Transaction, Unread
+from freshet.view import BATCH, View, as_schema
 from freshet.views import Views, tables_of
 
 
-def connect(directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True) -> Database:
-    """A database in memory, or in files under `directory`, going on where it was closed. `adapt`: whether, or when,
-    views move to another join tree as the updates of their tables change."""
+def connect(
+    directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
+    read_only: bool = False, retain: int = 0,
+) -> Database:  # fmt: skip
+    """A database in memory, or in the folder `directory`, going on where it stopped, however that was.
+
+    `adapt`: whether, or when, views move to another join tree as the updates of their tables change. `durability` says
+    what a transaction that was applied survives: "fsync" a loss of power, "os" the end of the process, "none" neither;
+    only what was closed. `read_only`: the last version there is, while another process may write. `retain`: so many
+    versions can be read again, by `view.changes(since=)` and `view.at(version)`; more where the log still has them."""
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
-    return Database(None if directory is None else Path(directory), when)
+    if directory is None:
+        if read_only:
+            raise ValueError("a database in memory cannot be read only; give the folder of one")
+        return Database(None, when)
+    return Database(Store(Path(directory), durability, read_only, retain), when)
 
 
 class Database:
-    def __init__(self, directory: Path | None = None, adapt: Adapt | None = None) -> None:
+    def __init__(self, store: Store | None = None, adapt: Adapt | None = None) -> None:
         self.adapt, self.clock = adapt, Clock()
-        self.lock = threading.RLock()
-        self._directory = None if directory is None else Directory(directory)
+        self.lock, self.state_lock = threading.RLock(), threading.RLock()
+        self._store = store
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
-        self._views = Views(self, self._number, self._save)
+        self._views = Views(self, self._number, self._defining, self._save)
         self._numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
-        self._unread: weakref.WeakSet[Delta] = weakref.WeakSet()
+        self._unread, self._publisher = Unread(), Publisher(self._views.subscriptions)
         self._closed = False
-        self._untold: list[Transaction] = []
-        self._telling = False
         try:
-            self.arena = Arena() if self._directory is None else self._directory.arena()
+            self.arena = Arena() if store is None else store.arena()
             self.pool = StringPool(self.arena.scope("text"))
             self._meta = self.arena.array("database", np.int64)  # version, changes applied
-            kept = None if self._directory is None else self._directory.catalog()
-            if kept is not None:
-                self._attach(kept)
+            self._version, self._applied = int(self._meta.data[0]), int(self._meta.data[1])
+            if store is not None:
+                store.restore(self)
         except BaseException:
-            self._release()
+            if store is not None:
+                store.release()
             raise
 
     @property
     def views(self) -> dict[str, View]:
-        """The views by name, in lower case."""
-        return self._views.named
+        """The views there are at this moment, by name in lower case."""
+        with self.state_lock:
+            return dict(self._views.named)
 
     @property
     def on_disk(self) -> bool:
-        return self._directory is not None
+        return self._store is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     @property
     def version(self) -> int:
-        return int(self._meta.data[0])
+        """How many transactions there have been."""
+        return self._version
 
     @property
     def changes(self) -> int:
         """Rows changed by all transactions so far."""
-        return int(self._meta.data[1])
+        return self._applied
 
     # Statements -----------------------------------------------------------------------------------------------
 
     def execute(self, sql: str) -> Any:
         """Runs statements one after the other; returns what the last one gives: a Transaction for a change, a View for
         CREATE MATERIALIZED VIEW, an Arrow table for a query, None otherwise."""
-        with self.lock:
-            self._check_open()
+        statements = Source(sql).statements()
+        with self.state_lock if asks_only(statements) else self.lock:
+            self.check_open()
             result = None
-            for statement in parse(sql, self.catalog):
+            for statement in bind_all(statements, self.catalog):
                 result = self._execute(statement)
             return result
 
     def _execute(self, statement: Any) -> Any:
+        if isinstance(statement, AnyQuery):
+            return self._answer(statement)
+        self._check_writable()
         match statement:
             case CreateTable():
-                return self._create_table(statement)
-            case DropTable():
-                return self._drop_table(statement)
+                with self._changing():
+                    return self._create_table(statement)
+            case DropTable() | DropView():
+                with self._changing():
+                    return self._drop(statement)
             case CreateView():
-                if statement.if_not_exists and statement.name.lower() in self.views:
-                    return self.views[statement.name.lower()]
+                if statement.if_not_exists and statement.name.lower() in self._views.named:
+                    return self._views.named[statement.name.lower()]
                 return self.create_view(statement.name, statement.sql)
-            case DropView():
-                return self._drop_view(statement)
             case Insert():
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
                 schema = self.catalog.tables[statement.table.lower()]
                 return self.apply({statement.table: dml.replaced(statement, schema, self._answer(query))})
-            case Delete():
-                name = statement.table.lower()
-                return self._apply({name: dml.deleted(statement, self.tables[name])})
-            case Update():
-                name = statement.table.lower()
-                return self._apply({name: dml.updated(statement, self.catalog.tables[name], self.tables[name])})
-        return self._answer(statement)
+            case Delete() | Update():
+                return self._transact(lambda: self._in_place(statement))
+        raise AssertionError(f"no way to execute {statement}")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Whoever defines something is alone, and not interrupted."""
+        try:
+            with self.lock:
+                self._check_writable()
+                with Deferred():
+                    yield
+        finally:
+            deliver()
+
+    @contextmanager
+    def _defining(self) -> Iterator[None]:
+        """Tables and views become other ones: all of it and on disk, or nothing."""
+        views, catalog = self._views, self.catalog
+        kept: list[dict[str, Any]] = [self.tables, self._changed, catalog.tables, catalog.views, catalog.reads]
+        kept += [views.named, views.definitions]
+        before = [dict(entries) for entries in kept]
+        try:
+            yield
+            self._save()
+        except BaseException:
+            for entries, old in zip(kept, before, strict=True):
+                entries.clear()
+                entries.update(old)
+            raise
 
     def _create_table(self, statement: CreateTable) -> None:
         schema = statement.schema
@@ -142,89 +205,145 @@ class Database:
             if statement.if_not_exists:
                 return
             raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
-        if name in self.views:
+        if name in self._views.named:
             raise SqlError(f"there is a view {schema.name} already; choose another name")
+        number = self._number()
+        try:
+            with self.state_lock, self._defining():
+                self._restore_table(schema, number)
+        except BaseException:
+            self.arena.drop(f"table{number}/")
+            raise
+
+    def _restore_table(self, schema: TableSchema, number: int) -> None:
         self.catalog.add(schema)
-        self._add_table(schema, self._number())
-        self._save()
+        self._add_table(schema, number)
 
     def _add_table(self, schema: TableSchema, number: int) -> None:
         scope = self.arena.scope(f"table{number}")
         self.tables[schema.name.lower()] = Table(scope, schema.fields, schema.primary_key, self.pool)
         self._changed[schema.name.lower()] = changes_of(scope)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        name = statement.name.lower()
-        if name not in self.tables:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no table {statement.name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
-        users = [v.name for v in self.views.values() if name in tables_of(v.plan.root)]
-        if users:
-            raise PlanError(f"view {users[0]} reads table {statement.name}; drop the view first")
+    def _drop(self, statement: DropTable | DropView) -> None:
+        names = self.catalog.dropped(statement)  # binding has refused what there is not
+        tables = {name: self.tables[name] for name in names if name in self.tables}
+        with self.state_lock:
+            with self._defining():
+                views = [self._views.take(name) for name in names if name not in tables]
+                for name in tables:
+                    del self.tables[name], self._changed[name]
+                    self.catalog.drop(name)
+            for view in views:
+                self._views.end(view)
+            for table in tables.values():
+                table.scope.drop()
+
+    def _remove_table(self, name: str) -> None:
         self.tables.pop(name).scope.drop()
         del self._changed[name]
-        del self.catalog.tables[name]
-        self._save()
-
-    def _drop_view(self, statement: DropView) -> None:
-        name = statement.name.lower()
-        if name not in self.views:
-            if statement.if_exists:
-                return
-            raise SqlError(f"no view {statement.name}; the views are {', '.join(sorted(self.views)) or 'none yet'}")
-        self._views.drop(name)
+        self.catalog.drop(name)
 
     def create_view(self, name: str, query: str | Plan) -> View:
         """Registers a view over the tables and views there are, with whatever rows they hold."""
-        with self.lock:
-            self._check_open()
+        with self._changing():
             key = name.lower()
-            if key in self.views or key in self.tables:
-                kind = "view" if key in self.views else "table"
+            if key in self._views.named or key in self.tables:
+                kind = "view" if key in self._views.named else "table"
                 raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
             return self._views.create(name, query)
 
     def view(self, name: str) -> View:
-        with self.lock:
-            self._check_open()
-            if name.lower() not in self.views:
-                raise PlanError(f"no view {name}; the views are {', '.join(sorted(self.views)) or 'none yet'}")
-            return self.views[name.lower()]
+        with self.state_lock:
+            self.check_open()
+            found = self._views.named.get(name.lower())
+            if found is None:
+                raise PlanError(f"no view {name}; the views are {self._views.listed()}")
+            return found
 
     # Transactions ---------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any], *, deltas: bool = True) -> Transaction:
         """One transaction over any number of tables. `deltas=False` skips producing the views' deltas."""
         with self.lock:
-            self._check_open()
+            self._check_writable()
             if not isinstance(changes, Mapping):
                 raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
-            mark = self.pool.mark()
-            resolved: dict[str, RowChange] = {}
-            try:
-                for name, rows in changes.items():
-                    key = str(name).lower()
-                    schema = self.catalog.table(key)
-                    if schema is None:
-                        raise self._no_table(str(name))
-                    if key in resolved:
-                        raise ChangeError(f"table {name} is given twice; put its rows together")
-                    resolved[key] = resolve(self.tables[key], schema, rows)
-            except FreshetError:
-                self.pool.undo(mark)
-                raise
-            return self._apply(resolved, deltas)
+            return self._transact(lambda: self._resolved(changes), deltas)
+
+    def _transact(self, resolved: Callable[[], dict[str, RowChange]], deltas: bool = True) -> Transaction:
+        """What is resolved is applied under one lock of the state, and then published: also if what follows the
+        transaction fails, for it has happened."""
+        try:
+            with Deferred():
+                try:
+                    with self.state_lock:
+                        tx = self._commit(resolved(), deltas)
+                        self._publisher.add(tx)
+                        if self.pool.wants_sweep():
+                            self._sweep_text()
+                        self._views.follow()
+                        if self._store is not None:
+                            self._store.tidy(self)
+                finally:
+                    self._publisher.publish()
+        finally:
+            deliver()
+        return tx
+
+    def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
+        mark = self.pool.mark()
+        resolved: dict[str, RowChange] = {}
+        try:
+            for name, rows in changes.items():
+                key = str(name).lower()
+                schema = self.catalog.table(key)
+                if schema is None:
+                    raise self._no_table(str(name))
+                if key in resolved:
+                    raise ChangeError(f"table {name} is given twice; put its rows together")
+                resolved[key] = resolve(self.tables[key], schema, rows)
+        except BaseException:
+            self.pool.undo(mark)
+            raise
+        return resolved
+
+    def _in_place(self, statement: Delete | Update) -> dict[str, RowChange]:
+        """What a statement changes in the rows of its table."""
+        name = statement.table.lower()
+        table = self.tables[name]
+        if isinstance(statement, Delete):
+            return {name: dml.deleted(statement, table)}
+        return {name: dml.updated(statement, self.catalog.tables[name], table)}
 
     def _no_table(self, name: str) -> ChangeError:
-        if name.lower() in self.views:
+        if name.lower() in self._views.named:
             return ChangeError(f"{name} is a view; change the tables it reads")
         return ChangeError(f"no table {name}; the tables are {', '.join(sorted(self.tables)) or 'none yet'}")
 
-    def _apply(self, resolved: dict[str, RowChange], deltas: bool = True) -> Transaction:
-        self.clock.strike(self.views.values())
+    def _commit(self, resolved: dict[str, RowChange], deltas: bool) -> Transaction:
+        """Takes all that was found good into tables and views."""
+        views = self._views.named
+        self.clock.strike(views.values())
+        try:
+            found = self._change(resolved, deltas, self._record(resolved))
+        except EvaluationError as e:
+            reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+            raise ChangeError(reason) from e
+        self._count({name: len(change) for name, change in resolved.items()}, self._version + 1)
+        shown = {name: Delta(views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
+        self._unread.add(shown.values())
+        return Transaction(self._version, Deltas(shown))
+
+    def _record(self, resolved: dict[str, RowChange]) -> bytes | None:
+        if self._store is None:
+            return None
+        return self._store.transaction([(self.tables[n], c) for n, c in resolved.items()], self._version + 1)
+
+    def _change(self, resolved: dict[str, RowChange], deltas: bool, record: bytes | None = None) -> dict[str, Rows]:
+        """Tables and views take the changes in, and the log their record; or all is as it was."""
+        views = self._views.named
         undo: list[Undo] = []
-        kept = [v.maintained for v in self.views.values()]
+        kept = [v.maintained for v in views.values()]
         changes = [(self.tables[name], change) for name, change in resolved.items()]
         try:
             # All that goes goes first: no row appears only to vanish again.
@@ -242,31 +361,23 @@ class Database:
                         view.reweigh(table, change.changed, before, deltas)
             for table, change in changes:
                 if len(change.added):
+                    table.reserve(len(change.added))
                     slots = table.add(change)
                     undo.append(Undo(table, None, None, slots))
                     for view in kept:
                         view.insert(table, slots, deltas)
-            found = {name: v.maintained.finish(deltas) for name, v in self.views.items()}
-        except BaseException as e:
+            found = {name: v.maintained.finish(deltas) for name, v in views.items()}
+            if record is not None and self._store is not None:
+                self._store.commit(record)
+        except BaseException:
             self._undo(undo)
-            if isinstance(e, EvaluationError):
-                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
-                raise ChangeError(reason) from e
             raise
-        for name, change in resolved.items():
-            self._changed[name].data[0] += len(change)
-        self._meta.data[:2] += (1, sum(len(c) for c in resolved.values()))
-        shown = {name: Delta(self.views[name].maintained, rows) for name, rows in found.items()} if deltas else {}
-        tx = Transaction(self.version, Deltas(shown))
-        if shown:
-            self._unread.update(shown.values())
-        if self.pool.wants_sweep():
-            self._sweep_text()
-        try:
-            self._views.follow()
-        finally:
-            self._publish(tx)
-        return tx
+        return found
+
+    def _count(self, rows: Mapping[str, int], version: int) -> None:
+        for name, n in rows.items():
+            self._changed[name].data[0] += n
+        self._stand_at(version, self._applied + sum(rows.values()))
 
     def _undo(self, undo: list[Undo]) -> None:
         """Puts the tables back, and builds every view from them again."""
@@ -274,41 +385,12 @@ class Database:
             step.take_back()
         self._views.build_anew()
 
-    def _publish(self, tx: Transaction) -> None:
-        """Every subscriber hears of the transaction, also when another one fails; then the first failure is raised.
-        What a subscriber applies itself is told when all have heard of this one: versions come in order."""
-        self._untold.append(tx)
-        if self._telling:
-            return
-        self._telling, failure = True, None
-        try:
-            while self._untold:
-                failed = self._tell(self._untold.pop(0))
-                failure = failure or failed
-        finally:
-            self._telling = False
-            self._untold.clear()
-        if failure is not None:
-            raise failure
-
-    def _tell(self, tx: Transaction) -> Exception | None:
-        failure: Exception | None = None
-        for view in list(self.views.values()):
-            for subscription in list(view.subscriptions):
-                try:
-                    subscription(tx)
-                except Exception as e:
-                    failure = failure or e
-        return failure
-
     def _sweep_text(self) -> None:
-        for delta in self._unread:
-            delta.table()
-        self._unread.clear()
+        self._unread.settle()
         marked = np.zeros(self.pool.used, np.bool_)
         for table in self.tables.values():
             table.string_marks(marked)
-        for view in self.views.values():
+        for view in self._views.named.values():
             view.maintained.string_marks(marked)
         self.pool.sweep(marked)
 
@@ -324,89 +406,132 @@ class Database:
     def _answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query asked once: a view made, read and thrown away."""
         plan = Plan("", build_plan(query, self.row_counts()))
-        arena = Arena()
-        maintained = maintain(arena.scope("query"), plan.root, self.tables, self.pool)
-        try:
-            maintained.load([self.tables[n] for n in sorted(tables_of(plan.root))])
-            schema = as_schema(plan.root.fields)
-            return pa.Table.from_batches([as_batch(c, schema) for c in maintained.batches(BATCH)], schema)
-        except EvaluationError as e:
-            raise ChangeError(f"the query has no answer: {e.reason}; correct the rows, or guard the expression") from e
-        finally:
-            maintained.close()
+        with self.state_lock:
+            arena = Arena()
+            maintained = maintain(arena.scope("query"), plan.root, self.tables, self.pool)
+            try:
+                maintained.load([self.tables[n] for n in sorted(tables_of(plan.root))])
+                schema = as_schema(plan.root.fields)
+                found = maintained.batches(BATCH)
+                return pa.Table.from_batches([b for c in found for b in to_batches(c, schema)], schema)
+            except EvaluationError as e:
+                remedy = "correct the rows, or guard the expression"
+                raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
+            except SystemError as e:  # how numba gives an exception that a signal handler has raised
+                raise (e.__cause__ or e) from None
+            finally:
+                maintained.close()
 
     # Upkeep ---------------------------------------------------------------------------------------------------
 
     def row_counts(self) -> dict[str, float]:
         """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
-        counts = {name: float(t.tuples.live) for name, t in self.tables.items()}
-        return counts if any(counts.values()) else {}
+        with self.state_lock:
+            self.check_open()
+            counts = {name: float(t.tuples.live) for name, t in self.tables.items()}
+            return counts if any(counts.values()) else {}
 
     def metrics(self) -> dict[str, Any]:
         """How the database is doing, and of each view what keeping it has cost so far and over the last minute."""
-        with self.lock:
-            self._check_open()
+        with self.state_lock:
+            self.check_open()
+            views = self._views.named
             return {
                 "version": self.version,
                 "changes": self.changes,
                 "tuples": self.tuples(),
                 "state_bytes": self.nbytes(),
-                "tree_switches": sum(v.following.chosen.moves for v in self.views.values()),
-                "views": {name: v.metrics() for name, v in self.views.items()},
+                "tree_switches": sum(v.following.chosen.moves for v in views.values()),
+                "views": {name: v.metrics() for name, v in views.items()},
             }
 
     def nbytes(self) -> int:
         """Bytes of all state: tables, views, text."""
-        return self.arena.nbytes()
+        with self.state_lock:
+            self.check_open()
+            return self.arena.nbytes()
 
     def tuples(self) -> int:
         """Tuples stored in tables."""
-        return sum(t.tuples.live for t in self.tables.values())
+        with self.state_lock:
+            self.check_open()
+            return sum(t.tuples.live for t in self.tables.values())
 
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self._closed:
             raise StateError("the database is closed; connect again")
+        if self._store is not None:
+            self._store.check_process()
+        if self._views.stale:  # for want of memory they could not be built when they had to
+            with self.state_lock:
+                self._views.build_anew()
+
+    def _check_writable(self) -> None:
+        self.check_open()
+        if self._store is not None and self._store.read_only:
+            raise StateError(f"{self._store.path} was opened with read_only; connect without it to change something")
 
     # On disk --------------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if self._directory is None:
-            return
+    def _described(self) -> dict[str, Any]:
+        """The catalog, as it is kept on disk."""
         tables = {
-            name: {
-                "number": table.scope.prefix.removeprefix("table"),
-                "schema": codec.encode(self.catalog.tables[name]),
-            }
+            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
             for name, table in self.tables.items()
         }
-        views = list(self._views.definitions.values())
-        self._directory.save({"numbers": self._numbers, "tables": tables, "views": views})
+        return {"numbers": self._numbers, "tables": tables, "views": self._views.definitions}
+
+    def _changed_rows(self) -> dict[str, int]:
+        return {name: int(rows.data[0]) for name, rows in self._changed.items()}
+
+    def _save(self) -> None:
+        if self._store is not None:
+            self._store.save(self._described(), self._version)
 
     def _attach(self, kept: dict[str, Any]) -> None:
+        """Tables and views whose state is there already."""
         self._numbers = int(kept["numbers"])
         for described in kept["tables"].values():
-            schema = codec.decode(described["schema"])
-            self.catalog.add(schema)
-            self._add_table(schema, int(described["number"]))
-        for definition in kept["views"]:
+            self._restore_table(codec.decode(described["schema"]), int(described["number"]))
+        for definition in kept["views"].values():
             self._views.attach(definition)
 
-    def close(self) -> None:
-        """Ends the session; a database in files can be connected to again."""
-        with self.lock:
-            if self._closed:
-                return
-            self._closed = True
-            self.arena.flush()
-            self._release()
+    def _stand_at(self, version: int, applied: int) -> None:
+        self._version, self._applied = version, applied
+        self._meta.data[:2] = version, applied
 
-    def _release(self) -> None:
-        if self._directory is not None:
-            self._directory.release()
+    def history(self, view: str, version: int) -> History:
+        """A view as it was, from the log."""
+        if self._store is None:
+            raise StateError(f"version {version} is past, and a database in memory keeps no log; follow it from now")
+        with self.state_lock:
+            self.check_open()
+            self._store.log.flush()
+        return History(self._store.path, view.lower(), version)
+
+    def close(self) -> None:
+        """Ends the session; a database in a folder can be connected to again. Deltas and answers handed out stay as
+        they are."""
+        try:
+            with self.lock, Deferred(), self.state_lock:
+                if self._closed:
+                    return
+                if self._store is not None:
+                    self._store.check_process()
+                self._unread.settle()
+                self._closed = True
+                if self._store is not None:
+                    self._store.close(self, not self._views.stale)
+                self.arena.release()
+        finally:
+            deliver()
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a database cannot be pickled; send its folder, and connect there with read_only=True")
 
     def __enter__(self) -> Database:
         return self

@@ -5,6 +5,7 @@ Nothing is changed here. Text of new rows enters the pool; where a statement fai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,10 @@ from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, FreshetError
 from freshet.sql.bound import Delete, Insert, TableSchema, Update
 from freshet.sql.evaluate import evaluate, evaluate_filter
+from freshet.sql.expression import Expression, Literal
+from freshet.sql.functions.rows import constants
 from freshet.state.tuples import Slots
+from freshet.types import Type
 
 
 def inserted(statement: Insert, schema: TableSchema) -> pa.Table:
@@ -26,8 +30,15 @@ def inserted(statement: Insert, schema: TableSchema) -> pa.Table:
     names = [schema.fields[i].name for i in statement.columns]
     types = [schema.fields[i].type for i in statement.columns]
     rows = statement.rows or ()
-    values = [[to_arrow(_constant(row[i])).cast(t.to_arrow()) for row in rows] for i, t in enumerate(types)]
-    return pa.table([pa.concat_arrays(v) for v in values], names)
+    return pa.table([_written([row[i] for row in rows], t) for i, t in enumerate(types)], names)
+
+
+def _written(values: Sequence[Expression], kind: Type) -> pa.Array:
+    """Constants as an array."""
+    literals = [v for v in values if isinstance(v, Literal)]
+    if len(literals) == len(values) and len({v.type for v in literals}) == 1:
+        return to_arrow(constants(literals)).cast(kind.to_arrow())
+    return pa.concat_arrays([to_arrow(_constant(v)).cast(kind.to_arrow()) for v in values])
 
 
 def deleted(statement: Delete, table: Table) -> RowChange:

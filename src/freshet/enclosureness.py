@@ -28,6 +28,7 @@ from freshet.changes import CHANGE_TYPE, WEIGHT, whole_weights
 from freshet.column import Int64s
 from freshet.errors import ChangeError, PlanError
 from freshet.plans import Plan, QueryPlan
+from freshet.plans.model import SortPlan
 from freshet.sql.bound import TableSchema
 
 _SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
@@ -217,7 +218,7 @@ class _Packing:
 
 
 def _tree(plan: Plan, spans: Mapping[str, Lifespans], last: int) -> float:
-    root = plan.root
+    root = plan.root.source if isinstance(plan.root, SortPlan) else plan.root
     if not isinstance(root, QueryPlan):
         raise PlanError("λ of a tree needs the plan of a select; this one is of another operator")
     below: dict[int, list[int]] = {i: [] for i in range(len(root.nodes))}

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 _WIDE, _BEFORE = 160, 60  # characters of a line that an error shows, and of those before its place
+_SHOWN = 60  # characters of a value that an error shows
+_FACT, _REMEDY = 400, 200  # characters of a message that quotes much: of its beginning and of its end
+
+
+def brief(value: object) -> str:
+    """A value as an error shows it: cut where it is long."""
+    if isinstance(value, str):
+        size = len(value)
+        return repr(value) if size <= _SHOWN else f"{value[:_SHOWN]!r}… ({size:,} characters)"
+    if isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
+        return f"a number of {value.bit_length():,} bits"
+    shown = repr(value)
+    return shown if len(shown) <= 2 * _SHOWN else shown[: 2 * _SHOWN] + "…"
 
 
 class FreshetError(Exception):
@@ -15,18 +28,23 @@ class SqlError(FreshetError):
     def __init__(
         self, message: str, text: str | None = None, line: int | None = None, column: int | None = None
     ) -> None:
-        self.reason, self.text, self.line, self.column = message, text, line, column
+        self.reason, self.text, self.line, self.column = _readable(message), text, line, column
         super().__init__(self._render())
 
     def _render(self) -> str:
         if self.line is None:
             return self.reason
         where = f"line {self.line}, column {self.column}: {self.reason}"
-        lines = (self.text or "").splitlines()
+        lines = (self.text or "").split("\n")
         if not 1 <= self.line <= len(lines):
             return where
         shown, before = _around(lines[self.line - 1], (self.column or 1) - 1)
         return f"{where}\n  {shown}\n  {' ' * before}^"
+
+
+def _readable(message: str) -> str:
+    """A message short enough to be read, whatever it quotes."""
+    return message if len(message) <= _FACT + _REMEDY else f"{message[:_FACT]} … {message[-_REMEDY:]}"
 
 
 def _around(line: str, at: int) -> tuple[str, int]:
@@ -59,6 +77,14 @@ class EvaluationError(FreshetError):
     def __init__(self, reason: str, row: int | None = None) -> None:
         self.reason, self.row = reason, row
         super().__init__(reason)
+
+
+class BudgetError(FreshetError):
+    """An evaluation that was stopped: over its budget, or cancelled."""
+
+
+class TooMuchTextError(EvaluationError):
+    """More bytes of text than the rows of a batch may have together; fewer rows have fewer."""
 
 
 class StateError(FreshetError):

@@ -10,24 +10,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Int64s
+from freshet.column import TEXT, Int64s
 
 _MARK, _ESCAPE = "\x1f", "\x1b"
 _ESCAPED = ((_ESCAPE, _ESCAPE + "e"), (_MARK, _ESCAPE + "m"))
 
 
-def write_lists(values: pa.Array, sizes: Int64s) -> pa.Array:
-    """The text of each list; `sizes` says how many of the values, one after the other, each has."""
-    elements = values.cast(pa.string())
-    if pa.types.is_string(values.type):
+def list_elements(values: pa.Array) -> pa.LargeStringArray:
+    """What each value adds to the text of a list."""
+    elements = values.cast(TEXT)
+    if values.type in (pa.string(), TEXT):
         for plain, escaped in _ESCAPED:
             elements = pc.replace_substring(elements, plain, escaped)
-    return join_texts(pc.binary_join_element_wise(pa.scalar(_MARK), elements, ""), sizes, "")
+    return pc.binary_join_element_wise(pa.scalar(_MARK, TEXT), elements, pa.scalar("", TEXT))
 
 
-def join_texts(texts: pa.Array, sizes: Int64s, separator: str) -> pa.Array:
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int32)
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), separator)
+def write_lists(values: pa.Array, sizes: Int64s) -> pa.LargeStringArray:
+    """The text of each list; `sizes` says how many of the values, one after the other, each has."""
+    return join_texts(list_elements(values), sizes, "")
+
+
+def join_texts(texts: pa.Array, sizes: Int64s, separator: str) -> pa.LargeStringArray:
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    return pc.binary_join(
+        pa.LargeListArray.from_arrays(pa.array(offsets), texts.cast(TEXT)), pa.scalar(separator, TEXT)
+    )
 
 
 def read_lists(texts: pa.Array, items: pa.DataType) -> pa.Array:

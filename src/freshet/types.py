@@ -89,5 +89,9 @@ _ARROW = {
     "VOID": pa.null(),
 }
 
+#: The first and last day, and microsecond, that a DATE and a TIMESTAMP hold: those of the years 1 to 9999.
+_DAY = 86_400_000_000
+TIME_RANGE = {"DATE": (-719_162, 2_932_896), "TIMESTAMP": (-719_162 * _DAY, 2_932_897 * _DAY - 1)}
+
 #: Least and greatest value of each integer type.
 INTEGER_RANGE = {name: (-(1 << bits), (1 << bits) - 1) for name, bits in zip(INTEGERS, (7, 15, 31, 63), strict=True)}

@@ -1,27 +1,28 @@
-"""A materialized view as its user holds it, and what a transaction tells of it."""
+"""A materialized view as its user holds it. Any thread may use it: whatever touches state holds the database's
+`state_lock`, and what is handed out is a copy."""
 
 from __future__ import annotations
 
 import json
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
 from freshet.adapt import Following
-from freshet.arrow import to_arrow
-from freshet.column import Column
-from freshet.engine.lanes import packed_to_arrow
+from freshet.arrow import to_batches
 from freshet.engine.maintained import Maintained
-from freshet.engine.rows import Rows
 from freshet.errors import StateError
+from freshet.following import Changes
+from freshet.interrupts import Deferred, deliver
 from freshet.metrics import Paid
 from freshet.plans import Plan
 from freshet.plans import explain as explained
 from freshet.plans.explain import Standing, as_dict
+from freshet.publish import Subscription
 from freshet.sql.bound import Field
+from freshet.transaction import Transaction
 
 if TYPE_CHECKING:
     from freshet.db import Database
@@ -29,84 +30,14 @@ if TYPE_CHECKING:
 BATCH = 65_536
 
 
-class Delta:
-    """One view's change, turned into Arrow when somebody looks."""
-
-    __slots__ = ("__weakref__", "_rows", "_table", "_view")
-
-    def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._view = view
-        self._rows: Rows | None = rows  # until they are a table
-        self._table: pa.Table | None = None if len(rows) else view.no_delta
-
-    def table(self) -> pa.Table:
-        if self._table is None:
-            assert self._rows is not None
-            columns = packed_to_arrow(self._rows.lanes, self._view.types, self._view.pool)
-            arrays = [*columns, pa.array(self._rows.weights)]
-            self._table = pa.Table.from_arrays(arrays, schema=self._view.delta_schema)
-            self._rows = None
-        return self._table
-
-
-class Deltas(Mapping[str, pa.Table]):
-    """The delta of each view by name; names ignore case."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, found: dict[str, Delta]) -> None:
-        self._found = found
-
-    def __getitem__(self, name: str) -> pa.Table:
-        return self._found[name.lower()].table()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-
-class Transaction:
-    """What a transaction did: the version it led to and, unless they were not asked for, every view's delta."""
-
-    __slots__ = ("deltas", "version")
-
-    def __init__(self, version: int, deltas: Deltas) -> None:
-        self.version, self.deltas = version, deltas
-
-    def __repr__(self) -> str:
-        return f"Transaction(version={self.version}, views={list(self.deltas)})"
-
-
-class Subscription:
-    """A callback on its view; `close` ends it. Also a context manager."""
-
-    def __init__(self, view: View, callback: Callable[[Transaction], object]) -> None:
-        self._view, self._callback = weakref.ref(view), callback
-
-    def __call__(self, tx: Transaction) -> None:
-        self._callback(tx)
-
-    def close(self) -> None:
-        view = self._view()
-        if view is not None and self in view.subscriptions:
-            view.subscriptions.remove(self)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 class View:
     """Made by `Database.create_view`; found again by `Database.view`."""
 
     def __init__(
-        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following
+        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following, made: int
     ) -> None:
         self._db, self.name, self.plan, self.maintained = db, name, plan, maintained
+        self.made = made  # the version at which it was
         self.paid, self.following = paid, following
         self.subscriptions: list[Subscription] = []
         self.closed = False
@@ -115,18 +46,20 @@ class View:
     def schema(self) -> pa.Schema:
         return as_schema(self.plan.root.fields)
 
-    def batches(self, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: int = BATCH, *, ordered: bool = True) -> Iterator[pa.RecordBatch]:
         """The answer, at most `rows` rows at a time, in bounded memory. A transaction in between ends the reading with
-        an error: an answer is of one version."""
+        an error: an answer is of one version. A view with ORDER BY and no LIMIT is sorted first, in memory that grows
+        with its answer; `ordered=False` reads it as it comes."""
         if rows < 1:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
-        with self._db.lock:
-            self._check_open()
-            version, kept = self._db.version, self.maintained
-            found = kept.batches(rows)
+        version, kept, found = -1, self.maintained, None
         while True:
-            with self._db.lock:
+            deliver()  # between two batches: a kernel's result and an exception of a handler's do not go together
+            with self._db.state_lock, Deferred():
                 self._check_open()
+                if found is None:
+                    version, kept = self._db.version, self.maintained
+                    found = kept.batches(rows) if ordered else kept.unordered(rows)
                 if self._db.version != version:
                     raise StateError(
                         f"the view moved from version {version} to {self._db.version} while it was read; "
@@ -137,12 +70,11 @@ class View:
                 columns = next(found, None)
                 if columns is None:
                     return
-                batch = as_batch(columns, self.schema)
-            if batch.num_rows:
-                yield batch
+                made = [b for b in to_batches(columns, self.schema) if b.num_rows]
+            yield from made
 
     def to_arrow(self) -> pa.Table:
-        with self._db.lock:
+        with self._db.state_lock:
             return pa.Table.from_batches(list(self.batches()), self.schema)
 
     def to_pandas(self) -> Any:
@@ -155,21 +87,54 @@ class View:
 
     def count(self) -> int:
         """Rows in the answer, added up without enumerating them wherever the plan allows."""
-        with self._db.lock:
-            self._check_open()
-            return self.maintained.count()
+        try:
+            with self._db.state_lock, Deferred():
+                self._check_open()
+                return self.maintained.count()
+        finally:
+            deliver()
 
     def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
-        """Calls `callback(tx)` after each transaction, until the returned subscription is closed."""
-        with self._db.lock:
+        """Calls `callback(tx)` after each transaction, until the returned subscription is closed. It is called in the
+        thread of the writer, before `apply` returns; what it reads is of version `tx.version`. Other threads can read
+        meanwhile, and wait with changes: do not wait in a callback for a thread that writes. A callback that fails is
+        logged and listed in `tx.errors`; the transaction stands, and the others are called."""
+        with self._db.state_lock:
             self._check_open()
-            self.subscriptions.append(Subscription(self, callback))
-            return self.subscriptions[-1]
+            made = Subscription(self, callback)
+            self.subscriptions.append(made)
+            return made
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """What `Subscription.close` does."""
+        with self._db.state_lock:
+            self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+
+    def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
+        """Each version after `since` (default: this one) with the view's delta, an iterator for `for` and `async for`
+        that waits for the next transaction; `follow=False` ends it at the version of today. A reader that is `buffer`
+        transactions behind goes on from the log."""
+        self._check_open()
+        return Changes(self, since, follow, buffer)
+
+    def at(self, version: int) -> pa.Table:
+        """The answer as it was at a version that the log still reaches back to."""
+        with self._db.state_lock:
+            self._check_open()
+            if version == self._db.version:
+                return self.to_arrow()
+            if not self.made <= version < self._db.version:
+                raise StateError(f"view {self.name} has versions {self.made} to {self._db.version}, not {version}")
+        history = self._db.history(self.name, version)
+        try:
+            return history.answer()
+        finally:
+            history.close()
 
     def metrics(self) -> dict[str, Any]:
         """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
         the last minute; and how often it has moved to another join tree."""
-        with self._db.lock:
+        with self._db.state_lock:
             self._check_open()
             recent = self.paid.last_minute(self._db.clock.now(), self.maintained)
             return {
@@ -183,7 +148,7 @@ class View:
         """Class, join tree, guarantees and sizes; `form` is "text" or "json"."""
         if form not in ("text", "json"):
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
-        with self._db.lock:
+        with self._db.state_lock:
             self._check_open()
             kept, chosen = self.maintained, self.following.chosen
             statistics = _standing(kept)
@@ -204,9 +169,19 @@ class View:
             lines.append(f"           another tree could not be built: {chosen.failed}")
         return "\n".join(lines)
 
+    def close(self) -> None:
+        """The view was dropped."""
+        self.closed = True
+        for subscription in self.subscriptions:
+            subscription.closed = True
+
     def _check_open(self) -> None:
+        self._db.check_open()
         if self.closed:
             raise StateError(f"view {self.name} was dropped; create it again")
+
+    def __reduce__(self) -> NoReturn:
+        raise StateError("a view cannot be pickled; send its answer, to_arrow()")
 
     def __repr__(self) -> str:
         return f"View({self.name!r})"
@@ -229,8 +204,3 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 def as_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])
-
-
-def as_batch(columns: Sequence[Column], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -7,19 +7,25 @@ until the new one is whole, and for good where that fails: a view that can be an
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from freshet.adapt import Chosen, Following
+from freshet.budget import unlimited
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
-from freshet.errors import ChangeError, EvaluationError
+from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
 from freshet.metrics import Paid
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
-from freshet.sql import bind_query
+from freshet.publish import Subscription
+from freshet.sql.bound import AnyQuery
+from freshet.sql.output_names import apart, named_apart
+from freshet.sql.parse import bind_reading
 from freshet.view import View
 
 if TYPE_CHECKING:
@@ -27,59 +33,139 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """`number` gives every view's state a name in the arena that none had before; `save` writes the catalog down."""
+    """`number` gives every view's state a name in the arena that none had before; within `defining` the catalog changes
+    as a whole or not at all; `save` writes it down."""
 
-    def __init__(self, db: Database, number: Callable[[], int], save: Callable[[], None]) -> None:
-        self._db, self._number, self._save = db, number, save
+    def __init__(
+        self, db: Database, number: Callable[[], int], defining: Callable[[], AbstractContextManager[None]],
+        save: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._db, self._number, self._defining, self._save = db, number, defining, save
+        self.stale = False  # whether state could not be built again after tables were put back
         self.named: dict[str, View] = {}
         self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
         self._look_at = 0  # changes applied when a view may next want another tree
 
+    def subscriptions(self) -> list[tuple[str, Subscription]]:
+        """All there are at this moment, with the names of their views."""
+        with self._db.state_lock:
+            return [(view.name, each) for view in self.named.values() for each in view.subscriptions]
+
+    def listed(self) -> str:
+        """The views' names, as messages list them."""
+        return ", ".join(sorted(self.named)) or "none yet"
+
     def create(self, name: str, query: str | Plan) -> View:
-        db, key, given = self._db, name.lower(), isinstance(query, Plan)
+        db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound = bind_query(sql, db.catalog)
+        bound, reads = bind_reading(sql, db.catalog)
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
+        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
+        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        with db.state_lock:
+            return self._create(name, bound, reads, plan, given, why)
+
+    def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
+        db, key = self._db, name.lower()
         try:
             maintained = self._build(plan, number := self._number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
-        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
-        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
-        self.definitions[key] = {"name": name, "number": number, "account": number, "fixed": given}
-        db.catalog.views[key] = bound
-        view = self._add(key, plan, maintained, Chosen(db.version, why))
+        definition = {
+            "name": name, "number": number, "account": number, "fixed": fixed, "made": db.version,
+            "reads": sorted(reads),
+        }  # fmt: skip
+        try:
+            with self._defining():
+                self.definitions[key] = definition
+                db.catalog.add_view(key, bound, reads)
+                return self._begin(key, plan, maintained, Chosen(db.version, why))
+        except BaseException:
+            _unmake(maintained)
+            db.arena.drop(f"account{number}/")
+            raise
+
+    def _begin(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
+        """A view whose state was just made."""
+        view = self._add(key, plan, maintained, chosen)
         view.paid.begin(maintained)
-        view.paid.note(db.clock.now(), maintained)
+        view.paid.note(self._db.clock.now(), maintained)
         self._define(key)
-        self._save()
         return view
 
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
-        plan = codec.from_json(definition["plan"])
+        plan, bound = _kept(definition)
         maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.views[key] = codec.decode(definition["query"])
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
         view.paid.note(db.clock.now(), maintained)
 
-    def drop(self, key: str) -> None:
+    def restore(self, definition: dict[str, Any]) -> None:
+        """A view of which only the definition is there. What another version wrote may not be readable as a plan; then
+        its SQL is planned again."""
+        db, key = self._db, definition["name"].lower()
+        try:
+            plan, bound = _kept(definition)
+        except FreshetError:
+            sql = json.loads(definition["plan"])["sql"]
+            bound, _ = bind_reading(sql, db.catalog)
+            plan = Plan(sql, build_plan(bound, db.row_counts()))
+        try:
+            maintained = self._build(plan, definition["number"])
+        except EvaluationError as e:
+            raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
+        self.definitions[key] = definition
+        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
+        self._begin(key, plan, maintained, Chosen(**definition["chosen"]))
+
+    def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
+        """What a view reads. A version that did not note it down may have kept it: one that is still bound as it would
+        be now reads what its text names; one that outlived a view it read goes on with the tables below that."""
+        if "reads" not in definition:
+            definition["reads"] = sorted(tables_of(plan.root))
+            with suppress(FreshetError):  # some of it is no more
+                bound, reads = bind_reading(plan.sql, self._db.catalog)
+                if bound == query:
+                    definition["reads"] = sorted(reads)
+        found: list[str] = definition["reads"]
+        return found
+
+    def take(self, key: str) -> View:
+        """Takes a view out of the catalog; its state is still there."""
         view = self.named.pop(key)
-        del self._db.catalog.views[key], self.definitions[key]
-        view.closed = True
+        self._db.catalog.drop(key)
+        del self.definitions[key]
+        return view
+
+    def forget(self, key: str) -> None:
+        self.end(self.take(key))
+
+    def end(self, view: View) -> None:
+        view.close()
         _unmake(view.maintained)
         view.paid.scope.drop()
-        self._save()
+
+    def in_order(self, keys: Sequence[str]) -> None:
+        """Brings the views into this order, that in which they were made."""
+        catalog = self._db.catalog
+        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, catalog.views, catalog.reads)
+        for entries in kept:
+            found = dict(entries)
+            entries.clear()
+            entries.update({key: found[key] for key in keys if key in found})
 
     def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
         db, definition = self._db, self.definitions[key]
         updates = {name: db.tables[name].scope for name in sorted(tables_of(plan.root))}
         paid = Paid(db.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else db.adapt, chosen, paid.counts())
-        self.named[key] = view = View(db, definition["name"], plan, maintained, paid, following)
+        self.named[key] = view = View(
+            db, definition["name"], plan, maintained, paid, following, int(definition.get("made", 0))
+        )
         self._look_at = 0
         return view
 
@@ -89,7 +175,7 @@ class Views:
         if self._db.on_disk:
             view = self.named[key]
             self.definitions[key] |= {
-                "plan": codec.to_json(view.plan),
+                "plan": codec.to_json(view.plan, None),
                 "query": codec.encode(self._db.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
@@ -108,12 +194,15 @@ class Views:
         return maintained
 
     def build_anew(self) -> None:
-        """All views, after tables were put back."""
+        """All views, after tables were put back. Until that has succeeded, nothing can be asked."""
+        self.stale = True
         for key, view in self.named.items():
             before = view.maintained.work()[0]
             _unmake(view.maintained)
-            view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+            with unlimited():
+                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
             view.paid.carry(before, view.maintained)
+        self.stale = False
 
     # Following the data ---------------------------------------------------------------------------------------
 
@@ -166,11 +255,18 @@ class Views:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             self.definitions[key] = definition
             _unmake(made)
-            if not isinstance(e, OSError):
+            if not isinstance(e, (OSError, StateError)):
                 raise
             return
         view.paid.carry(old[1].work()[0], made)
         _unmake(old[1])
+
+
+def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
+    """A view's plan and query as they are kept; columns that an older version gave one name are told apart."""
+    plan = codec.from_json(definition["plan"])
+    plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+    return plan, named_apart(codec.decode(definition["query"]))
 
 
 def _unmake(maintained: Maintained) -> None:

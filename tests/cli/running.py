@@ -35,6 +35,11 @@ class Running:
         found: dict[str, Any] = json.loads(line)
         return found
 
+    def rest(self) -> list[dict[str, Any]]:
+        """All else on its standard output, which is JSON line by line."""
+        assert self.process.stdout is not None
+        return [json.loads(line) for line in self.process.stdout]
+
     def said(self) -> str:
         return self.errors.read_text()
 

@@ -27,7 +27,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "sql", "explain", "plan", "check", "run", "serve", "enclosure", "bench", "doctor"]
+    "command", ["demo", "sql", "explain", "plan", "check", "run", "serve", "enclosure", "bench", "recover", "doctor"]
 )
 def test_help_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:

@@ -60,9 +60,23 @@ def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:
     (folder / "job.sql").write_text(JOB.replace("SUM(total)", "MAX(total)"))
     with running(folder) as job:
         job.ends(2)
-        assert "was made by another job:\n  view sums: its query was\n" in job.said() and "MAX(total)" in job.said()
+        (refused,) = job.rest()
+        assert "was made by another job:\n  view sums: its query was\n" in refused["error"]
+        assert "MAX(total)" in refused["error"] and refused["error"] in job.said()
         assert "Traceback" not in job.said()
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["version=0", "version=1"]
+
+
+def test_standard_output_has_json_only(folder: Path) -> None:
+    """Next to a sink that prints, and at the end a row that stops the stream."""
+    (folder / "job.sql").write_text(JOB + "CREATE SINK shown FROM sums USING console;")
+    with running(folder) as job:
+        assert job.batch()["changes"] == 3
+        (folder / "in" / "1.csv").write_text("9,ada,1.00,delete\n")
+        job.ends(2)
+        (refused,) = job.rest()
+        assert "the table does not hold" in refused["error"] and "Traceback" not in job.said()
+        assert "+1  customer=ada" in job.said()
 
 
 @pytest.mark.long

@@ -17,7 +17,8 @@ from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import Grammar
 from tests.fuzz.tables import Transaction, random_tables, random_transaction
-from tests.oracle import RunningSum, oracle_connection, same_bag
+from tests.oracle import RunningSum, in_order, oracle_connection, same_bag
+from tests.recase import CASES, recased
 
 
 class NoOracleError(Exception):
@@ -66,8 +67,12 @@ def run_case(choices: Choices) -> Outcome:
 def _run(choices: Choices, outcome: Outcome) -> None:
     tables = random_tables(choices)
     outcome.ddl = [t.ddl for t in tables]
-    sql = outcome.sql = Grammar(choices, tables).statement()
+    grammar = Grammar(choices, tables)
+    sql = grammar.statement()
     oracle = for_duckdb(sql)
+    if choices.chance(30):
+        sql = recased(sql, choices.pick(CASES), choices.below(1_000))
+    outcome.sql = sql
     db = freshet.connect()
     for ddl in outcome.ddl:
         db.execute(ddl)
@@ -83,6 +88,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
     for _ in range(2 + choices.below(4)):
         tx = change()
         answer = view.to_arrow()
+        in_order(answer, grammar.order)
         same_bag(answer, expected(oracle, {t.name: t.arrow() for t in tables}))
         sums.add(tx.deltas["v"])
         sums.equals(answer)

@@ -4,6 +4,9 @@
 - Rows that ORDER BY ... LIMIT cannot tell apart are taken in the order of the shown columns: here DuckDB is told so.
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
 - ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
+- FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
+- COUNT_IF over nothing but NULLs is 0.
+- Rows compare field by field, NULL equal to NULL and before all else.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
 
@@ -23,7 +26,48 @@ def for_duckdb(sql: str) -> str:
             _no_empty(node)
     for call in list(tree.find_all(exp.ArrayAgg)):
         call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
+    for some in list(tree.find_all(exp.First, exp.Last, exp.AnyValue)):
+        some.replace((exp.Max if isinstance(some, exp.Last) else exp.Min)(this=some.this))
+    for mode in list(tree.find_all(exp.Mode)):
+        mode.replace(exp.Mode(this=exp.Order(this=mode.this, expressions=[exp.Ordered(this=mode.this.copy())])))
+    for by in list(tree.find_all(exp.ArgMin, exp.ArgMax)):
+        _in_order(by)
+    for count in list(tree.find_all(exp.CountIf)):
+        count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
+    for test in list(tree.find_all(exp.In, exp.EQ, exp.NEQ, exp.LT, exp.GTE)):
+        if isinstance(test.this, exp.Tuple) and (test.expressions or isinstance(test.expression, exp.Tuple)):
+            test.replace(sqlglot.parse_one(f"({_rows(test)})", dialect="duckdb"))
     return tree.sql(dialect="duckdb")
+
+
+def _rows(test: exp.Expr) -> str:
+    """A comparison of rows of two, written out."""
+    a, b = (e.sql(dialect="duckdb") for e in test.this.expressions)
+    others = test.expressions or [test.expression]
+    pairs = [[e.sql(dialect="duckdb") for e in other.expressions] for other in others]
+    if isinstance(test, (exp.LT, exp.GTE)):
+        ((c, d),) = pairs
+        first, then = (f"(({x} < {y}) IS TRUE OR ({x} IS NULL AND {y} IS NOT NULL))" for x, y in ((a, c), (b, d)))
+        before = f"{first} OR ({a} IS NOT DISTINCT FROM {c} AND {then})"
+        return before if isinstance(test, exp.LT) else f"NOT ({before})"
+    same = " OR ".join(f"({a} IS NOT DISTINCT FROM {c} AND {b} IS NOT DISTINCT FROM {d})" for c, d in pairs)
+    return f"NOT ({same})" if isinstance(test, exp.NEQ) else same
+
+
+def _in_order(call: exp.Expr) -> None:
+    """MIN_BY and MAX_BY as the first of a list."""
+    value, by = call.this, call.expression
+    order = [
+        exp.Ordered(this=by, desc=isinstance(call, exp.ArgMax)),
+        exp.Ordered(this=value.copy(), desc=False, nulls_first=True),
+    ]
+    listed = exp.Anonymous(this="LIST", expressions=[exp.Order(this=value.copy(), expressions=order)])
+    known: exp.Expr = exp.Not(this=exp.Is(this=by.copy(), expression=exp.Null()))
+    around = call.parent if isinstance(call.parent, exp.Filter) else call
+    if isinstance(around, exp.Filter):
+        known = exp.And(this=known, expression=exp.Paren(this=around.expression.this.copy()))
+    kept = exp.Filter(this=listed, expression=exp.Where(this=known))
+    around.replace(exp.Bracket(this=exp.Paren(this=kept), expressions=[exp.Literal.number(1)], offset=1))
 
 
 def _complete(node: exp.Expr) -> None:

@@ -55,6 +55,13 @@ class Expressions:
             return f"NULLIF({part()}, {part()})"
         if shape == 3:
             return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
+        if kind == "i" and self.choices.chance(10):  # what has no value is never reached
+            test = self.condition(scope, depth - 1)
+            return self.choices.pick(
+                (f"COALESCE({part()}, {self.literal(kind)}, 1 DIV 0)",
+                 f"CASE WHEN {test} THEN {part()} WHEN TRUE THEN {part()} ELSE 1 DIV 0 END",
+                 f"CASE WHEN ({test} AND FALSE) AND 1 DIV 0 = 1 THEN 1 DIV 0 ELSE {part()} END")
+            )  # fmt: skip
         if kind == "i":
             return self.choices.pick(
                 (f"({part()} + {part()})", f"({part()} - {part()})", f"({part()} * 2)", f"ABS({part()})",
@@ -78,13 +85,25 @@ class Expressions:
             )
         return part()
 
+    def _rows(self, scope: Scope) -> str:
+        """Two columns compared with two others at once: of the same types to the digit."""
+        kinds = [self.choices.pick([c.type for c in scope if c.type in "isdf"] or ["i"]) for _ in range(2)]
+
+        def field(kind: str) -> str:
+            return f"CAST({self.column(scope, kind)} AS BIGINT)" if kind == "i" else self.column(scope, kind)
+
+        left, right, third = (", ".join(field(k) for k in kinds) for _ in range(3))
+        if self.choices.chance(30):
+            return f"({left}) {self.choices.pick(('IN', 'NOT IN'))} (({right}), ({third}))"
+        return f"({left}) {self.choices.pick(('=', '<', '>=', '<>'))} ({right})"
+
     def condition(self, scope: Scope, depth: int = 2) -> str:
         kind = self.choices.pick([c.type for c in scope if c.type in TYPES] or ["i"])
 
         def part() -> str:
             return self.value(kind, scope, min(depth, 1))
 
-        shape = self.choices.below(10 if depth > 0 else 6)
+        shape = self.choices.below(11 if depth > 0 else 6)
         if shape <= 2:
             return f"{part()} {self.choices.pick(('=', '<', '>=', '<>'))} {part()}"
         if shape == 3:
@@ -98,6 +117,8 @@ class Expressions:
         if shape == 7:
             left, right = self.condition(scope, depth - 1), self.condition(scope, depth - 1)
             return f"({left} {self.choices.pick(('OR', 'AND'))} {right})"
+        if shape == 10:
+            return self._rows(scope)
         if shape == 8:
             return f"NOT ({self.condition(scope, depth - 1)})"
         tests = ("LIKE 'a%'", "LIKE '%b'", "LIKE '_'", "LIKE '%'", "ILIKE 'A%'", "NOT ILIKE '%B'",

@@ -18,6 +18,11 @@ NULLS = ("", " NULLS FIRST", " NULLS LAST", " DESC", " DESC NULLS FIRST", " DESC
 FRAMES = ("", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING",
           " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
           " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING")  # fmt: skip
+#: With offsets, which take an order by one key: of numbers, and of dates.
+DISTANCES = ("{0} PRECEDING AND CURRENT ROW", "{0} PRECEDING AND {0} FOLLOWING",
+             "UNBOUNDED PRECEDING AND {0} PRECEDING", "CURRENT ROW AND {0} FOLLOWING",
+             "{0} FOLLOWING AND UNBOUNDED FOLLOWING")  # fmt: skip
+UNITS = {"i": ("1", "2"), "n": ("1", "1.25"), "f": ("1", "0.5"), "d": ("INTERVAL '1' DAY", "INTERVAL '1' MONTH")}
 Source = tuple[str, Sequence[tuple[str, str]]]  # what stands in FROM, its columns and their types
 Made = tuple[str, list[str]]  # a query and the types of its columns, which are called o0, o1, ...
 
@@ -27,6 +32,7 @@ class Grammar:
         self.choices, self.expressions = choices, Expressions(choices)
         self.sources: list[Source] = [(t.name, t.columns) for t in tables]
         self.aliases = 0
+        self.order: list[tuple[int, bool, bool]] = []  # of the answer: column, whether downwards, whether NULLs first
         self.rough = False  # whether rough values may be shown: at the top, where nothing is done with them
 
     def statement(self) -> str:
@@ -35,8 +41,20 @@ class Grammar:
             sql, types = self.query(1)
             common.append(f"w{i} AS ({sql})")
             self.sources.append((f"w{i}", _columns(types)))
-        sql, _ = self.query(2, top=True)
+        sql, types = self.query(2, top=True)
+        if self.choices.chance(20):
+            sql = self._ordered(sql, types)
         return f"WITH {', '.join(common)} {sql}" if common else sql
+
+    def _ordered(self, sql: str, types: Sequence[str]) -> str:
+        """The order in which the answer is to be read."""
+        places = self.choices.some([i for i, t in enumerate(types) if t not in "lz"], 0, 2)
+        chosen = [(i, self.choices.pick(NULLS)) for i in places]
+        if not chosen:
+            return sql
+        self.order = [(i, "DESC" in words, _nulls_first(words)) for i, words in chosen]
+        inside = f"({sql})" if "LIMIT" in sql or "OFFSET" in sql else sql
+        return f"{inside} ORDER BY {', '.join(f'o{i}{words}' for i, words in chosen)}"
 
     def query(self, depth: int, types: Sequence[str] | None = None, top: bool = False) -> Made:
         """A query; with `types`, one of exactly these columns."""
@@ -68,6 +86,8 @@ class Grammar:
         if kind >= 15 and depth > 0:
             sql, types = self.query(depth - 1)
             return f"({sql}) AS {alias}", [Col(f"{alias}.{n}", t) for n, t in _columns(types)]
+        if kind == 14:
+            return f"range({self.choices.pick(('2', '1, 3', '2, -1, -1'))}) AS {alias}(o0)", [Col(f"{alias}.o0", "i")]
         name, columns = self.choices.pick(self.sources)
         return f"{name} AS {alias}", [Col(f"{alias}.{n}", t) for n, t in columns]
 
@@ -213,6 +233,14 @@ class Grammar:
             options += [(f"SUM({value})", kind), (f"SUM(DISTINCT {value})", kind)]
         if kind in "if":
             options += [(f"AVG({value})", "f")]
+        if kind == "i":
+            options += [(f"{f}({value})", "i") for f in ("BIT_AND", "BIT_OR", "BIT_XOR")]
+        if kind != "z":
+            other = self.expressions.value(
+                self.choices.pick([c.type for c in scope if c.type != "z"] or ["i"]), scope, 1
+            )
+            options += [(f"{f}({value}, {other})", kind) for f in ("MIN_BY", "MAX_BY")]
+            options += [(f"{f}({value})", kind) for f in ("FIRST", "LAST", "ANY_VALUE", "MODE")]
         if self.rough and kind != "z":
             options += [(f"ARRAY_AGG({value} ORDER BY {value})", "l")]
         if self.rough and kind == "s":
@@ -220,6 +248,8 @@ class Grammar:
         if self.rough and kind in "inf":
             options += [(f"{f}({value})", "z") for f in ("STDDEV", "VAR_POP", "AVG", "STDDEV_POP", "VARIANCE")]
             options += [(f"{f}({condition})", "b") for f in ("BOOL_AND", "BOOL_OR")]
+            options += [(f"MEDIAN({value})", "z"), (f"COVAR_POP({value}, {value})", "z")]
+            options += [(f"PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY {value} DESC)", "z")]
         call, type_ = self.choices.pick(options)
         only = f" FILTER (WHERE {condition})" if type_ != "l" and self.choices.chance(15) else ""
         return call + only, type_
@@ -282,7 +312,25 @@ class Grammar:
         value = self.expressions.value(kind, scope, 1)
         numbers = [f"COUNT({value})", "COUNT(*)", f"SUM({self.expressions.value('i', scope, 1)})"]
         call = self.choices.pick([*((n, "i") for n in numbers), (f"MIN({value})", kind), (f"MAX({value})", kind)])
-        shape = self.choices.below(9 if single else 4)
+        if self.choices.chance(15):
+            call = (f"{call[0]} FILTER (WHERE {self.expressions.condition(scope, 1)})", call[1])
+        shape = self.choices.below(11 if single else 6)
+        keys = [c for c in scope if c.type in UNITS]
+        if shape == 4 and keys:
+            key = self.choices.pick(keys)
+            reach = self.choices.pick(DISTANCES).format(self.choices.pick(UNITS[key.type]))
+            order = f"ORDER BY {key.text}{self.choices.pick(NULLS)} RANGE BETWEEN {reach}"
+            return f"{call[0]} OVER ({partition}{order})", call[1]
+        if shape == 5:
+            if self.rough and self.choices.chance(50):
+                spread = self.choices.pick(("STDDEV", "VAR_POP", "STDDEV_POP", "VARIANCE"))
+                return f"{spread}({self.expressions.value('i', scope, 1)}) OVER ({partition}ORDER BY {some})", "z"
+            test = self.expressions.condition(scope, 1)
+            calls = [(f"COUNT_IF({test})", "i")]
+            calls += [(f"BOOL_AND({test})", "b"), (f"BOOL_OR({test})", "b")] if self.rough else []
+            call = self.choices.pick(calls)
+            return f"{call[0]} OVER ({partition}ORDER BY {some})", call[1]
+        shape = max(shape - 2, 0) if shape > 3 else shape
         if shape == 0:
             return f"{call[0]} OVER ({partition.strip()})", call[1]
         if shape == 1:
@@ -293,12 +341,17 @@ class Grammar:
         if shape == 4:
             return f"{self.choices.pick(('ROW_NUMBER()', 'NTILE(2)'))} OVER ({partition}ORDER BY {total})", "i"
         if shape <= 6:
-            more = self.choices.pick(("", ", 2", f", 1, {self.expressions.literal(kind)}"))
-            return f"{self.choices.pick(('LAG', 'LEAD'))}({value}{more}) OVER ({partition}ORDER BY {total})", kind
+            more = self.choices.pick(("", ", 2", f", 1, {self.expressions.literal(kind)}", ", -1"))
+            call = (f"{self.choices.pick(('LAG', 'LEAD'))}({value}{more}){self._nulls()}", kind)
+            return f"{call[0]} OVER ({partition}ORDER BY {total})", kind
         if shape == 7:
-            values = f"{self.choices.pick(('FIRST_VALUE', 'LAST_VALUE'))}({value})"
+            values = self.choices.pick((f"FIRST_VALUE({value})", f"LAST_VALUE({value})", f"NTH_VALUE({value}, 2)"))
+            values += self._nulls()
             return f"{values} OVER ({partition}ORDER BY {total}{self.choices.pick(FRAMES)})", kind
         return f"{call[0]} OVER ({partition}ORDER BY {total}{self.choices.pick(FRAMES)})", call[1]
+
+    def _nulls(self) -> str:
+        return self.choices.pick(("", "", " IGNORE NULLS", " RESPECT NULLS"))
 
     def _one(self, depth: int) -> tuple[str, list[Col]]:
         """A relation alone, of not too many columns, so that an order can go by all of them."""
@@ -306,11 +359,13 @@ class Grammar:
         return text, scope
 
     def _windowed(self, depth: int) -> Made:
-        self.rough = False
+        rough = self.rough
         text, scope = self._one(depth)
         where = self._where(scope, depth)
+        self.rough = rough
         outputs = [(c.text, c.type) for c in scope] + [self._window(scope, True)]
         outputs += [self._window(scope, False) for _ in range(self.choices.below(2))]
+        self.rough = False
         return f"SELECT {_named([o for o, _ in outputs])} FROM {text}{where}", [t for _, t in outputs]
 
     def _qualified(self, depth: int) -> Made:
@@ -343,6 +398,10 @@ class Grammar:
             right, _ = self.query(depth, types)
             sql = f"({sql}) {operator} ({right})"
         return sql, list(types)
+
+
+def _nulls_first(words: str) -> bool:
+    return "FIRST" in words or ("LAST" not in words and "DESC" not in words)
 
 
 def _columns(types: Sequence[str]) -> list[tuple[str, str]]:

@@ -81,6 +81,9 @@ VIEWS = {
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "gathered": "SELECT t.c, STRING_AGG(r.s, ', ' ORDER BY r.s) AS texts, ARRAY_AGG(r.v ORDER BY r.v) AS list "
     "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
+    "in_order": "SELECT t.c, MEDIAN(r.a) AS m, MAX_BY(r.a, r.id) AS last, BIT_XOR(r.a) AS bits, "
+    "MODE() WITHIN GROUP (ORDER BY r.a) AS often, COVAR_POP(r.a, t.w) AS together "
+    "FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "far_left": "SELECT r.id, t.id AS tid, u.e FROM r LEFT JOIN t ON r.b = t.b LEFT JOIN u ON u.c = t.c OR u.c = r.a",
     "less_alone": "SELECT COUNT(*) AS n FROM u JOIN t ON u.c < t.w",
     "no_others": "SELECT x.id FROM t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.w > x.w)",
@@ -90,8 +93,13 @@ VIEWS = {
     "except": "SELECT b FROM r EXCEPT SELECT c FROM u",
     "intersect_groups": "SELECT b, COUNT(*) AS n FROM t GROUP BY b INTERSECT SELECT c, COUNT(*) FROM u GROUP BY c",
     "intersect_all": "SELECT c FROM t INTERSECT ALL SELECT c FROM u",
+    "read_in_order": "SELECT a, s FROM r ORDER BY v DESC, id",
     "later_rows": "SELECT s, a + 1 AS b FROM (SELECT s, a, id FROM r ORDER BY s, id DESC LIMIT 2 OFFSET 1) AS x",
     "running": "SELECT id, SUM(w) OVER (ORDER BY id) AS total FROM t",
+    "near_keys": "SELECT id, "
+    "COUNT(*) OVER (PARTITION BY b ORDER BY w DESC NULLS LAST RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS n, "
+    "LAST_VALUE(w IGNORE NULLS) OVER (PARTITION BY b ORDER BY id) AS last, "
+    "SUM(w) FILTER (WHERE c > 1) OVER (PARTITION BY b) AS some FROM t",
     "values_join": "SELECT t.id, x.name FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS x(c, name) ON t.c = x.c",
     "values_left": "SELECT x.c, COUNT(t.id) AS n FROM (VALUES (0), (1), (9)) AS x(c) "
     "LEFT JOIN t ON t.c = x.c GROUP BY x.c",

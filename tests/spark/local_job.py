@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from freshet.arrow import to_arrow
-from freshet.spark.block import from_block
+from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder, Sent
 from freshet.spark.job import Job, ViewOutput
@@ -71,6 +71,12 @@ class LocalJob:
                 shard.load(name, (read_block(shard, name, b) for b in blocks))
             shard.loaded()
             self.shards[level, number] = shard
+
+    def compact(self) -> None:
+        """Writes every log anew as what its shard holds, and makes the shard again from that."""
+        for place, shard in self.shards.items():
+            self.logs[place] = [(name, to_block(rows)) for name, rows in shard.contents()]
+        self.forget()
 
     def _delta(self, view: ViewOutput, blocks: list[bytes]) -> pa.Table:
         schema = pa.schema([*((f.name, f.type.to_arrow()) for f in view.fields), ("_weight", pa.int64())])

@@ -111,7 +111,7 @@ def test_torn(left: Path, job: Job) -> None:
 
 
 def test_of_another_boot(left: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_boot", lambda: "a later boot")
+    monkeypatch.setattr(cache, "boot", lambda: "a later boot")
     held = opened(left, job)
     assert not held.whole
     assert "started anew" in held.why

@@ -1,11 +1,13 @@
-"""A long stream in which every row leaves after a while, on Spark: whatever Spark keeps of old versions, all files of
-the checkpoint together stay within three times the rows that are there, as plain Arrow columns. And a snapshot of the
-stream while it runs is of one version, also when it is read long after."""
+"""A long stream in which every row leaves after a while, on Spark: all files of the checkpoint together stay within
+three times the rows that are there, as plain Arrow columns, where Spark retains two versions; of more it has what
+changed between them. And a snapshot of the stream while it runs is of one version, also when that is not the last any
+more."""
 
 from __future__ import annotations
 
 import decimal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +77,17 @@ def orders_at(number: int) -> dict[str, pa.Table]:
     return orders(number * STEP, number * STEP + LIVE)
 
 
+@pytest.fixture
+def retaining(spark: SparkSession) -> Iterator[int]:
+    """How many batches Spark can go back."""
+    before = str(spark.conf.get("spark.sql.streaming.minBatchesToRetain"))
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "2")
+    yield 2
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", before)
+
+
 @pytest.mark.timeout(1800)
-def test_a_long_stream(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_long_stream(spark: SparkSession, tmp_path: Path, retaining: int) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     files, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     schemas = {n: t.schema for n, t in transaction(0).items()}
@@ -105,10 +116,12 @@ def test_a_long_stream(spark: SparkSession, tmp_path: Path) -> None:
     query = stream()
     while query.isActive and finished(checkpoint) < BATCHES:
         time.sleep(0.02)
-    early = snapshot(spark, str(checkpoint))
+    early, then = snapshot(spark, str(checkpoint)), finished(checkpoint)
+    while query.isActive and finished(checkpoint) < then + retaining - 1:
+        time.sleep(0.02)
+    answer = early.toArrow()
     query.awaitTermination()
     assert finished(checkpoint) == BATCHES + MORE - 1
-    answer = early.toArrow()
     number = pa.compute.min(answer["id"]).as_py() // STEP
     assert BATCHES - 1 <= number < BATCHES + MORE
     same_bag(answer, duckdb_answer(SQL, orders_at(number)))

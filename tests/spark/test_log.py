@@ -3,7 +3,10 @@ that are there, and a shard made from it alone goes on as if nothing had happene
 
 from __future__ import annotations
 
-import os
+import contextlib
+import copy
+import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -11,61 +14,29 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from freshet.arrow import to_arrow
 from freshet.errors import StateError
+from freshet.spark import level as level_module
+from freshet.spark import log as log_module
 from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
-from freshet.spark.log import Block, Log, Place, announce_reader, read_entry
+from freshet.spark.log import Block, Log, Place, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
+from tests.spark.level_job import Entries, LevelJob, Store
 from tests.spark.streams import Sum
 
+DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)"
 LIVE, STEP, BATCHES = 12_000, 3_000, 40
-
-
-class Value:
-    def __init__(self) -> None:
-        self.held: tuple[Any, ...] | None = None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self.held
-
-    def update(self, value: tuple[Any, ...]) -> None:
-        self.held = value
-
-
-class Entries:
-    def __init__(self) -> None:
-        self.held: list[tuple[Any, ...]] = []
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.held)
-
-    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802
-        self.held += entries
-
-    def clear(self) -> None:
-        self.held = []
-
-
-class Store:
-    """Stands for the state store of one shard."""
-
-    def __init__(self) -> None:
-        self.log = Entries()
-
-    def getListState(self, name: str, schema: object) -> Entries:  # noqa: N802
-        return self.log
-
-    def getValueState(self, name: str, schema: object) -> Value:  # noqa: N802
-        return self.__dict__.setdefault(name, Value())  # type: ignore[no-any-return]
 
 
 def changes(first: int) -> pa.Table:
@@ -84,14 +55,14 @@ def files(place: Path) -> list[Path]:
 @pytest.mark.parametrize("beside", [False, True], ids=["state store", "files"])
 def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
-    job = compile_job(sql, "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)", 1, None)
+    job = compile_job(sql, DDL, 1, None)
     text, store = job.to_text(), Store()
     (stream,) = job.streams
     place = Place(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
-        level = Level(text, 0, None, str(tmp_path) if beside else None)
+        level = Level(text, 0, None, str(tmp_path) if beside else None, 1)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
@@ -134,10 +105,10 @@ def merged(blocks: Mapping[str, list[bytes]]) -> list[Block]:
 def test_small_blocks_come_together(tmp_path: Path) -> None:
     """However small the transactions: few entries, few files, and nothing lost."""
     entries, place = Entries(), Place(str(tmp_path), 0, 0)
-    log, most = Log(entries, place, 0, 0), 0
+    log, most = Log(entries, place), 0
     for version in range(1, 1001):
         log.append(version, [("a", LITTLE), ("b", LITTLE)], merged)
-        log = Log(entries, place, log.base, log.small)
+        log = Log(entries, place, log.bases, log.small)
         most = max(most, sum(len(payload or b"") for _, payload, *_ in entries.held))
     assert most == log_limit()
     assert len(files(tmp_path)) == 18 and len(entries.held) < 36 + 110
@@ -151,28 +122,25 @@ def log_limit() -> int:
 
 def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
     entries, place = Entries(), Place(str(tmp_path), 0, 0)
-    log = Log(entries, place, 0, 0)
+    log = Log(entries, place)
     log.append(1, [("a", BIG)], merged)
     log.append(2, [("a", BIG)], merged)
     version2 = list(entries.held)
-    late = Log(Entries(), place, log.base, log.small)  # a task at version 2 that everybody takes for dead
+    late = Log(Entries(), place, log.bases, log.small)  # a task at version 2 that everybody takes for dead
     log.rewrite(3, [("a", BIG)])
     version3 = list(entries.held)
     late.rewrite(3, [("a", BIG)])
     late_files = {e[2] for e in late.entries.held}
     for e in version2 + version3:
         assert read_entry(place, *e[1:]) == BIG
-    reader = Log(entries, place, log.base, log.small)
-    announce_reader(str(tmp_path))
-    reader.sweep()
-    assert len(files(tmp_path)) == 4  # somebody reads
-    (own,) = (tmp_path / "freshet" / "readers").iterdir()
-    os.utime(own, (1e9, 1e9))
-    Log(Entries(), place, 0, 0).sweep()
+    for version, retained in ((4, 2), (6, 100), (7, 5)):
+        Log(entries, place, log.bases, log.small).sweep(version, retained)
+        assert len(files(tmp_path)) == 4  # Spark can go back to version 2
+    Log(Entries(), place).sweep(5, 1)
     assert len(files(tmp_path)) == 4  # a log at version 2 needs what was there before 3
-    reader.sweep()
+    log.sweep(7, 4)
     assert {f.name for f in files(tmp_path)} == {e[2] for e in version3} | late_files
-    assert not own.exists()
+    assert log.bases == [3]
     (path,) = (f for f in files(tmp_path) if f.name not in late_files)
     with pytest.raises(StateError, match="give maintain"):
         read_entry(None, *version3[0][1:])
@@ -182,3 +150,37 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StateError, match="is not there"):
         read_entry(place, *version3[0][1:])
+
+
+@given(st.data(), st.integers(1, 4))
+def test_going_back(data: st.DataObject, retained: int) -> None:
+    """To any version that Spark retains, again and again: the files it names are there, and it goes on from there."""
+    job = compile_job("SELECT s, SUM(v) AS total FROM t GROUP BY s", DDL, 1, None)
+    with tempfile.TemporaryDirectory() as folder, patched(log_module, _SMALL=100), patched(level_module, _LEAST_LOG=4):
+        running = LevelJob(job, Path(folder) / "checkpoint", None, retained)
+        held, total, versions = set[int](), Sum(), [(running.kept(), frozenset[int](), Counter[Any]())]
+        for _ in range(data.draw(st.integers(1, 14))):
+            if len(versions) > 1 and data.draw(st.booleans()):
+                back = data.draw(st.integers(1, len(versions) - 1))
+                del versions[len(versions) - back :]
+                stores, ids, weights = versions[-1]
+                running.stores, held, total.weights = copy.deepcopy(stores), {*ids}, Counter(weights)
+            else:
+                changed = data.draw(st.sets(st.integers(0, 9), min_size=1, max_size=6))
+                rows = [(i, f"{i % 2} of two", 10 * i, -1 if i in held else 1) for i in sorted(changed)]
+                columns = [pa.array(c) for c in zip(*rows, strict=True)]
+                delta = running.apply({"t": pa.table(columns, ["id", "s", "v", "_weight"])})
+                held ^= changed
+                total.add(delta.get("view", pa.table({"s": ["x"], "total": [0], "w": [0]})[:0]))
+                versions.append((running.kept(), frozenset(held), Counter(total.weights)))
+                versions = versions[-1 - retained :]
+            groups = {i % 2: [10 * j for j in held if j % 2 == i % 2] for i in held}
+            assert total.weights == {(f"{g} of two", sum(vs)): 1 for g, vs in groups.items()}
+
+
+@contextlib.contextmanager
+def patched(module: Any, **values: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setattr(module, name, value)
+        yield

@@ -46,7 +46,7 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
                 engine.create("meeting", MEETING)  # the query starts again, over all files
             engine.apply(transaction)
             db.apply(transaction)
-        wait_until(lambda: all(bag(engine.answer(n)[1]) == bag(v.to_arrow()) for n, v in here.items()), 240)
+        wait_until(lambda: all(bag(engine.look(n).table) == bag(v.to_arrow()) for n, v in here.items()), 240)
         assert here["sums"].count() > 4 and here["meeting"].count() > 4
         wait_until(lambda: +told == bag(here["sums"].to_arrow()) and not -told)  # told after the answer has moved
         wait_until(lambda: engine.progress(engine.query) > 0, 60)  # Spark tells of a batch after its end
@@ -56,8 +56,9 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
         own = json.loads(here["meeting"].explain("json"))["tree"]
 
         def counted() -> bool:
+            engine.refresh()
             assert engine.health()["counters_per_change"] is not None
-            there = engine.explain("meeting")["tree"]
+            there = engine.look("meeting").plan["tree"]
             assert [n["relation"] for n in there] == [n["relation"] for n in own]
             held = [(n.get("tuples", 0), n.get("alive", 0)) for n in there]
             wanted = [(n["tuples"], n["alive"]) for n in own]  # of which any may be on both shards

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import GROUP, Block, Query
+from freshet.sql.catalog import Catalog
 from freshet.sql.expression import ColumnRef, Expression, describe
 from freshet.sql.group import describe_aggregate
+from freshet.sql.limit import as_bag
+from freshet.sql.parse import bind_query
 
 
 def bind_select(text: str, catalog: Catalog) -> Query:
     """The one SELECT the text holds."""
-    bound = bind_query(text, catalog)
+    bound = as_bag(bind_query(text, catalog))
     assert isinstance(bound, Query)
     return bound
 

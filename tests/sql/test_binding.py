@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import Block
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 from tests.sql.described import bind_select, described
 
 PAIRS = {

@@ -6,9 +6,10 @@ import pytest
 
 import freshet
 from freshet.plans import build_plan
-from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import Query
+from freshet.sql.catalog import Catalog
 from freshet.sql.extent import MOST_MERGED, MOST_RELATIONS, Extents
+from freshet.sql.parse import bind_query
 from freshet.sql.rewrite.blocks import subtree
 
 TABLES = "CREATE TABLE t (a INT, b INT)"

@@ -73,13 +73,15 @@ def is_exempt(case: dict[str, Any]) -> bool:
     kinds, texts = [a[0] for a in case["args"]], [a[1] for a in case["args"]]
     if case["name"] == "subtract" and str(case.get("type", "")).startswith("INTERVAL"):
         return True  # an INTERVAL, which a view cannot hold: refused
-    if kinds[-1] == "INTERVAL" and kinds[0] == "DATE" and texts[-1] == "INTERVAL '48' HOUR":
+    if kinds[-1:] == ["INTERVAL"] and kinds[0] == "DATE" and texts[-1] == "INTERVAL '48' HOUR":
         return True  # intervals here know their length only: two whole days keep a DATE
     if case.get("to") == "TIMESTAMP" and kinds[0].startswith("DECIMAL(38"):
         return True  # Spark wraps around silently
-    if case["name"] == "negate" and kinds[0] == "DECIMAL(38,0)":
+    if case.get("to") == "TIMESTAMP" and texts[0] in ("9223372036854775807", "1234567890123.45"):
+        return True  # outside the years 1 to 9999
+    if case["name"] in ("negate", "negative") and kinds[0].startswith("DECIMAL(38"):
         return True  # Spark refuses a value that fits
-    if case.get("to") == "DECIMAL(10,2)" and texts[0] == "NaN":
+    if str(case.get("to")).startswith("DECIMAL") and texts[0] in ("NaN", "Infinity", "-Infinity"):
         return True  # Spark gives NULL, ANSI or not
     if case["name"] in ("eq", "lt", "ge") and texts == [None, "2024-02-29"]:
         return True  # a literal that is no number is refused when the query is read, NULL column or not

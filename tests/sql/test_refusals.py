@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from freshet.errors import SqlError, UnsupportedError
-from freshet.sql import Catalog, bind_query, parse
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query, parse
 
 #: text → column of the error, words of its message. Each on line 1.
 ERRORS = {
@@ -25,9 +26,26 @@ ERRORS = {
     "SELECT x FROM a GROUP BY sum(x)": (26, "aggregate SUM(x) in GROUP BY"),
     "SELECT k FROM a WHERE x": (23, "WHERE needs a condition, not INT"),
     "SELECT k FROM a ORDER BY nope": (26, "no column nope"),
-    "SELECT k FROM a ORDER BY 2": (26, "ORDER BY 2 is no position; the select list has 1 to 1"),
-    "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is no position"),
+    "SELECT k FROM a ORDER BY 2": (26, "ORDER BY 2 is not a valid position; the select list has 1 to 1"),
+    "SELECT x FROM a GROUP BY 3": (26, "GROUP BY 3 is not a valid position"),
     "SELECT d + d FROM a": (8, "DATE"),
+    "SELECT grouping(x, k) FROM a GROUP BY ROLLUP (x, k)": (8, "GROUPING takes one key"),
+    "SELECT count() FROM a": (8, "COUNT takes at least one argument; write COUNT(*) to count rows"),
+    "SELECT count(DISTINCT) FROM a": (8, "COUNT takes at least one argument"),
+    "WITH w AS (SELECT 1), W AS (SELECT 2) SELECT * FROM w": (23, "WITH names W twice"),
+    "SELECT sum(x) OVER (RANGE CURRENT ROW) FROM a": (8, "depends on an order; add ORDER BY"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 3 FOLLOWING AND 1 FOLLOWING) FROM a": (8, "ends before it begins"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING) FROM a": (8, "ends before it begins"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS UNBOUNDED FOLLOWING) FROM a": (8, "cannot begin with UNBOUNDED FOLLOWING"),
+    "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND UNBOUNDED PRECEDING) FROM a": (
+        8,
+        "a frame cannot end with UNBOUNDED PRECEDING",
+    ),
+    "SELECT sum(x) OVER (ORDER BY x ROWS y PRECEDING) FROM a": (8, "a frame ends at a constant, not at y; write one"),
+    "SELECT x * NULL FROM a GROUP BY y": (8, "column x is not in GROUP BY"),
+    "SELECT y FROM a GROUP BY y HAVING NULL = x": (42, "column x is not in GROUP BY"),
+    "SELECT y FROM a GROUP BY y ORDER BY x || NULL": (37, "column x is not in GROUP BY"),
+    "SELECT CAST('2023-11-05 01:40-07:00' AS TIMESTAMP)": (8, "is not a value of TIMESTAMP"),
     "SELECT *": (8, "* without FROM has no columns"),
     "SELECT t.q FROM (SELECT k FROM a) AS t(q, r)": (38, "t names 2 columns, but there are 1"),
     "SELECT k FROM a WHERE (k, x) IN (SELECT k FROM b)": (24, "2 values are compared to 1 columns"),
@@ -35,7 +53,10 @@ ERRORS = {
     "SELECT a b c FROM a": (12, "c does not fit here"),
     "SELECT k FROM a WHERE s = 'it": (27, "close the quote"),
     "SELEC k FROM a": (1, "no statement begins with SELEC; begin with SELECT"),
-    "CREATE MATERIALIZED VIEW v AS SELECT a.k, b.k FROM a, b": (26, "view v has two columns k; rename one with AS"),
+    "CREATE MATERIALIZED VIEW v AS SELECT k AS _Weight FROM a": (
+        43,
+        "column name _Weight is taken by the view's changes",
+    ),
     "CREATE MATERIALIZED VIEW v AS SELECT NULL AS n": (26, "column n has no storable type; CAST it"),
     "CREATE MATERIALIZED VIEW a AS SELECT 1": (26, "there already is a table a"),
     "CREATE TABLE plain (k INT)": (14, "there already is a view plain"),
@@ -63,7 +84,6 @@ ERRORS = {
 REFUSED = {
     "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
-    "SELECT 1 FROM a JOIN (b FULL JOIN a c ON b.k = a.k) ON b.k = a.k": (35, "more than its two sides"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
     "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),
@@ -75,13 +95,6 @@ REFUSED = {
     "SELECT current_timestamp FROM a": (8, "CURRENT_TIMESTAMP() in a maintained query"),
     "SELECT my_function(x) FROM a": (8, "function my_function"),
     "SELECT kurtosis(x) FROM a": (8, "KURTOSIS(x)"),
-    "SELECT approx_count_distinct(x) FROM a": (8, "use COUNT(DISTINCT ...), which is exact"),
-    "SELECT approx_percentile(x, 0.5) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT median(x) FROM a": (8, "number the rows with ROW_NUMBER()"),
-    "SELECT mode(x) FROM a": (8, "keep the greatest count with QUALIFY"),
-    "SELECT first(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT any_value(x) FROM a": (8, "which row comes first is not decided"),
-    "SELECT corr(x, y) FROM a": (8, "compute it from COUNT, SUM"),
     "SELECT approx_top_k(x, 2) FROM a": (8, "keep the greatest counts with ORDER BY COUNT(*) DESC LIMIT"),
     "SELECT shuffle(x) FROM a": (8, "SHUFFLE(x) in a maintained query"),
     "SELECT k FROM a WHERE d < localtimestamp()": (27, "LOCALTIMESTAMP in a maintained query"),

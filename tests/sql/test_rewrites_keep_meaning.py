@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 from freshet.errors import UnsupportedError
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 from tests.sql.naive_query import Tables, answer
 
 DDL = "CREATE TABLE a (k INT NOT NULL, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"

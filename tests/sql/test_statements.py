@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from freshet import types
-from freshet.sql import Catalog, parse
 from freshet.sql.bound import (
     CreateTable,
     CreateView,
@@ -19,7 +18,9 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
+from freshet.sql.catalog import Catalog
 from freshet.sql.expression import Literal, describe
+from freshet.sql.parse import parse
 from freshet.types import Type
 
 
@@ -81,8 +82,11 @@ def test_a_view_keeps_the_text_of_its_query(catalog: Catalog) -> None:
 
 
 def test_drop(catalog: Catalog) -> None:
-    assert parse("DROP TABLE a; DROP TABLE IF EXISTS nope", catalog) == [DropTable("a"), DropTable("nope", True)]
+    assert parse("DROP TABLE c; DROP TABLE IF EXISTS nope", catalog) == [DropTable("c"), DropTable("nope", True)]
     assert parse("DROP MATERIALIZED VIEW plain; DROP VIEW grouped", catalog) == [DropView("plain"), DropView("grouped")]
+    assert parse("DROP TABLE a CASCADE; DROP VIEW IF EXISTS grouped CASCADE; DROP TABLE b RESTRICT", catalog) == [
+        DropTable("a", cascade=True), DropView("grouped", True, True), DropTable("b"),
+    ]  # fmt: skip
 
 
 def test_a_dropped_table_is_gone_for_the_next_statement(catalog: Catalog) -> None:

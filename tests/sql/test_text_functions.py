@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import freshet
 from freshet.errors import ChangeError, SqlError, UnsupportedError
@@ -130,26 +128,9 @@ def test_patterns_that_are_wrong(pattern: str) -> None:
     assert not isinstance(refused.value, UnsupportedError)
 
 
-@given(st.lists(st.text("ab\r\n\x85\u2028é😀K", max_size=4), min_size=1, max_size=5))
-def test_both_engines_find_the_same(texts: list[str]) -> None:
-    """Arrow's engine is used on most texts, Python's on those that end in a line end and on patterns with `$`."""
-    db = freshet.connect()
-    db.execute("CREATE TABLE t (k INT PRIMARY KEY, s STRING)")
-    patterns = ["a.b", "^[^a]+$", "(?i)k", r"\s$", "(a|ab)(b?)"]
-    names = [f"s RLIKE r'{p}' AS m{i}, regexp_replace(s, r'{p}', '<$0>') AS r{i}" for i, p in enumerate(patterns)]
-    view = db.create_view("v", f"SELECT k, {', '.join(names)} FROM t")
-    db.apply({"t": [{"k": i, "s": text} for i, text in enumerate(texts)]})
-    for row in view.to_arrow().to_pylist():
-        text = texts[row["k"]]
-        for i, pattern in enumerate(patterns):
-            python = read(pattern).python
-            assert row[f"m{i}"] == (python.search(text) is not None), (pattern, text)
-            assert row[f"r{i}"] == python.sub(lambda m: f"<{m[0]}>", text), (pattern, text)
-
-
 @pytest.mark.parametrize(
     ("expression", "says"), [("split_part(s, '.', k - 3)", "no part 0"), ("elt(k, s, 'b')", "no text 3"),
-                             ("repeat(s, 100000000)", "fewer times")],
+                             ("repeat(s, 100000000)", "1,700,000,000 bytes; 16,777,216 are the most")],
 )  # fmt: skip
 def test_a_row_without_a_value_is_refused(expression: str, says: str) -> None:
     with pytest.raises(ChangeError, match=says):

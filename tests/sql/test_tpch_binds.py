@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 from tests.sql.described import bind_select, described
 
 duckdb = pytest.importorskip("duckdb")

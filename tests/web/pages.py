@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from freshet.web.engine import BUDGET
 from freshet.web.feed import Settings
 from freshet.web.hub import Hub
 from freshet.web.server import Server
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def served(settings: Settings, token: str | None = None, paused: bool = False) -> Iterator[Server]:
-    hub = Hub(settings)
+def served(
+    settings: Settings, token: str | None = None, paused: bool = False, budget: float = BUDGET
+) -> Iterator[Server]:
+    hub = Hub(settings, budget=budget)
     server = Server(hub, token=token)
     hub.start(paused=paused)
     server.start()
@@ -33,7 +37,9 @@ def served(settings: Settings, token: str | None = None, paused: bool = False) -
         hub.close()
 
 
-def ask(server: Server, path: str, body: Any = None, method: str | None = None, **headers: str) -> tuple[int, Any]:
+def ask(
+    server: Server, path: str, body: Any = None, method: str | None = None, seconds: float = 60, **headers: str
+) -> tuple[int, Any]:
     """Status and answer; with our own Origin unless another is given."""
     address = f"http://127.0.0.1:{server.port}"
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -41,7 +47,7 @@ def ask(server: Server, path: str, body: Any = None, method: str | None = None, 
     sent |= {k.replace("_", "-"): v for k, v in headers.items()}
     request = urllib.request.Request(address + path, data, {k: v for k, v in sent.items() if v}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
             content = answer.read()
             status = answer.status
     except urllib.error.HTTPError as refused:
@@ -50,6 +56,28 @@ def ask(server: Server, path: str, body: Any = None, method: str | None = None, 
         return status, json.loads(content)
     except ValueError:
         return status, content
+
+
+def said_to(server: Server, request: bytes) -> bytes:
+    """What the server says to some bytes, until it has said a status or closes."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(request)
+        found = b""
+        while b"\r\n" not in found and (part := connection.recv(65_536)):
+            found += part
+        return found
+
+
+def deaf_page(port: int) -> socket.socket:
+    """A live connection that takes nothing of what is sent to it."""
+    made = socket.create_connection(("127.0.0.1", port))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    made.sendall(
+        f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    return made
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:

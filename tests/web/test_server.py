@@ -22,7 +22,7 @@ from websockets.typing import Origin
 
 import freshet
 from freshet.errors import PlanError
-from freshet.web import hub as hubs
+from freshet.web import board
 from freshet.web.answer import Window
 from freshet.web.feed import Settings
 from freshet.web.security import is_loopback
@@ -70,6 +70,16 @@ def test_views_come_and_go(page: Server) -> None:
     assert ask(page, "/api/views/mine", method="DELETE")[0] == 200
     assert "mine" not in ask(page, "/api/state")[1]["sizes"]
     assert ask(page, "/api/views/mine", method="DELETE")[1]["error"].startswith("no view mine")
+
+
+def test_a_view_that_another_reads_stays(page: Server) -> None:
+    assert ask(page, "/api/views", {"name": "lower", "text": "SELECT src FROM edge"})[0] == 200
+    assert ask(page, "/api/views", {"name": "upper", "text": "SELECT COUNT(*) AS n FROM lower"})[0] == 200
+    status, refused = ask(page, "/api/views/lower", method="DELETE")
+    assert status == 400 and "view upper reads view lower; drop the view first" in refused["error"]
+    assert {"lower", "upper"} <= set(ask(page, "/api/state")[1]["sizes"])
+    for name in ("upper", "lower"):
+        assert ask(page, f"/api/views/{name}", method="DELETE")[0] == 200
 
 
 def test_downloads(page: Server) -> None:
@@ -137,7 +147,7 @@ def test_names_of_views(page: Server, name: str) -> None:
 
 
 def test_the_number_of_views_is_limited(page: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hubs, "MOST_VIEWS", len(page.hub.views))
+    monkeypatch.setattr(board, "MOST_VIEWS", len(page.hub.views))
     status, refused = ask(page, "/api/views", {"name": "more", "text": "SELECT src FROM edge"})
     assert status == 400 and "which is the most; close one first" in refused["error"]
 
@@ -298,7 +308,7 @@ def test_a_transaction_reaches_the_page_soon() -> None:
 
 def test_a_failing_stream_says_why() -> None:
     with served(GRAPH, paused=True) as page:
-        page.hub._failed("it failed")
+        page.hub._stopped("it failed")
         assert ask(page, "/api/state")[1]["message"] == "it failed"
 
 

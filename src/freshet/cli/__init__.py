@@ -1,24 +1,28 @@
 """The `freshet` command: one module a subcommand, each with its arguments and what it does.
 
 A mistake in the input is one message on standard error and exit code 2; a traceback is a bug of ours. Results go to
-standard output, progress to standard error, and colours only to a terminal.
+standard output, progress to standard error, and colours only to a terminal. With `--json` standard output has JSON and
+nothing else (`results.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 
-from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, run, serve
-from freshet.cli.terminal import paint, refuse
+from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, recover, run, serve
+from freshet.cli.results import as_json, emit, results_only, wanted
+from freshet.cli.terminal import Parser, paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
 
 #: In the order in which a newcomer meets them.
-COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, doctor)
+COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, recover, doctor)
 
 _EPILOG = """\
 begin here:
@@ -30,27 +34,41 @@ begin here:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+    with results_only() if wanted(given) else nullcontext():
+        return _run(given)
+
+
+def _run(given: list[str]) -> int:
+    options = parser().parse_args(given)
     try:
         return int(options.run(options))
     except FreshetError as error:
-        return refuse(str(error))
+        return refuse(error)
     except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
         full = "; free some of it, or set TMPDIR to a folder on another disk" if error.errno == errno.ENOSPC else ""
         return refuse((f"{error.filename}: {error.strerror}" if error.filename else str(error)) + full)
     except MemoryError:
-        return refuse(
-            "the memory does not suffice; give less data, or keep the database on disk: freshet sql --db folder"
-        )
+        return refuse("the memory does not suffice; give less data, or use a machine with more")
     except KeyboardInterrupt:
+        if as_json():
+            emit({"error": "it was interrupted"})
         return 130
+    except Exception as error:  # a bug of ours, whose traceback goes to standard error
+        if as_json():
+            emit({"error": f"something broke inside: {type(error).__name__}: {error}"})
+        raise
 
 
 def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(
+    found = Parser(
         prog="freshet",
         description="SQL views kept fresh over changing tables.",
         epilog=_EPILOG,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import freshet
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.prompt import grid
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS, make_scenario
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             work.say(f"measuring {name}", i, len(names))
             found.append(_measure(scenario, name, options))
     if options.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        emit(found)
         return 0
     columns = ("query", "changes", "changes/s", "p50 ms", "p99 ms", "counters/change", "state MB", "answer rows")
     rows = (

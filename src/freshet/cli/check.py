@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from freshet.cli.progress import working
 from freshet.cli.reading import read_text
+from freshet.cli.results import as_json, emit
 from freshet.cli.terminal import Commands, command, many, paint
 from freshet.job.file import JobFile
-from freshet.job.mistakes import find_mistakes
+from freshet.job.mistakes import Mistake, find_mistakes
 
 _TEACHING = """\
 Every mistake is listed with its line; the exit code is 2 if there is one, and 0 if the job can be started.
@@ -33,14 +35,23 @@ def run(options: argparse.Namespace) -> int:
     with working(f"checking {options.job}"):
         job, mistakes = find_mistakes(text, Path(options.job).resolve().parent)
     if options.json:
-        listed = [{"message": m.message, "line": m.line, "column": m.column} for m in mistakes]
-        print(json.dumps({"job": options.job, "mistakes": listed}, indent=2, ensure_ascii=False))
+        emit({"job": options.job, "mistakes": [asdict(m) for m in mistakes]})
     elif mistakes:
         for mistake in mistakes:
             print(f"{paint(options.job, 'bold', sys.stderr)}: {mistake.message}", file=sys.stderr)
     else:
         print(f"{paint('fine', 'green')}: {summary(job)}")
     return 2 if mistakes else 0
+
+
+def refuse_mistakes(job: str, mistakes: Sequence[Mistake]) -> int:
+    """What a command that would have run the job says instead."""
+    if as_json():
+        found = mistakes[0].message if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        emit({"error": f"{job}: {found}", "mistakes": [asdict(m) for m in mistakes]})
+    for mistake in mistakes:
+        print(f"{paint('freshet:', 'red', sys.stderr)} {job}: {mistake.message}", file=sys.stderr)
+    return 2
 
 
 def summary(job: JobFile) -> str:

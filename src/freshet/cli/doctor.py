@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from freshet.cli.progress import ready_kernels, working
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command, paint
 from freshet.job.file import read_job
 from freshet.version import __version__
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             if not options.json:
                 _show(finding)
     if options.json:
-        print(json.dumps([asdict(f) for f in found], indent=2, ensure_ascii=False))
+        emit([asdict(f) for f in found])
     return 1 if any(f.state == MISSING for f in found) else 0
 
 
@@ -125,18 +125,18 @@ def _java() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    from freshet.state import kernel
+    from freshet.state.kernel_cache import cache_folder
 
-    folder = kernel.cache_folder()
+    folder = cache_folder()
     there = next(p for p in (folder, *folder.parents) if p.exists())
     took = ready_kernels()
     if not (there.is_dir() and os.access(there, os.W_OK)):
         yield Finding(
-            "kernels", NOTE, f"{folder} cannot be written: each process may compile them anew ({took:.1f} s)",
+            "kernels", NOTE, f"{folder} cannot be written: each process compiles those it calls",
             "export FRESHET_CACHE=some/writable/folder",
         )  # fmt: skip
     else:
-        yield Finding("kernels", FINE, f"loaded in {took:.1f} s; kept in {folder}")
+        yield Finding("kernels", FINE, f"{'kept' if took < 1 else f'compiled in {took:.0f} s, kept'} in {folder}")
 
 
 def _disk() -> Iterator[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +21,7 @@ from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.cli.explain import read_plan
 from freshet.cli.progress import working
 from freshet.cli.reading import check_file
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
 from freshet.errors import ChangeError
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         work.say("computing λ")
         found = freshet.enclosure(changes, plan)
     if options.json:
-        print(json.dumps(asdict(found), indent=2))
+        emit(asdict(found))
         return 0
     print(f"changes    {found.changes:,}\ntuples     {found.tuples:,}\nλ          {found.sequence:.3f}")
     if found.tree is not None:

@@ -8,6 +8,7 @@ import json
 import freshet
 from freshet.cli.progress import working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
 from freshet.plans.explain import as_dict
 
@@ -35,7 +36,7 @@ def add(commands: Commands) -> None:
     explaining.set_defaults(run=explain)
     planning = command(commands, "plan", "print the plan of a query as JSON", _PLAN)
     _arguments(planning)
-    planning.add_argument("--json", action="store_true", help="JSON, which is what it prints in any case")
+    planning.add_argument("--json", action="store_true", help="in one line; JSON it is in any case")
     planning.set_defaults(run=plan)
 
 
@@ -56,10 +57,17 @@ def read_plan(query: str, schema: str | None) -> freshet.Plan:
 
 def explain(options: argparse.Namespace) -> int:
     found = read_plan(options.query, options.schema)
-    print(json.dumps(as_dict(found.root), indent=2, ensure_ascii=False) if options.json else found.explain())
+    if options.json:
+        emit(as_dict(found.root))
+    else:
+        print(found.explain())
     return 0
 
 
 def plan(options: argparse.Namespace) -> int:
-    print(read_plan(options.query, options.schema).to_json())
+    found = read_plan(options.query, options.schema).to_json()
+    if options.json:
+        emit(json.loads(found))
+    else:
+        print(found)
     return 0

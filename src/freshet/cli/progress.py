@@ -118,10 +118,12 @@ def working(what: str, of: int | None = None) -> Iterator[Work]:
 
 
 def ready_kernels() -> float:
-    """Loads the kernels, or compiles them once per installation, which takes a minute or two; the seconds it took."""
+    """Compiles the kernels if that was not done before, once per installation; the seconds it took. It is so long that
+    it is said, in one line, also where nobody watches."""
     import freshet.db  # noqa: F401  (its imports register them)
-    from freshet.state.kernel import cache_folder, compile_kernels
+    from freshet.state.kernel_cache import compile_kernels
 
-    word = "loading the" if any(cache_folder().rglob("*.nbi")) else "compiling"  # it takes long only if there are none
-    with working(f"{word} kernels") as work:
-        return compile_kernels(lambda line: work.say(line.replace("freshet: compiling", word)))
+    if not sys.stderr.isatty():
+        return compile_kernels()
+    with working("compiling kernels") as work:
+        return compile_kernels(lambda line: work.say(line.removeprefix("freshet: ")))

@@ -6,13 +6,10 @@ Where standard input is no terminal its statements are run one after the other, 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,10 +20,12 @@ import freshet
 from freshet.adapt import adapting
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
 from freshet.errors import FreshetError, StateError
 from freshet.sql.source import Source
-from freshet.view import Transaction, View
+from freshet.transaction import Transaction
+from freshet.view import View
 
 _TEACHING = """\
 Statements end with a semicolon. After each transaction the views that changed show how.
@@ -152,7 +151,7 @@ class Session:
         elif isinstance(result, Transaction):
             if self.as_json:
                 changed = {n: as_objects(d) for n in result.deltas if (d := result.deltas[n]).num_rows}
-                print(json.dumps({"version": result.version, "deltas": changed}, ensure_ascii=False))
+                emit({"version": result.version, "deltas": changed})
                 return
             print(paint(f"version {result.version} ({1000 * seconds:.1f} ms)", "dim"))
             if self.deltas:
@@ -163,8 +162,7 @@ class Session:
 
     def _print_rows(self, table: pa.Table) -> None:
         if self.as_json:
-            for row in as_objects(table):
-                print(json.dumps(row, ensure_ascii=False))
+            emit(*as_objects(table))
             return
         shown = (c.to_pylist() for c in table.slice(0, _MOST).columns)
         for line in grid(table.column_names, zip(*shown, strict=True)):
@@ -221,24 +219,9 @@ class Session:
 
 
 def as_objects(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as JSON has them: dates and decimals as texts, and so what is no finite number; a name that occurs again is
-    followed by #2, #3, ..."""
-    seen: Counter[str] = Counter()
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        seen[name] += 1
-        columns[f"{name}#{seen[name]}" if seen[name] > 1 else name] = [_plain(v) for v in column.to_pylist()]
+    """Rows as objects."""
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return (
-        {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)] if isinstance(value, float) else str(value)
-    )
 
 
 def grid(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
@@ -271,7 +254,7 @@ def _converse(session: Session) -> int:
             elif text.strip():
                 session.execute(text)
         except FreshetError as e:
-            refuse(str(e))
+            refuse(e)
         except OSError as e:
             refuse(f"{e.filename}: {e.strerror}")
 
@@ -306,7 +289,7 @@ def _prompt(words: Callable[[], list[str]]) -> Callable[[], str]:
         event.current_buffer.insert_text("\n")
 
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "freshet"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     kept = PromptSession(
         "freshet=> ", history=FileHistory(str(folder / "history")), completer=Words(), multiline=True,
         key_bindings=bindings, lexer=PygmentsLexer(SqlLexer), prompt_continuation="      -> ",

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import freshet
-from freshet.cli.check import summary
+from freshet.cli.check import refuse_mistakes, summary
 from freshet.cli.progress import Work, ready_kernels, working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
+from freshet.cli.serve import Token
 from freshet.cli.terminal import Commands, command, many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
 from freshet.job.options import SETTINGS
-from freshet.sql import bind_query
+from freshet.sql.parse import bind_query
 
 _TEACHING = """\
 A job file is SQL:
@@ -49,7 +51,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--web", action="store_true", help="show the views on a page while the job runs")
     parser.add_argument("--port", type=int, default=8377, help="the page's port (default 8377; 0: a free one)")
     parser.add_argument("--host", default="127.0.0.1", help="the page's address (default loopback)")
-    parser.add_argument("--token", help="what visitors must know; needed on any address but loopback")
+    parser.add_argument("--token", help="what visitors must know, off loopback: a secret, '${NAME}' or auto")
     parser.add_argument("--json", action="store_true", help="each micro-batch as a line of JSON on standard output")
     parser.set_defaults(run=run)
 
@@ -59,14 +61,12 @@ def run(options: argparse.Namespace) -> int:
     with working(f"checking {options.job}"):
         job, mistakes = find_mistakes(text, Path(options.job).resolve().parent)
     if mistakes:
-        for mistake in mistakes:
-            refuse(f"{options.job}: {mistake.message}")
-        return 2
+        return refuse_mistakes(options.job, mistakes)
     if not job.sinks and not options.web and not options.json:
         return refuse(
             f"{options.job}: no sink takes any changes; add CREATE SINK ..., or see them with --web or --json"
         )
-    from freshet.job.run import on_signals, progress_json, run_job
+    from freshet.job.run import described, on_signals, run_job
 
     master = options.master or job.settings.get("master", "local[*]")
     shards = options.shards if options.shards is not None else int(job.settings.get("shards", _cores(master)))
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         ("--shards", str(shards), SETTINGS["shards"](str(shards))), ("--master", master, SETTINGS["master"](master))
     ):  # fmt: skip
         if wrong is not None:
-            return refuse(f"{name} {value}: {wrong}")
+            return refuse(job.secrets.redacted(f"{name} {value}: {wrong}"))
     plans = _plans(options.plan, job)
     ready_kernels()
     stop = threading.Event()
@@ -83,12 +83,13 @@ def run(options: argparse.Namespace) -> int:
         given = options.checkpoint or job.path_of(job.settings.get("checkpoint"))
         checkpoint = str(Path(given).absolute()) if given and "://" not in given else given or nowhere
         if Path(checkpoint).is_file():
-            return refuse(f"the checkpoint {checkpoint} is a file; give a folder")
+            return refuse(job.secrets.redacted(f"the checkpoint {checkpoint} is a file; give a folder"))
         if given is None:
             _say("no --checkpoint is given: this run cannot be continued later")
         page = _Page(job, options) if options.web else None
-        _say(f"starting Spark on {master}: {summary(job)}, {many(shards, 'shard')}")
-        work.say(f"starting Spark on {master}")
+        shown_master = job.secrets.redacted(master)
+        _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
+        work.say(f"starting Spark on {shown_master}")
         shown = _Shown(work, stop)
 
         def told(progress: Any, sinks: Any) -> None:
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
             if page is not None:
                 page.beside.progressed()
             if options.json:
-                print(progress_json(progress, sinks), flush=True)
+                emit(described(progress, sinks))
             else:
                 _tell(progress, sinks)
 
@@ -142,8 +143,9 @@ class _Page:
     def __init__(self, job: JobFile, options: argparse.Namespace) -> None:
         from freshet.web.beside import Beside
 
-        self.beside = Beside(job, options.host, options.port, options.token)
-        _say(f"the page is at {self.beside.address}")
+        token = Token.of(options.token)
+        self.beside = Beside(job, options.host, options.port, token.value)
+        _say(f"the page is at {token.hidden(self.beside.address)}")
 
     def take(self, changes: Any, number: int, query: str) -> None:
         self.beside.take(changes, number)

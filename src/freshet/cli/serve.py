@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import re
 import secrets
 import signal
+import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from freshet.cli.check import refuse_mistakes
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
+from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
-from freshet.errors import StateError
+from freshet.errors import PlanError
 
 _TEACHING = """\
 The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
@@ -43,12 +48,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", choices=("in-process", "spark"), default="in-process", help="what keeps the views")
     parser.add_argument("--shards", type=int, default=2, help="shards on Spark (default 2)")
     adapt_option(parser)
+    parser.add_argument(
+        "--budget", type=float, default=5.0, metavar="SECONDS",
+        help="processor time a query may take to be made, read, or kept through one transaction (default 5)",
+    )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="end the stream after one round, instead of going on")
     parser.add_argument("--paused", action="store_true", help="begin with the stream paused")
     parser.add_argument("--host", default="127.0.0.1", help="address (default loopback; others need --token)")
     parser.add_argument("--port", type=int, default=8377, help="port (default 8377; 0: a free one)")
-    parser.add_argument("--token", help="what visitors must know; auto: made up and printed")
+    parser.add_argument(
+        "--token", help="what visitors must know; '${NAME}': from the environment, auto: made up and printed"
+    )
     parser.add_argument("--json", action="store_true", help="the page's address as a line of JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What visitors of the page must know. One that comes from the environment is not printed."""
+
+    value: str | None
+    variable: str | None = None
+
+    @classmethod
+    def of(cls, given: str | None) -> Token:
+        if given == "auto":
+            return cls(secrets.token_urlsafe(16))
+        named = re.fullmatch(r"\$\{(\w+)\}", given or "")
+        if named is None:
+            return cls(given)
+        if named[1] not in os.environ:
+            raise PlanError(f"--token: the environment has no {named[1]}; export it first")
+        return cls(os.environ[named[1]], given)
+
+    def hidden(self, address: str) -> str:
+        return address if self.variable is None else f"{address.partition('?')[0]}?token={self.variable}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,30 +102,41 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
 
         found, mistakes = find_mistakes(read_text(job), Path(job).resolve().parent, options.engine == "spark")
         if mistakes:
-            raise StateError("\n".join(f"{job}: {m.message}" for m in mistakes))
+            return refuse_mistakes(job, mistakes)
         files = file_source(found)
     given = {
         "source": "files" if files is not None else options.source, "scale": options.scale, "mode": options.mode,
         "window": options.window, "speed": options.speed, "engine": options.engine, "shards": options.shards,
         "repeat": not options.once, "adapt": options.adapt,
     }  # fmt: skip
-    hub = Hub(Settings(), files)
+    if not 0.1 <= options.budget <= 3_600:
+        raise PlanError(f"a budget of {options.budget:g} s; give 0.1 to 3,600")
+    hub = Hub(Settings(), files, options.budget)
     hub.settings = Settings().changed(given, hub.sources)
-    token = secrets.token_urlsafe(16) if options.token == "auto" else options.token
-    server = Server(hub, options.host, options.port, token)  # a port that is taken is known before data is made
-    with working("preparing the tables" + (" and starting Spark" if options.engine == "spark" else "")):
-        ready_kernels()
-        hub.start(paused=options.paused)
-    server.start()
-    said = f"the page is at {paint(server.address, 'bold')}  (Ctrl-C ends it)"
-    print(json.dumps({"address": server.address}) if options.json else said, flush=True)
+    token = Token.of(options.token)
+    server = Server(hub, options.host, options.port, token.value)  # a port that is taken is known before data is made
+    try:
+        with working("preparing the tables" + (" and starting Spark" if options.engine == "spark" else "")):
+            ready_kernels()
+            hub.start(paused=options.paused)
+        server.start()
+    except BaseException:
+        server.close()
+        raise
+    address = token.hidden(server.address)
+    if options.json:
+        emit({"address": address})
+    else:
+        print(f"the page is at {paint(address, 'bold')}  (Ctrl-C ends it)", flush=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     if opened is not None:
         opened(server.address)
-    while not stop.wait(0.5):
+    while not stop.wait(0.2):
         pass
+    hub.cancel()
     server.close()
     hub.close()
-    return 0
+    sys.stdout.flush()
+    os._exit(0)  # nothing is kept, so nothing is lost; a thread inside a kernel could not be told to stop

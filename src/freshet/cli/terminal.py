@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from freshet.adapt import Adapt
-from freshet.errors import StateError
+from freshet.cli.results import as_json, emit
+from freshet.errors import FreshetError, SqlError, StateError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 
@@ -27,9 +28,22 @@ def many(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
-def refuse(message: str) -> int:
-    print(f"{paint('freshet:', 'red', sys.stderr)} {message}", file=sys.stderr)
+def refuse(error: FreshetError | str) -> int:
+    if as_json() and isinstance(error, SqlError) and error.line is not None:
+        emit({"error": error.reason, "line": error.line, "column": error.column})
+    elif as_json():
+        emit({"error": str(error)})
+    print(f"{paint('freshet:', 'red', sys.stderr)} {error}", file=sys.stderr)
     return 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses as all commands do, in JSON where that is asked for."""
+
+    def error(self, message: str) -> NoReturn:
+        if as_json():
+            emit({"error": message})
+        super().error(message)
 
 
 def command(commands: Commands, name: str, purpose: str, teaching: str = "") -> argparse.ArgumentParser:

@@ -23,6 +23,7 @@ from freshet.sql.expression import AggregateCall
 from freshet.sql.functions.rows import ALL
 from freshet.state import checked, ordered, wide
 from freshet.state.arena import Scope
+from freshet.state.bit_counts import BitCounts
 from freshet.state.exact_sum import ExactSum
 from freshet.state.kernel import kernel
 from freshet.state.ordered import Ordered
@@ -121,13 +122,13 @@ class Feed:
         self._scope = scope
         self._types = tuple(a.type for a in description.args)
         self._copies = description.copies is not None
-        distinct = description.distinct and description.function not in ("min", "max")
-        self.distinct = Distinct(scope.scope("distinct"), pool, self._types) if distinct else None
+        self.distinct = Distinct(scope.scope("distinct"), pool, self._types) if description.distinct else None
         self.whole = False
         self.exact: ExactSum | None = None
         self.squares: ExactSum | None = None
         self.ordered: Ordered | None = None
         self.values: Gathered | None = None
+        self.bits: BitCounts | None = None
 
     @property
     def wide(self) -> bool:
@@ -166,14 +167,15 @@ class Feed:
         """Also keeps the values themselves, in order."""
         self.values = self.values or Gathered(self._scope.scope("values"), self._pool, self._types, call)
 
+    def by_bit(self) -> None:
+        """Also keeps how often each bit of the first argument is set."""
+        self.counted()
+        self.bits = self.bits or BitCounts(self._scope.scope("bits"))
+
     def reserve(self, groups: int) -> None:
-        for sums in (self.exact, self.squares):
-            if sums is not None:
-                sums.reserve(groups)
-        if self.ordered is not None:
-            self.ordered.reserve(groups)
-        if self.values is not None:
-            self.values.reserve(groups)
+        for structure in (self.exact, self.squares, self.ordered, self.values, self.bits):
+            if structure is not None:
+                structure.reserve(groups)
 
     def apply(self, groups: Slots, args: Sequence[Column], keep: Bools | None, weights: Int64s, state: Int64s) -> None:
         copies: Column | None = None
@@ -207,6 +209,8 @@ class Feed:
             self.ordered.add(groups, lanes.values(args[0], self._pool), weights)
         if self.values is not None:
             self.values.add(groups, args, weights)
+        if self.bits is not None:
+            self.bits.add(groups, args[0].data, weights)
 
     def clear(self, groups: Slots) -> None:
         for sums in (self.exact, self.squares):
@@ -222,7 +226,7 @@ class Feed:
             self.values.mark(marked)
 
     def reset(self) -> None:
-        kept: tuple[Any, ...] = (self.distinct, self.exact, self.squares, self.ordered, self.values)
+        kept: tuple[Any, ...] = (self.distinct, self.exact, self.squares, self.ordered, self.values, self.bits)
         for structure in kept:
             if structure is not None:
                 structure.reset()

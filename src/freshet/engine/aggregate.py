@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from freshet.aggregates.function import Answer, function_of
 from freshet.column import Bools, Column, Int64s
-from freshet.engine import lanes, variance
+from freshet.engine import lanes
 from freshet.engine import whole_sum as whole
 from freshet.engine.accumulators import Feed, mark_texts
-from freshet.engine.gathered import GATHERED
 from freshet.errors import EvaluationError, StateError
 from freshet.sql.expression import AggregateCall
-from freshet.sql.functions.spread import FORMS
 from freshet.state.arena import Scope
 from freshet.state.kernel import AHEAD, inlined, kernel
 from freshet.state.strings import StringPool
@@ -46,19 +45,6 @@ def _touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, know
             touched[known] = group
             known += 1
     return known
-
-
-@kernel("void(i4[::1], f8[::1], i8[:,::1], i8, b1, i8[:,::1], i8, i8, i8)")
-def _finish_doubles(
-    groups: Any, sums: Any, state: Any, count_lane: Any, divide: Any, out: Any, lane: Any, null_lane: Any, bit: Any
-) -> None:
-    for i in range(len(groups)):
-        count = state[groups[i], count_lane]
-        if count <= 0:
-            out[i, lane] = 0
-            out[i, null_lane] |= bit
-        else:
-            out[i, lane] = lanes.double_bits(sums[i] / count if divide else sums[i])
 
 
 @inlined
@@ -151,6 +137,7 @@ class Aggregate:
         assert not (grand_total and key_types)
         self._scope, self._pool, self._grand_total = scope, pool, grand_total
         self._key_types, self._calls = tuple(key_types), tuple(calls)
+        self._functions = [function_of(c) for c in calls]
         self._types = tuple(c.type for c in calls)
         self._out = lanes.layout(self._types)
         self._null_lane = lanes.value_lanes(self._types)
@@ -174,8 +161,8 @@ class Aggregate:
         shared: dict[Any, list[int]] = {}
         for i, call in enumerate(self._calls):
             if call.args or call.filter is not None:
-                distinct = call.distinct and call.function not in ("min", "max")
-                shared.setdefault((call.args, call.filter, distinct, call.order, call.copies), []).append(i)
+                key = call.args, call.filter, call.distinct, call.copies, self._functions[i].shares(call)
+                shared.setdefault(key, []).append(i)
         feeds: list[Feed] = []
         feed_of: list[Feed | None] = [None] * len(self._calls)
         lane = _ROWS + 1
@@ -183,37 +170,21 @@ class Aggregate:
             feed = Feed(self._scope.scope(f"feed{number}"), self._pool, members[0], self._calls[members[0]], lane)
             for i in members:
                 feed_of[i] = feed
-                if self._calls[i].function in ("min", "max"):
-                    feed.sorted()
-                elif self._calls[i].function == "count":
-                    feed.counted()
-                elif self._calls[i].function in FORMS:
-                    feed.squared()
-                elif self._calls[i].function in GATHERED:
-                    feed.gathered(self._calls[i])
-                else:
-                    feed.summed()
+                self._functions[i].keep(feed, self._calls[i])
             lane += feed.lanes
             feeds.append(feed)
         return feeds, feed_of
 
     def _finishing(self) -> Int64s:
-        """The program that makes COUNT, SUM and AVG of state lanes; sums of doubles, MIN, MAX and lists stand
-        elsewhere."""
+        """The program that makes answers of state lanes; calls without a step in it write theirs themselves."""
         steps = []
         self._step_calls: list[int] = []
+        self._writers: list[int] = []
         for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
-            if call.function in ("min", "max", *GATHERED) or (
-                call.function != "count" and feed is not None and feed.exact
-            ):
-                continue
-            lane = _ROWS if feed is None else feed.count
-            if call.function == "count":
-                steps.append(whole.count_step(lane, self._out[i]))
-            else:
-                argument, null = call.args[0].type, self._null_place(i)
-                steps.append(whole.sum_step(call.function, call.type, argument, lane, self._out[i], null))
-            self._step_calls.append(i)
+            step = self._functions[i].step(call, feed, self._out[i], self._null_place(i), _ROWS)
+            if step:
+                steps.append(step)
+            (self._step_calls if step else self._writers).append(i)
         return np.array(steps, np.int64).reshape(-1, whole.STEP_WIDTH)
 
     def _null_place(self, call: int) -> tuple[int, int]:
@@ -302,24 +273,11 @@ class Aggregate:
             raise EvaluationError(
                 f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"
             )
-        for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
-            if feed is None or call.function == "count":
-                continue
-            null_lane, bit = self._null_place(i)
-            lane = self._out[i]
-            if feed.ordered is not None and call.function in ("min", "max"):
-                ends, there = feed.ordered.ends(groups, call.function == "max")
-                for k in range(call.type.lanes):
-                    lanes.put_nullable(out, lane + k, np.ascontiguousarray(ends[:, k]), there, null_lane, bit)
-            elif feed.squares is not None and feed.exact is not None and call.function in FORMS:
-                sums, squares = feed.exact.terms(groups, 2), feed.squares.terms(groups, 2)
-                form = FORMS[call.function]
-                variance.finish_variances(groups, sums, squares, state, feed.count, *form, out, lane, null_lane, bit)
-            elif feed.values is not None and call.function in GATHERED:
-                lanes.put_nullable(out, lane, *feed.values.answers(groups, call), null_lane, bit)
-            elif feed.exact is not None:
-                sums = np.ascontiguousarray(feed.exact.terms(groups, call.term + 1)[:, call.term])
-                _finish_doubles(groups, sums, state, feed.count, call.function == "avg", out, lane, null_lane, bit)
+        for i in self._writers:
+            feed = self._feed_of[i]
+            assert feed is not None
+            answer = Answer(groups, state, out, self._out[i], *self._null_place(i))
+            self._functions[i].write(self._calls[i], feed, answer)
         return out
 
     def _columns(self, keys: Int64s, answers: Int64s) -> list[Column]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from freshet.budget import look
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.accumulators import mark_texts
 from freshet.engine.lanes import unpack
@@ -216,6 +217,7 @@ class Bag(Maintained):
         marks[slots] = 0
 
     def _extended(self, role: int, rows: Int64s, sign: int) -> Int64s:
+        look()
         stores = np.array([s.addresses() for s in self.stores], np.int64).reshape(-1, STORE_COLUMNS)
         indexes = np.array([x.addresses() for x in self.indexes], np.int64).reshape(-1, INDEX_COLUMNS)
         bound, steps, options, places = self.programs[role]

@@ -13,7 +13,8 @@ from freshet.engine.rows import Rows, joined
 from freshet.engine.table import Table
 from freshet.plans.model import ValuesPlan
 from freshet.sql.evaluate import evaluate
-from freshet.sql.expression import ColumnRef
+from freshet.sql.expression import ColumnRef, Literal
+from freshet.sql.functions.rows import constants
 from freshet.state.arena import Scope
 from freshet.state.strings import StringPool
 
@@ -32,14 +33,19 @@ class Constant(Maintained):
     def batches(self, rows: int) -> Iterator[list[Column]]:
         for start in range(0, len(self.plan.rows), rows):
             part = self.plan.rows[start : start + rows]
-            lanes = [pack([evaluate(e, _no_columns, 1) for e in row], self.pool, 1) for row in part]
+            literals = [[e for e in row if isinstance(e, Literal)] for row in part]
+            if all(len(found) == len(self.types) for found in literals):
+                columns = [constants(column) for column in zip(*literals, strict=True)]
+                lanes = [pack(columns, self.pool, len(part))]
+            else:
+                lanes = [pack([evaluate(e, _no_columns, 1) for e in row], self.pool, 1) for row in part]
             yield unpack(np.concatenate(lanes), self.types, self.pool)
 
     def count(self) -> int:
         return len(self.plan.rows)
 
     def load(self, tables: Sequence[Table]) -> None:
-        for _ in self.batches(len(self.plan.rows)):
+        for _ in self.batches(max(len(self.plan.rows), 1)):
             pass  # a value that cannot be computed is refused when the view is made, not when it is read
 
 

@@ -1,31 +1,34 @@
-"""ARRAY_AGG and STRING_AGG: the values of each group in order, and the list or text they make.
+"""The rows of each group in order: the list or text that their values make, and the first of them.
 
 Law: the list of a group is a function of the bag of its values, so the order is that of the values themselves wherever
-the query gives none, or one that cannot tell them apart. What a touched group answers is written anew from its values.
+the query gives none, or one that cannot tell them apart. What a touched group answers is made again from its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from freshet.arrow import to_arrow
-from freshet.column import Bools, Column, Int64s
+from freshet.column import Bools, Column, Int64s, take_text
 from freshet.engine import lanes
 from freshet.engine.order import order_lines
 from freshet.engine.rows import Rows, consolidated
-from freshet.lists import join_texts, write_lists
+from freshet.errors import TooMuchTextError
+from freshet.lists import join_texts, list_elements
 from freshet.sql.bound import SortKey
 from freshet.sql.expression import AggregateCall
+from freshet.sql.functions.bounds import byte_sizes, check_sizes
+from freshet.sql.functions.rows import text_of
 from freshet.state.arena import Scope
 from freshet.state.ranked import ENDLESS, Ranked
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
-from freshet.types import Type
+from freshet.types import STRING, Type
 
-GATHERED = ("array_agg", "string_agg")
+_ROOM = 1 << 16  # rows read at a time
 
 
 class Gathered:
@@ -57,19 +60,55 @@ class Gathered:
         groups, values = rows[:, 0].astype(np.int32), np.ascontiguousarray(rows[:, 1:])
         self._ranked.move(groups, values, change.weights[places])
 
-    def answers(self, groups: Slots, call: AggregateCall) -> tuple[Int64s, Bools]:
-        """What the call answers for groups, as ids of the pool, and where it is not NULL."""
-        found = list(self._ranked.windows(groups, max(self._ranked.count(groups, 0, ENDLESS), 1), 0, ENDLESS))
+    def lists(self, groups: Slots) -> tuple[Int64s, Bools]:
+        """The lists of groups as ids of the pool; none is NULL."""
+        ids, _ = self._joined(groups, "array_agg", list_elements, "")
+        return ids, np.ones(len(groups), np.bool_)
+
+    def texts(self, groups: Slots, separator: str) -> tuple[Int64s, Bools]:
+        """The values of groups as one text each, as ids of the pool, and where there are any."""
+        return self._joined(groups, "string_agg", lambda texts: texts, separator)
+
+    def _joined(
+        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str
+    ) -> tuple[Int64s, Bools]:
+        """Values as they are written, joined; groups that have too much text together are done in halves."""
+        try:
+            return self._join(groups, function, written, separator)
+        except TooMuchTextError:
+            if len(groups) == 1:
+                raise
+        halves = [self._joined(half, function, written, separator) for half in np.array_split(groups, 2)]
+        return np.concatenate([ids for ids, _ in halves]), np.concatenate([known for _, known in halves])
+
+    def _join(
+        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str
+    ) -> tuple[Int64s, Bools]:
+        gathered = self._ranked.count(groups, 0, ENDLESS)
+        found = list(self._ranked.windows(groups, max(min(gathered, _ROOM), 1), 0, ENDLESS))
         counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in found)])
         owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in found)])
         rows = np.concatenate([np.empty((0, lanes.width(self._types)), np.int64), *(r for r, _, _ in found)])
+        values = lanes.unpack(rows, self._types, self._pool)[0]
+        texts = written(text_of(values) if values.type.name == "STRING" else to_arrow(values))
+        lengths = np.zeros(len(groups), np.int64)
+        np.add.at(lengths, owners, counts)
+        sizes = np.maximum(lengths - 1, 0) * len(separator.encode())
+        np.add.at(sizes, owners, byte_sizes(Column(STRING, texts)) * counts)
+        # Values take room while they are written, even empty ones.
+        check_sizes(function, np.maximum(sizes, lengths), None, len(groups))
         copies = np.repeat(np.arange(len(counts)), counts)
-        sizes = np.zeros(len(groups), np.int64)
-        np.add.at(sizes, owners, counts)
-        values: pa.Array = to_arrow(lanes.unpack(rows[copies], self._types, self._pool)[0])
-        if call.function == "array_agg":
-            return self._pool.intern(write_lists(values, sizes)), np.ones(len(groups), np.bool_)
-        return self._pool.intern(join_texts(values, sizes, call.separator)), sizes > 0
+        return self._pool.intern(join_texts(take_text(texts, copies), lengths, separator)), lengths > 0
+
+    def first(self, groups: Slots, column: int) -> tuple[Int64s, Bools]:
+        """A column's lanes in the first row of each group, and where it is not NULL."""
+        type_, lane = self._types[column], lanes.layout(self._types)[column]
+        out, there = np.zeros((len(groups), type_.lanes), np.int64), np.zeros(len(groups), np.bool_)
+        null_lane, bit = lanes.value_lanes(self._types) + column // lanes.NULLS, 1 << column % lanes.NULLS
+        for rows, _, owners in self._ranked.windows(groups, max(len(groups), 1), 0, 1):
+            out[owners] = rows[:, lane : lane + type_.lanes]
+            there[owners] = rows[:, null_lane] & bit == 0
+        return out, there
 
     def mark(self, marked: Bools) -> None:
         for type_, lane in zip(self._types, lanes.layout(self._types), strict=True):

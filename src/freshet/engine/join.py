@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from freshet.budget import look
 from freshet.column import Bools, Int64s
 from freshet.engine.lanes import width
 from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
@@ -274,6 +275,7 @@ class Join:
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
+        look()
         members = {i: self._members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
             self._assign(column, _union([members[i] for i in column.users], slots))
@@ -298,6 +300,7 @@ class Join:
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
+        look()
         if self._stale:
             self._refresh()
         for i in roles:
@@ -378,6 +381,9 @@ class Join:
     def _results(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
         progress = np.zeros(3, np.int64)
         while not progress[DONE]:
+            if self._stale:  # an answer is read with pauses
+                self._refresh()
+            look()
             n = enumerate_rows(
                 self.tree_at, order.steps, tuples, weights, buffers.cursor, buffers.partial, progress, buffers.slots,
                 buffers.weights,

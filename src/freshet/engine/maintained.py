@@ -40,6 +40,7 @@ class Maintained(ABC):
         self.scope, self.pool = scope, pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
+        self.has_text = any(t.name == "STRING" for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
         self.no_delta = self.delta_schema.empty_table()
@@ -69,7 +70,11 @@ class Maintained(ABC):
 
     @abstractmethod
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        """The whole answer, at most `rows` rows at a time."""
+        """The whole answer, at most `rows` rows at a time, in its order if it has one."""
+
+    def unordered(self, rows: int) -> Iterator[list[Column]]:
+        """The same in any order, in memory that does not depend on the answer's size."""
+        return self.batches(rows)
 
     @abstractmethod
     def count(self) -> int:
@@ -77,7 +82,7 @@ class Maintained(ABC):
 
     def packed(self) -> Iterator[Rows]:
         """The whole answer as rows of lanes."""
-        for columns in self.batches(LOAD):
+        for columns in self.unordered(LOAD):
             n = len(columns[0])
             yield Rows(pack(columns, self.pool, n), np.ones(n, np.int64))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshet.engine import bag, bounded_sums, constant, query, set_operation, top_k, union_all, window  # noqa: F401
+from freshet.engine import bag, bounded_sums, constant, query, set_operation, sorted, top_k, union_all, window  # noqa: F401
 from freshet.engine.maintained import maintain
 
 __all__ = ["maintain"]

@@ -20,6 +20,7 @@ from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
 from freshet.engine.table import Table
+from freshet.errors import TooMuchTextError
 from freshet.plans.model import AnyPlan, QueryPlan, unnamed
 from freshet.sql.bound import GROUP, TableSchema
 from freshet.sql.evaluate import evaluate, evaluate_filter
@@ -72,9 +73,10 @@ class Select(Maintained):
         # Deltas of the join are needed in any case: somebody keeps them, or must learn that a row has no value.
         self.keeps = nested or grouping is not None or plan.distinct or not certain
         # Within a transaction a row may appear and vanish again: a LEFT JOIN's NULLs until the partner comes, a partner
-        # of a nested query's old row. Such rows must not be evaluated where that can fail.
+        # of a nested query's old row. Such rows must not be evaluated where that can fail (a row that is too large is
+        # refused even so: to hold all rows back for that would cost far more).
         passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind in ("left", "anti") for n in plan.nodes)
-        self.careful = passing and not certain
+        self.careful = passing and not all(is_total(e, but_for_size=True) for e in _evaluated(plan))
         self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
         self.sources = sources
         self.telling = self.plain and _tells_tuples(plan)
@@ -248,12 +250,20 @@ class Select(Maintained):
         read, weights, n = self._checked(part)
         if not n:
             return
-        columns = [evaluate(o, read, n) for o in self.plan.outputs]
+        try:
+            columns = [evaluate(o, read, n) for o in self.plan.outputs]
+        except TooMuchTextError:
+            if len(part) == 1:
+                raise
+            half = len(part) // 2
+            yield from self._shown(Rows(part.lanes[:half], part.weights[:half]), rows)
+            yield from self._shown(Rows(part.lanes[half:], part.weights[half:]), rows)
+            return
         if (weights == 1).all():
             yield columns
             return
         for copies in repeated(weights, rows):
-            yield [c.take(copies) for c in columns]
+            yield from _taken(columns, copies)
 
     def _constant(self) -> Iterator[list[Column]]:
         """SELECT without FROM: one row, unless its WHERE says none."""
@@ -327,6 +337,17 @@ class Select(Maintained):
         if self.join is None:
             return counted, flipped
         return counted + int(self.join.work.data[COUNTED]), flipped + int(self.join.work.data[FLIPPED])
+
+
+def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:
+    """Some rows, in several parts where they have much text."""
+    try:
+        yield [c.take(rows) for c in columns]
+    except TooMuchTextError:
+        if len(rows) == 1:
+            raise
+        for part in np.array_split(rows, 2):
+            yield from _taken(columns, part)
 
 
 def _tells_tuples(plan: QueryPlan) -> bool:

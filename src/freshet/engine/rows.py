@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from freshet.budget import look
 from freshet.column import Int64s
 from freshet.errors import EvaluationError
 from freshet.state.enumeration import MOST_COPIES, consolidate
@@ -40,6 +41,7 @@ def joined(parts: Sequence[Rows], width: int) -> Rows:
 
 def consolidated(parts: Sequence[Rows], width: int) -> Rows:
     """Equal rows added up, what comes to zero left out. Weights of the parts are used up."""
+    look()
     whole = joined(parts, width)
     lanes, weights = whole.lanes, whole.weights
     chosen = np.empty(len(weights), np.int64)

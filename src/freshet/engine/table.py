@@ -158,6 +158,7 @@ class Table:
         self.width = width(self.types)
         self.first_lanes = layout(self.types)
         self.value_lanes = sum(t.lanes for t in self.types)
+        self.text_lanes = [lane for t, lane in zip(self.types, self.first_lanes, strict=True) if t.name == "STRING"]
         key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
         self.tuples = Tuples(scope, self.width, key_lanes)
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
@@ -250,6 +251,5 @@ class Table:
     def string_marks(self, marked: Bools) -> None:
         """Marks the text the table holds, so that the pool keeps it."""
         slots = self.tuples.slots()
-        for type_, lane in zip(self.types, self.first_lanes, strict=True):
-            if type_.name == "STRING":
-                marked[self.tuples.lanes.data[slots, lane]] = True
+        for lane in self.text_lanes:
+            marked[self.tuples.lanes.data[slots, lane]] = True

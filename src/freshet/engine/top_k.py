@@ -23,7 +23,7 @@ class TopK(InOrder):
         self, scope: Scope, plan: TopPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
     ) -> None:
         super().__init__(scope, plan, tables, pool, nested)
-        last = ENDLESS if plan.limit is None else plan.offset + plan.limit
+        last = ENDLESS if plan.limit is None else min(plan.offset + plan.limit, ENDLESS)
         self.window = (plan.offset, last, len(plan.order) if plan.ties else 0)
 
     def finish(self, deltas: bool) -> Rows:

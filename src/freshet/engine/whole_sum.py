@@ -23,7 +23,7 @@ OP, STATE, WIDE, OUT, OUT_LANES, NULL_LANE, NULL_BIT, POWER, LIMIT_LOW, LIMIT_HI
 STEP_WIDTH = 10
 
 
-def sum_step(function: str, type: Type, argument: Type, lane: int, out: int, null: tuple[int, int]) -> list[int]:
+def sum_step(divided: bool, type: Type, argument: Type, lane: int, out: int, null: tuple[int, int]) -> list[int]:
     """The step that makes SUM or AVG of a count and a sum that begin at a lane of the state row."""
     step = [0] * STEP_WIDTH
     step[OP], step[STATE], step[WIDE] = SUM, lane, int(argument.lanes == 2)
@@ -31,7 +31,7 @@ def sum_step(function: str, type: Type, argument: Type, lane: int, out: int, nul
     step[NULL_LANE], step[NULL_BIT] = null
     limit = 10**type.precision - 1 if type.name == "DECIMAL" else 2**63 - 1
     step[LIMIT_HIGH], step[LIMIT_LOW] = wide.split(limit)
-    if function == "avg":
+    if divided:
         decimal = type.name == "DECIMAL"
         step[OP] = AVERAGE_DECIMAL if decimal else AVERAGE_DOUBLE
         step[POWER] = 10 ** (type.scale - argument.scale) if decimal else 1

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from freshet.budget import look
 from freshet.column import Bools, Column, Int64s
 from freshet.engine.in_order import InOrder
 from freshet.engine.lanes import NULLS, layout, pack, unpack, value_lanes
 from freshet.engine.maintained import LOAD, keeps
 from freshet.engine.rows import Rows, consolidated, joined
 from freshet.engine.table import Table
-from freshet.engine.window_functions import Layout, window_values
+from freshet.engine.window_frames import Layout
+from freshet.engine.window_functions import window_values
 from freshet.plans.model import WindowPlan
 from freshet.state.arena import Scope
 from freshet.state.ranked import ENDLESS, Slots
@@ -50,6 +52,7 @@ class Windowed(InOrder):
     def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
         """The rows of partitions with the functions' values, some whole partitions at a time."""
         for some in self._portions(partitions):
+            look()
             room = int(self.ranked.count(some, *self.window))
             for lanes, counts, owners in self.ranked.windows(some, room, *self.window) if room else ():
                 copies = np.repeat(np.arange(len(counts)), counts)
@@ -65,7 +68,7 @@ class Windowed(InOrder):
         fresh = np.ones(len(lanes), np.bool_)
         fresh[1:] = owners[1:] != owners[:-1]
         columns = unpack(lanes, self.source.types, self.pool)
-        rows = Layout.of(columns, fresh, self._differs(lanes), self.pool)
+        rows = Layout.of(columns, fresh, self._differs(lanes), self.plan.order, self.pool)
         return [*columns, *(window_values(call, rows) for call in self.plan.calls)]
 
     def _differs(self, lanes: Int64s) -> Bools:

@@ -1,65 +1,29 @@
-"""The values of window functions over rows of whole partitions, one partition after the other, each in its order.
+"""The values of window functions over rows of whole partitions (see `window_frames`).
 
-Everything follows from four places a row knows: where its partition starts and ends, and where the rows that tie with
-it do. Ranks are differences of places; LAG, FIRST_VALUE and MIN are the value at another place; COUNT and SUM are
-differences of prefix sums, of whole numbers in pieces of 32 bits so that nothing overflows on the way.
+Ranks are differences of places; LAG, FIRST_VALUE and MIN are the value at another place; COUNT and SUM are differences
+of prefix sums, of whole numbers in pieces of 32 bits so that nothing overflows on the way. A row that FILTER or IGNORE
+NULLS leaves out is not seen: the others are numbered without it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import pyarrow.compute as pc
 
 from freshet.column import Bools, Column, Int64s
 from freshet.engine import whole_sum as whole
 from freshet.engine.lanes import unpack, values, width
+from freshet.engine.value_order import codes, valid_rows
+from freshet.engine.variance import squared
+from freshet.engine.window_frames import Layout
 from freshet.errors import EvaluationError
-from freshet.sql.bound import Frame, WindowCall
+from freshet.sql.bound import WindowCall
+from freshet.sql.functions.spread import FORMS
 from freshet.state import wide
-from freshet.state.frames import double_sums, extremes
-from freshet.state.ordered import fraction_order
+from freshet.state.exact_sum import Floats
+from freshet.state.frames import extremes, frame_sums
+from freshet.state.spread import spreads
 from freshet.state.strings import StringPool
 from freshet.types import Type
-
-
-@dataclass(slots=True)
-class Layout:
-    """Rows in order. `starts` and `ends`: of each row's partition; `ties` and `tie_ends`: of the rows that tie with
-    it."""
-
-    columns: list[Column]
-    starts: Int64s
-    ends: Int64s
-    ties: Int64s
-    tie_ends: Int64s
-    pool: StringPool
-
-    @classmethod
-    def of(cls, columns: list[Column], fresh: Bools, differs: Bools, pool: StringPool) -> Layout:
-        """`fresh`: rows that begin a partition; `differs`: rows that do not tie with the one before."""
-        return cls(columns, *_runs(fresh), *_runs(fresh | differs), pool)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def frame(self, frame: Frame) -> tuple[Int64s, Int64s]:
-        """Where each row's frame starts and ends."""
-        here = np.arange(len(self))
-        if frame.unit == "range":
-            low = self.starts if frame.start is None else self.ties
-            return low, self.ends if frame.end is None else self.tie_ends
-        low = self.starts if frame.start is None else np.clip(here + frame.start, self.starts, self.ends)
-        high = self.ends if frame.end is None else np.clip(here + frame.end + 1, self.starts, self.ends)
-        return low, np.maximum(low, high)
-
-
-def _runs(fresh: Bools) -> tuple[Int64s, Int64s]:
-    """For each row the first row of its run, and the row after its last one."""
-    firsts = np.flatnonzero(fresh)
-    lengths = np.diff(firsts, append=len(fresh))
-    return np.repeat(firsts, lengths), np.repeat(firsts + lengths, lengths)
 
 
 def window_values(call: WindowCall, rows: Layout) -> Column:
@@ -70,17 +34,25 @@ def window_values(call: WindowCall, rows: Layout) -> Column:
     args = [rows.columns[i] for i in call.args]
     if call.function in ("lag", "lead"):
         return _neighbour(call, rows, args)
-    if call.function == "first_value":
-        return _taken(args[0], np.where(low < high, low, -1))
-    if call.function == "last_value":
-        return _taken(args[0], np.where(low < high, high - 1, -1))
-    if call.function == "nth_value":
-        return _taken(args[0], np.where(low + call.constant <= high, low + call.constant - 1, -1))
+    if call.function in ("first_value", "last_value", "nth_value"):
+        return _framed_value(call, args[0], _seen(call, rows), low, high)
     if call.function in ("min", "max"):
         found = np.empty(len(rows), np.int64)
-        extremes(_codes(args[0], rows.pool), _valid(args[0]), low, high, call.function == "max", found)
+        seen = valid_rows(args[0]) & _seen(call, rows)
+        extremes(codes(args[0], rows.pool), seen, low, high, call.function == "max", found)
         return _taken(args[0], found)
     return _summed(call, rows, args, low, high)
+
+
+def _seen(call: WindowCall, rows: Layout) -> Bools:
+    """The rows a function looks at."""
+    seen = np.ones(len(rows), np.bool_)
+    if call.filter is not None:
+        passed = rows.columns[call.filter]
+        seen &= (passed.data != 0) & valid_rows(passed)
+    if call.ignore_nulls:
+        seen &= valid_rows(rows.columns[call.args[0]])
+    return seen
 
 
 # Ranks ----------------------------------------------------------------------------------------------------------
@@ -110,19 +82,42 @@ def _ranked(call: WindowCall, rows: Layout) -> Column:
 # Values at other places -----------------------------------------------------------------------------------------
 
 
+def _framed_value(call: WindowCall, value: Column, seen: Bools, low: Int64s, high: Int64s) -> Column:
+    """The value on the first, last or n-th row of the frame that is seen."""
+    places, before = _numbered(seen)
+    first, last = before[low], before[high] - 1
+    place = last if call.function == "last_value" else first + max(call.constant, 1) - 1
+    return _taken(value, _at(places, place, (place >= first) & (place <= last)))
+
+
 def _neighbour(call: WindowCall, rows: Layout, args: list[Column]) -> Column:
-    here = np.arange(len(rows))
-    there = here + (call.constant if call.function == "lead" else -call.constant)
-    inside = (there >= rows.starts) & (there < rows.ends)
+    here, by = np.arange(len(rows)), call.constant
+    there = here
+    if by:
+        places, before = _numbered(_seen(call, rows))
+        place = before[here + 1] + by - 1 if call.function == "lead" else before[here] - by
+        there = _at(places, place, (place >= before[rows.starts]) & (place < before[rows.ends]))
     if len(args) == 1:
-        return _taken(args[0], np.where(inside, there, -1))
+        return _taken(args[0], there)
     # The default is the row's own value of the second argument: both are read from one column of twice the length.
-    return _taken(_stacked(args[0], args[1], rows.pool), np.where(inside, there, len(rows) + here))
+    return _taken(_stacked(args[0], args[1], rows.pool), np.where(there >= 0, there, len(rows) + here))
+
+
+def _numbered(seen: Bools) -> tuple[Int64s, Int64s]:
+    """Where the rows seen stand, and how many of them come before each place."""
+    return np.flatnonzero(seen), np.concatenate([np.zeros(1, np.int64), np.cumsum(seen)])
+
+
+def _at(places: Int64s, number: Int64s, there: Bools) -> Int64s:
+    """The places of the rows with these numbers; -1 where there is none."""
+    if not len(places):
+        return np.full(len(number), -1, np.int64)
+    return np.where(there, places[np.where(there, number, 0)], -1)
 
 
 def _stacked(first: Column, second: Column, pool: StringPool) -> Column:
     lanes = np.concatenate([values(first, pool), values(second, pool)])
-    valid = np.concatenate([_valid(first), _valid(second)])
+    valid = np.concatenate([valid_rows(first), valid_rows(second)])
     nulls = np.where(valid, 0, 1).reshape(-1, 1)
     return unpack(np.concatenate([lanes, nulls], axis=1), [first.type], pool)[0]
 
@@ -138,47 +133,48 @@ def _taken(column: Column, places: Int64s) -> Column:
     return found
 
 
-def _valid(column: Column) -> Bools:
-    return np.ones(len(column), np.bool_) if column.valid is None else np.ascontiguousarray(column.valid)
-
-
-def _codes(column: Column, pool: StringPool) -> Int64s:
-    """Integers that sort like the values."""
-    lanes = values(column, pool)
-    if column.type.is_fraction:
-        return fraction_order(np.ascontiguousarray(lanes[:, 0]))
-    if column.type.name == "STRING":
-        valid, codes = _valid(column), np.zeros(len(column), np.int64)
-        ids, which = np.unique(lanes[valid, 0], return_inverse=True)
-        ranks = np.empty(len(ids), np.int64)
-        ranks[pc.sort_indices(pool.text(ids)).to_numpy()] = np.arange(len(ids))
-        codes[valid] = ranks[which]
-        return codes
-    if column.type.lanes == 2:
-        ranks = np.empty(len(lanes), np.int64)
-        ranks[np.lexsort((lanes[:, 0].view(np.uint64), lanes[:, 1]))] = np.arange(len(lanes))
-        return ranks
-    return np.ascontiguousarray(lanes[:, 0])
-
-
 # Counts and sums ------------------------------------------------------------------------------------------------
 
 
 def _summed(call: WindowCall, rows: Layout, args: list[Column], low: Int64s, high: Int64s) -> Column:
-    valid = np.ones(len(rows), np.bool_)
+    valid = _seen(call, rows)
     for column in args:
-        valid &= _valid(column)
+        valid &= valid_rows(column)
     counts = _between(valid.astype(np.int64), low, high)
     if call.function == "count":
         return Column(call.type, counts)
+    if call.function in FORMS:
+        return _spread(call, args[0], valid, counts, low, high)
     if args[0].type.is_fraction:
-        sums = np.empty(len(rows))
-        double_sums(np.ascontiguousarray(args[0].data), valid, low, high, sums)
+        sums, _ = _double_sums([args[0].data], valid, low, high)[0]
         if call.function == "avg":
-            sums /= np.maximum(counts, 1)
+            sums = sums / np.maximum(counts, 1)
         return Column(call.type, sums, counts > 0)
     state = np.column_stack([counts, *_whole_sums(args[0], valid, low, high)])
     return _finished(call, args[0].type, state, rows.pool)
+
+
+def _spread(call: WindowCall, value: Column, valid: Bools, counts: Int64s, low: Int64s, high: Int64s) -> Column:
+    """VARIANCE and STDDEV, from the sums of values, of their squares, and of what those lost to rounding."""
+    sample, root = FORMS[call.function]
+    (total, rest), (squares, lost), (rests, little) = _double_sums(
+        [value.data, *squared(np.ascontiguousarray(value.data))], valid, low, high
+    )
+    out = np.empty(len(counts))
+    spreads(counts, np.column_stack([total, rest, squares, lost + rests + little]), sample, root, out)
+    return Column(call.type, out, counts > (1 if sample else 0))
+
+
+def _double_sums(columns: list[Floats], valid: Bools, low: Int64s, high: Int64s) -> list[tuple[Floats, Floats]]:
+    """The sum of each frame, and what rounding took from it."""
+    out = np.empty((len(low), 2 * len(columns)))
+    frame_sums(np.column_stack(columns), valid, low, high, out)
+    made = []
+    for total, lost in zip(out.T[::2], out.T[1::2], strict=True):
+        with np.errstate(invalid="ignore"):
+            rounded = np.where(np.isfinite(total), total + lost, total)
+            made.append((rounded, np.where(np.isfinite(rounded), lost - (rounded - total), 0.0)))
+    return made
 
 
 def _between(numbers: Int64s, low: Int64s, high: Int64s) -> Int64s:
@@ -206,7 +202,7 @@ def _whole_sums(column: Column, valid: Bools, low: Int64s, high: Int64s) -> list
 
 def _finished(call: WindowCall, argument: Type, state: Int64s, pool: StringPool) -> Column:
     out = np.zeros((len(state), width([call.type])), np.int64)
-    step = whole.sum_step(call.function, call.type, argument, 0, 0, (call.type.lanes, 1))
+    step = whole.sum_step(call.function == "avg", call.type, argument, 0, 0, (call.type.lanes, 1))
     places = np.arange(len(state), dtype=np.int32)
     if whole.finish(places, np.ascontiguousarray(state), np.array([step], np.int64), out) >= 0:
         message = f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"

@@ -7,14 +7,14 @@ the same views of the same tables goes on with them, also when a newer Freshet w
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from freshet.errors import StateError
 from freshet.job.file import JobFile, Place
+from freshet.job.secrets import described
 from freshet.plans import Plan, codec
-from freshet.plans.document import to_document
-from freshet.sql import bind_query
+from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
 from freshet.version import __version__
 
 RECORD = "freshet-job.json"
@@ -28,16 +28,8 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
         "format": FORMAT,
         "freshet": __version__,
         "shards": shards,
-        "on_error": job.settings.get("on_error", "stop"),
-        "tables": {s.schema.name: _table(job, s.schema, s.place) for s in job.sources.values()},
-        "views": {
-            name: {
-                "sql": plan.sql,
-                "query": codec.encode(bind_query(plan.sql, job.catalog)),
-                "plan": json.loads(codec.to_json(plan)),
-            }
-            for name, plan in plans.items()
-        },
+        "tables": {s.schema.name: describe_table(s.schema, **_place(job, s.place)) for s in job.sources.values()},
+        "views": {name: describe_view(plan, job.catalog) for name, plan in plans.items()},
         "copies": {
             s.name: {"view": s.view, **_place(job, s.place)} for s in job.sinks if s.place.format == "materialized"
         },
@@ -45,17 +37,16 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
     return json.dumps(described, indent=1, ensure_ascii=False)
 
 
-def _table(job: JobFile, schema: Any, place: Place) -> dict[str, Any]:
-    columns = {f.name: f"{f.type}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields}
-    key = [schema.fields[i].name for i in schema.primary_key]
-    return {"columns": columns, "primary key": key, **_place(job, place)}
-
-
 def _place(job: JobFile, place: Place) -> dict[str, Any]:
-    options = {k.lower(): v for k, v in place.options.items() if k.lower() in (*_WHERE, "url", "table")}
-    if "path" in options:
-        options["path"] = str(job.path(place))
-    return {"using": place.format, **options}
+    found = {"using": place.format}
+    for name, value in place.options.items():
+        if name.lower() in (*_WHERE, "url", "table"):
+            found |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
+    return found
+
+
+def _absolute(job: JobFile) -> Callable[[str], str]:
+    return lambda path: str(job.path_of(path))
 
 
 def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> dict[str, Plan]:
@@ -69,7 +60,7 @@ def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> d
         raise StateError(f"{where}/{RECORD} cannot be read ({e}); use a new checkpoint folder") from None
     differing = list(_differing(kept, job))
     if not differing:
-        differing += [f"view {name}: {what}" for name in given for what in _plan_differs(kept, job, name)]
+        differing += plans_differ(kept["views"], job["views"], given)
     if differing:
         listed = "\n  ".join(differing)
         raise StateError(
@@ -80,50 +71,8 @@ def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> d
 
 
 def _differing(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    for part in ("shards", "on_error"):
-        if kept[part] != now[part]:
-            yield f"{part}: {kept[part]} then, {now[part]} now"
-    yield from _named("table", kept["tables"], now["tables"], _table_differs)
-    yield from _named("view", kept["views"], now["views"], _view_differs)
-    yield from _named("sink", kept["copies"], now["copies"], _table_differs)
-
-
-def _named(kind: str, kept: dict[str, Any], now: dict[str, Any], differs: Any) -> Iterator[str]:
-    for name in kept.keys() - now.keys():
-        yield f"{kind} {name}: there then, gone now"
-    for name in now.keys() - kept.keys():
-        yield f"{kind} {name}: new"
-    for name in kept.keys() & now.keys():
-        yield from (f"{kind} {name}: {what}" for what in differs(kept[name], now[name]))
-
-
-def _table_differs(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    columns = (kept.get("columns", {}), now.get("columns", {}))
-    for name in {**columns[0], **columns[1]}:
-        if columns[0].get(name) != columns[1].get(name):
-            yield f"column {name} was {columns[0].get(name, 'not there')}, is {columns[1].get(name, 'gone')}"
-    for part in ({**kept, **now}).keys() - {"columns"}:
-        if kept.get(part) != now.get(part):
-            yield f"{part} was {kept.get(part)}, is {now.get(part)}"
-
-
-def _view_differs(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    if kept["query"] != now["query"] and _flat(kept["sql"]) != _flat(now["sql"]):  # else a table differs
-        yield f"its query was\n    {_flat(kept['sql'])}\n  and is\n    {_flat(now['sql'])}"
-
-
-def _flat(sql: str) -> str:
-    return " ".join(sql.split())
-
-
-def _plan_differs(kept: dict[str, Any], now: dict[str, Any], name: str) -> Iterator[str]:
-    then, here = (codec.from_json(json.dumps(d["views"][name]["plan"])) for d in (kept, now))
-    if then != here:
-        yield f"its tree was {_drawn(then)}, and is {_drawn(here)}"
-
-
-def _drawn(plan: Plan) -> str:
-    trees = to_document(plan.sql, plan.root)["trees"]
-    shown = ("; ".join(f"{n['node']} on {n['parent'] or 'top'}" for n in t["nodes"]) for t in trees)
-    shares = [f"shares {t['shares']}" for t in trees if t["shares"]]
-    return ", ".join([*shown, *shares])
+    if kept["shards"] != now["shards"]:
+        yield f"shards: {kept['shards']} then, {now['shards']} now"
+    yield from named("table", kept["tables"], now["tables"], table_differs)
+    yield from named("view", kept["views"], now["views"], view_differs)
+    yield from named("sink", kept["copies"], now["copies"], table_differs)

@@ -10,7 +10,6 @@ Statements see what stands before them. Reading goes on after a mistake, so that
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +19,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError
 from freshet.job.options import SEQUENCE, SETTINGS, SINKS, SOURCES, Format
-from freshet.sql import Catalog
+from freshet.job.secrets import Secrets
 from freshet.sql import source as sql
 from freshet.sql.bound import CreateTable, CreateView, TableSchema
+from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_statement
 from freshet.sql.source import closest_first
 
 QUARANTINE = "_quarantine"  # what sinks call the changes that were set aside
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Place:
     """Where rows come from or go to: what stands after USING. Names of options ignore case, like Spark's."""
 
     format: str
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict, repr=False)
 
     def get(self, name: str) -> str | None:
         return next((v for k, v in self.options.items() if k.lower() == name.lower()), None)
@@ -70,7 +69,8 @@ class JobFile:
     sources: dict[str, Source] = field(default_factory=dict)  # by table, in lower case
     views: dict[str, str] = field(default_factory=dict)  # name to query, as written
     sinks: list[Sink] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: Secrets = field(default_factory=Secrets, repr=False)
 
     def path(self, place: Place, option: str = "path") -> str | None:
         """A path of the options, from the job file's folder on; addresses with a scheme stay as they are."""
@@ -173,13 +173,14 @@ class _Reader:
         self.at = 1
         token = self._token()
         name = self._option_name()
+        name = name.lower() if name.lower() in SETTINGS else name
         if name not in SETTINGS and not name.startswith("spark."):
             self._fail(
                 f"no setting {name}; there are {closest_first(name, SETTINGS)}, and Spark's own (spark.*)", token
             )
         self._skip("=")
         token = self._token()
-        value = self._value()
+        value = self._value(name)
         wrong = None if name not in SETTINGS else SETTINGS[name](value)
         if wrong is not None:
             self._fail(f"{name} is {value!r}; {wrong}", token)
@@ -214,7 +215,7 @@ class _Reader:
             if name.lower() in {n.lower() for n in found}:
                 self._fail(f"option {name} is given twice; keep one", token)
             self._skip("=")
-            found[name] = self._value()
+            found[name] = self._value(name)
             token = self._token()
             if token is not None and token.text == ",":
                 self.at += 1
@@ -232,18 +233,17 @@ class _Reader:
             parts += [".", self._next("the rest of the option's name").text]
         return "".join(parts)
 
-    def _value(self) -> str:
+    def _value(self, name: str) -> str:
         token = self._next("a value, in quotes")
         if token.text in (",", ")", "(", "="):
             self._fail("a value is missing; write it in quotes", token)
 
-        def filled(match: re.Match[str]) -> str:
-            value = os.environ.get(match[1])
-            if value is None:
-                self._fail(f"the environment has no {match[1]}; export it before the job is started", token)
-            return value
+        def missing(variable: str) -> NoReturn:
+            self._fail(f"the environment has no {variable}; export it before the job is started", token)
 
-        return _VARIABLE.sub(filled, token.text)
+        value = self.job.secrets.fill(token.text, missing)
+        self.job.secrets.note(name, value)
+        return value
 
     def _name(self, what: str) -> str:
         token = self._next(what)
@@ -282,7 +282,7 @@ class _Reader:
     def _fail(self, message: str, token: Token | None) -> NoReturn:
         source = self.statement.source
         at = (token or self.statement.tokens[0]).start
-        raise SqlError(message, source.text, *source.place(at))
+        raise SqlError(self.job.secrets.redacted(message), source.text, *source.place(at))
 
 
 def _outside(tokens: list[Token], word: str) -> int | None:

@@ -45,7 +45,10 @@ class FileSource:
     def rounds(self, mode: str, window: float, size: int) -> Iterator[dict[str, pa.Table]]:
         found = [(os.stat(f).st_mtime, f, s) for s in self.job.sources.values() for f in files_of(self.job, s)]
         for _, path, source in sorted(found, key=lambda x: x[:2]):
-            table = read_file(path, source)
+            try:
+                table = read_file(path, source)
+            except ChangeError as e:  # a page shows it
+                raise ChangeError(self.job.secrets.redacted(e.reason), e.table) from None
             for start in range(0, table.num_rows, size):
                 yield {source.schema.name: table.slice(start, size)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freshet.errors import FreshetError
@@ -12,7 +12,7 @@ from freshet.job.file import JobFile, read_job
 from freshet.job.options import SOURCES
 from freshet.job.packages import missing
 from freshet.plans import plan as make_plan
-from freshet.sql import Catalog
+from freshet.sql.catalog import Catalog
 
 _RATE = ("timestamp", "value")
 
@@ -38,7 +38,7 @@ def find_mistakes(text: str, folder: Path, on_spark: bool = True) -> tuple[JobFi
         found.append(Mistake("PySpark is not installed, and jobs run on it; pip install 'freshet[spark]'"))
     elif on_spark:
         found += map(Mistake, missing(job))
-    return job, found
+    return job, [replace(m, message=job.secrets.redacted(m.message)) for m in found]
 
 
 def _sources(job: JobFile) -> Iterator[str]:

@@ -6,19 +6,21 @@ same checkpoint goes on where the last finished micro-batch left off.
 
 from __future__ import annotations
 
-import json
+import os
 import re
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet.errors import FreshetError, StateError
 from freshet.job.checkpoint import RECORD, continued, record
@@ -29,6 +31,8 @@ from freshet.job.spark_sink import Sinks, Write
 from freshet.job.spark_source import source_stream
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
+from freshet.spark.disputed import AGAIN
+from freshet.spark.failure import reason
 from freshet.spark.maintain import maintain
 from freshet.spark.sink.folder import open_folder
 
@@ -58,14 +62,19 @@ class JobRun:
         self.sinks = Sinks(spark, job, self.changes, told or [])
         if ready is not None:
             ready(self)
-        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", checkpoint)
-        self.query = writer.trigger(**_trigger(job.settings.get("trigger", "0 seconds"))).start()
+        self.query = self._start()
+
+    def _start(self) -> StreamingQuery:
+        writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
+        return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
 
     def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool]:
         """The checkpoint is this job's from now on, or it already was."""
         folder = open_folder(self.spark, self.checkpoint)
         now = record(self.job, plans, shards)
-        if folder.create(RECORD, now):
+        if "://" not in self.checkpoint and str(self.spark.sparkContext.master).startswith("local"):
+            os.makedirs(self.checkpoint, 0o700, exist_ok=True)  # workers of a cluster may be other users
+        if folder.create(RECORD, now, private=True):
             if "offsets" in folder.names():
                 folder.remove(RECORD)
                 raise StateError(
@@ -84,8 +93,9 @@ class JobRun:
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, told: Told, beat: Beat | None = None) -> None:
-        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here."""
-        shown = -1
+        """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here. A change that
+        can only be set aside by running its batch again does not end it."""
+        shown, noted = -1, set[str]()
         while True:
             active = self.query.isActive
             for progress in self.query.recentProgress:
@@ -93,16 +103,21 @@ class JobRun:
                     shown = progress.batchId
                     told(progress, self.sinks)
             if not active:
-                break
+                failure = self.query.exception()
+                why = None if failure is None else failure_of(failure)
+                if why is None:
+                    return
+                if AGAIN not in str(why) or str(why) in noted:
+                    raise why
+                noted.add(str(why))
+                self.query = self._start()
+                continue
             stopped = stop.wait(POLL)
             if beat is not None:
                 beat(self.query)
             if stopped:
                 self.stop()
                 return
-        failure = self.query.exception()
-        if failure is not None:
-            raise failure_of(failure)
 
     def stop(self, patience: float = PATIENCE) -> None:
         """Lets the micro-batch in hand finish, for so many seconds."""
@@ -124,28 +139,39 @@ def run_job(
     stop: threading.Event | None = None, beat: Beat | None = None,
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
-    stop = stop or threading.Event()
-    _check_before(job, dict(plans or {}), shards, checkpoint)
-    with tempfile.TemporaryDirectory(prefix="freshet-") as folder:
-        log = Path(folder) / "spark.log"
-        own = settings_needed(job) | {k: v for k, v in job.settings.items() if k.startswith("spark.")}
-        spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
-        try:
+    try:
+        _check_before(job, dict(plans or {}), shards, checkpoint)
+        with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, shards, folder) as spark:
             run = JobRun(
                 spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, notes=notes, ready=ready
             )
-            run.wait(stop, told, beat)
+            run.wait(stop or threading.Event(), told, beat)
             return run.resumed
-        except (Py4JError, ConnectionError) as e:
-            if isinstance(e, Py4JJavaError):  # it is there, and has something to say
-                raise
-            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise StateError(
-                f"Spark's own process has ended ({last[0]}); run the job again, and it goes on from its checkpoint"
-            ) from e
-        finally:
-            with suppress(Py4JError, ConnectionError):
-                spark.stop()
+    except Exception as e:
+        shown = job.secrets.redacted(str(e))
+        if shown == str(e):
+            raise
+        raise StateError(shown) from None  # what it came from has the secret in it, too
+
+
+@contextmanager
+def _session(job: JobFile, master: str, shards: int, folder: str) -> Iterator[SparkSession]:
+    """Spark for a job. Its errors are said in a sentence, and so is its end."""
+    log = Path(folder) / "spark.log"
+    own = settings_needed(job) | {k: v for k, v in job.settings.items() if k.startswith("spark.")}
+    spark = start_spark(master, shards, log, own, job.settings.get("packages", ""))
+    try:
+        yield spark
+    except (Py4JJavaError, PySparkException) as e:  # it is there, and has something to say
+        raise failure_of(e) from e
+    except (Py4JError, ConnectionError) as e:
+        last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        raise StateError(
+            f"Spark's own process has ended ({last[0]}); run the job again, and it goes on from its checkpoint"
+        ) from e
+    finally:
+        with suppress(Py4JError, ConnectionError):
+            spark.stop()
 
 
 def _chosen(job: JobFile, given: Mapping[str, Plan]) -> dict[str, Plan]:
@@ -178,10 +204,9 @@ def _trigger(text: str) -> dict[str, Any]:
 
 def failure_of(error: Exception) -> FreshetError:
     """What a failed stream says to its user: our own message where there is one in it, else Spark's first line."""
-    text = str(error)
-    ours = re.findall(r"freshet\.errors\.\w+: (.*(?:\n(?!\s+at |\s*File |Traceback).*)?)", text)
-    if ours:
-        return StateError(ours[-1].strip())
+    text, ours = str(error), reason(error)
+    if ours is not None:
+        return StateError(ours)
     # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
     classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
     causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)
@@ -189,17 +214,15 @@ def failure_of(error: Exception) -> FreshetError:
     return StateError("the stream failed: " + (" ".join(told) or text.split("\n")[0] or type(error).__name__))
 
 
-def progress_json(progress: Any, sinks: Sinks) -> str:
+def described(progress: Any, sinks: Sinks) -> dict[str, Any]:
     """A finished micro-batch for machines."""
     counts = sinks.counts
-    return json.dumps(
-        {
-            "version": progress.batchId,
-            "changes": progress.numInputRows,
-            "milliseconds": dict(progress.durationMs),
-            "views": {
-                view: {"appeared": counts.appeared.get(view, 0), "vanished": counts.vanished.get(view, 0)}
-                for view in counts.rows
-            },
-        }
-    )
+    return {
+        "version": progress.batchId,
+        "changes": progress.numInputRows,
+        "milliseconds": dict(progress.durationMs),
+        "views": {
+            view: {"appeared": counts.appeared.get(view, 0), "vanished": counts.vanished.get(view, 0)}
+            for view in counts.rows
+        },
+    }

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from freshet.errors import StateError
+from freshet.job.secrets import Filled, is_secret
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -22,6 +25,7 @@ _NEEDED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
 }
+_SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _BETTER = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -45,15 +49,44 @@ def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str]
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if packages:
         chosen["spark.jars.packages"] = packages
+    hidden = {name: value for name, value in chosen.items() if isinstance(value, Filled) or is_secret(name)}
     for name, value in chosen.items():
-        builder = builder.config(name, value)
+        if name not in hidden:
+            builder = builder.config(name, value)
     try:
-        return in_order(builder.getOrCreate, log)
+        with _unseen(hidden, log.with_suffix(".conf")):
+            return in_order(builder.getOrCreate, log)
     except Exception as e:
         said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         telling = ("rror", "No such file", "not found", "not set")
         why = next((line for line in said if any(t in line for t in telling)), said[-1] if said else str(e))
         raise StateError(f"Spark does not start: {why}; `freshet doctor` says what is missing") from e
+
+
+@contextmanager
+def _unseen(settings: Mapping[str, str], path: Path) -> Iterator[None]:
+    """Settings that Spark's process reads from a private file when it starts: its command line is for all to see."""
+    if not settings:
+        yield
+        return
+    before = os.environ.get(_SUBMIT)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.writelines(f"{_property(name)}={_property(value)}\n" for name, value in settings.items())
+    options = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
+    os.environ[_SUBMIT] = f"{options} {before or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        del os.environ[_SUBMIT]
+        if before is not None:
+            os.environ[_SUBMIT] = before
+
+
+def _property(text: str) -> str:
+    """As Java reads it in a file of properties."""
+    codes = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
+    return "".join(chr(c) if chr(c).isascii() and chr(c).isalnum() else f"\\u{c:04x}" for c in codes)
 
 
 def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:
@@ -65,14 +98,16 @@ def in_order(start: Callable[[], SparkSession], log: Path) -> SparkSession:
     first.write_text("trap '' TERM\n" + (f". {shlex.quote(before)}\n" if before else ""))
     os.environ["BASH_ENV"] = str(first)
     interrupted = signal.getsignal(signal.SIGINT)
-    terminal = os.dup(2)  # it inherits the standard error there is when it starts
+    own = {number: os.dup(number) for number in (1, 2)}  # it inherits the outputs there are when it starts
     with open(log, "ab") as target:
-        os.dup2(target.fileno(), 2)
+        for number in own:
+            os.dup2(target.fileno(), number)
         try:
             return start()
         finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
+            for number, kept in own.items():
+                os.dup2(kept, number)
+                os.close(kept)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, interrupted)
             del os.environ["BASH_ENV"]

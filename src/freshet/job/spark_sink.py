@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from freshet.changes import WEIGHT
 from freshet.job.file import JobFile, Sink
-from freshet.spark.maintain import VIEW, split
+from freshet.spark.decode import VIEW
+from freshet.spark.maintain import split
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy

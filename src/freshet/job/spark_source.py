@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from freshet.errors import PlanError
 from freshet.job.file import JobFile, Source
 from freshet.job.options import CHANGES, SEQUENCE
-from freshet.spark.maintain import fields_ddl
+from freshet.spark.decode import fields_ddl
 
 _TYPES = {"_weight": "BIGINT", "_change_type": "STRING"}
 _END = "_end"

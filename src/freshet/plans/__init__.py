@@ -10,7 +10,8 @@ from freshet.plans.build import build_plan
 from freshet.plans.document import check, from_document, to_document
 from freshet.plans.explain import explain
 from freshet.plans.model import AnyPlan, QueryPlan
-from freshet.sql import Catalog, bind_query
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Plan:
 def plan(sql: str, tables: str | Catalog) -> Plan:
     """The plan of a query over tables given as DDL text or as a catalog."""
     catalog = Catalog.from_ddl(tables) if isinstance(tables, str) else tables
-    return Plan(sql, build_plan(bind_query(sql, catalog)))
+    return Plan(sql, build_plan(bind_view(sql, catalog)))
 
 
 codec.register(Plan)

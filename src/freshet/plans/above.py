@@ -9,12 +9,13 @@ from freshet.plans.model import (
     BoundedSumsPlan,
     Guarantee,
     SetPlan,
+    SortPlan,
     TopPlan,
     UnionAllPlan,
     ValuesPlan,
     WindowPlan,
 )
-from freshet.sql.bound import AnyQuery, BoundedSums, SetOperation, TopK, UnionAll, Values, Windowed
+from freshet.sql.bound import AnyQuery, BoundedSums, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
 
 
 def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:
@@ -28,6 +29,9 @@ def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan
             below(query.source), query.partition, query.order, query.offset, query.limit, query.ties, query.fields,
             _TOP_K,
         )  # fmt: skip
+    if isinstance(query, Sorted):
+        source = below(query.source)
+        return SortPlan(source, query.order, query.fields, source.guarantee)
     if isinstance(query, Windowed):
         return WindowPlan(
             below(query.source), query.partition, query.order, query.calls, query.fields, query.first, query.ties,

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
+from freshet.aggregates import AGGREGATES, function_of
 from freshet.plans.extremes import Range, extremes, multiplied, taken_apart, times
 from freshet.plans.fanout import Cost, fanout
 from freshet.plans.parts import EnumeratedError, Part, Parts, read
@@ -35,8 +36,7 @@ from freshet.sql.expression import (
     transform,
 )
 from freshet.sql.functions import build, cast, nullable
-from freshet.sql.functions.coercion import MOST_DIGITS, aggregate_type
-from freshet.sql.functions.spread import FORMS, of_sums
+from freshet.sql.functions.coercion import MOST_DIGITS
 from freshet.types import BIGINT, DOUBLE, Type, decimal
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
@@ -202,38 +202,28 @@ class _Annotation(Parts):
 
     def _given(self, call: AggregateCall) -> Expression:
         """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
-        if call.distinct or call.function in ("min", "max"):  # how often a value stands there does not matter
+        if call.distinct or function_of(call).idempotent:  # how often a value stands there does not matter
             hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
             if hidden is None:
                 return self._above(call.mapped(self._moved))
             if len(read(call)) > 1:
                 return self._above(replace(call, args=(self._extreme(call),)))
             return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
-        conditions = [] if call.filter is None else [call.filter]
-        if call.function == "count":
-            return build("coalesce", (self._counted(call, conditions), Literal(BIGINT, 0)))
-        if call.function in FORMS:
-            (x,) = call.args
-            pairs = (x,), (Call(DOUBLE, "square", (x,)), Call(DOUBLE, "square_rest", (x,)))
-            sums = [AggregateCall("sum", pair, DOUBLE, term=term) for pair in pairs for term in range(2)]
-            return Call(
-                DOUBLE,
-                of_sums(call.function),
-                (
-                    self._counted(call, conditions),
-                    *(self._above(self._sum_of_doubles(each, conditions)) for each in sums),
-                ),
-            )
+        return function_of(call).carried(call, self)
+
+    def counted(self, call: AggregateCall) -> Expression:
+        return self._counted(call, _conditions(call))
+
+    def total(self, call: AggregateCall) -> Expression:
+        """The sum of the argument, in a type that holds it."""
         if call.args[0].type.is_fraction:
-            total = self._above(self._sum_of_doubles(call, conditions))
-        else:
-            total = self._above(self._sum(call, conditions))
-        if call.function == "sum":
-            return cast(total, call.type)
-        count = self._counted(call, conditions)
-        if call.type == DOUBLE:
-            return Call(DOUBLE, "divide", (cast(total, DOUBLE), cast(count, DOUBLE)))
-        return Call(call.type, "divide", (total, cast(count, _COUNT)))
+            return self._above(self._sum_of_doubles(call, _conditions(call)))
+        return self._above(self._sum(call, _conditions(call)))
+
+    def doubles(self, args: tuple[Expression, ...], term: int, call: AggregateCall) -> Expression:
+        """One of the doubles that add up to the sum of `args` over the rows of a call."""
+        wanted = AggregateCall("sum", args, DOUBLE, term=term)
+        return self._above(self._sum_of_doubles(wanted, _conditions(call)))
 
     def _counted(self, call: AggregateCall, conditions: Sequence[Expression]) -> Expression:
         """The number of joined rows on which the conditions hold and no argument is NULL; NULL where there is none."""
@@ -386,7 +376,11 @@ def _counted(conditions: Sequence[Expression]) -> AggregateCall:
 
 
 def _summed(value: Expression, condition: Expression | None) -> AggregateCall:
-    return AggregateCall("sum", (value,), aggregate_type("sum", [value.type]), filter=condition)
+    return AggregateCall("sum", (value,), AGGREGATES["sum"].type([value.type]), filter=condition)
+
+
+def _conditions(call: AggregateCall) -> list[Expression]:
+    return [] if call.filter is None else [call.filter]
 
 
 def _all(conditions: Sequence[Expression]) -> Expression | None:

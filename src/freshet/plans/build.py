@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -172,11 +173,11 @@ class _Planner(Arms):
     ) -> Hypergraph:
         """Join attributes, shown and compared columns, and for a relation that shows less than identifies its tuples,
         one hidden attribute for the rest."""
-        edges = []
+        edges, read = [], shown | compared
         for r in block.relations:
             joins = attributes.of(r)
             fields = self.relations[r].fields
-            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in shown | compared}
+            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in read}
             here = joins | frozenset(own.values())
             columns = {
                 i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
@@ -197,13 +198,14 @@ class _Planner(Arms):
     ) -> tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]:
         """The same with names of relations and columns: the reasons of a verdict are read by people."""
 
+        told = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
+
         def readable(attribute: str) -> str:
             number, _, column = attribute.partition(".")
             if column in ("", "*"):
                 return f"{self.labels[int(number)]}.*" if column else attribute
-            names = [f.name for f in self.relations[int(number)].fields]
-            name = names[int(column)]
-            return f"{self.labels[int(number)]}.{name if names.count(name) == 1 else column}"
+            name = self.relations[int(number)].fields[int(column)].name
+            return f"{self.labels[int(number)]}.{name if told[int(number)][name] == 1 else column}"
 
         def all_of(attributes: frozenset[str]) -> frozenset[str]:
             return frozenset(map(readable, attributes))

@@ -19,10 +19,10 @@ _CLASSES: dict[str, Any] = {
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
         bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Frame, bound.WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Windowed, bound.BoundedSums,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
-        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.WindowPlan, model.BagPlan,
-        model.BoundedSumsPlan,
+        model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
+        model.BagPlan, model.BoundedSumsPlan,
     )
 }  # fmt: skip
 

@@ -16,8 +16,9 @@ from freshet.plans.build import build_plan
 from freshet.plans.explain import as_dict
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.plans.wanted import WantedTree, WantedTrees, labels
-from freshet.sql import Catalog, bind_query
 from freshet.sql.bound import AnyQuery, TableSchema
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_query
 
 FORMAT = 2  # raised whenever a reader of the old form would misread the new one
 _PARTS = ("format", "sql", "tables", "trees", "explain")

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from freshet.plans.model import AnyPlan, BoundedSumsPlan, Edge, Node, QueryPlan, TopPlan, ValuesPlan, WindowPlan, inputs
+from freshet.plans.model import (
+    AnyPlan,
+    BoundedSumsPlan,
+    Edge,
+    Node,
+    QueryPlan,
+    SortPlan,
+    TopPlan,
+    ValuesPlan,
+    WindowPlan,
+    inputs,
+)
 from freshet.sql.bound import GROUP, SortKey, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
 
@@ -41,6 +52,8 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
             yield f"{title:<10} {shown}"
     yield f"output     {', '.join(d['output'])}"
+    if d.get("sorted"):
+        yield f"sorted     {', '.join(d['sorted'])}, when it is read"
     for name, nested in d["inputs"].items():
         yield f"input {name}"
         yield from ("  " + line for line in _lines(nested))
@@ -48,6 +61,10 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
 
 def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]:
     """The same as data."""
+    if isinstance(plan, SortPlan):
+        names = [f.name for f in plan.source.fields]
+        order = [_sort_key(k, names) for k in plan.order]
+        return {**as_dict(plan.source, statistics), "output": [f.name for f in plan.fields], "sorted": order}
     g = plan.guarantee
     held = chain(() if statistics is None else statistics.below, repeat(None))
     described: dict[str, Any] = {

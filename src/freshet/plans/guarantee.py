@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from freshet.aggregates import function_of
 from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
 from freshet.query.classify import BY_PREDICATES
@@ -62,17 +63,13 @@ def guarantee(
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
         if name == BY_PREDICATES:
             lost.append(f"constant delay: {verdict.why_not['acyclic']}")
-    ordered = [c.function for c in query.grouping.aggregates if c.function in ("min", "max")] if query.grouping else []
     if query.grouping is not None:
         delay = "constant for answers, read from the groups"
-        if ordered:
+        costly = {f.cost: f for f in map(function_of, reversed(query.grouping.aggregates)) if f.cost is not None}
+        if any(f.logarithmic for f in costly.values()):
             update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
-            lost.append(f"O(1): {ordered[0].upper()} keeps its values in order, O(log n) a joined row")
-        lists = [c.function for c in query.grouping.aggregates if c.function in ("array_agg", "string_agg")]
-        if lists:
-            lost.append(
-                f"linear state and O(1): {lists[0].upper()} keeps its values, and writes a touched group's anew"
-            )
+        for f in reversed(costly.values()):
+            lost.append(f"{'O(1)' if f.logarithmic else 'linear state and O(1)'}: {f.name.upper()} {f.cost}")
         lost.append("an update also costs one step for each joined row it adds or takes away")
     elif query.distinct and not distinct_tree:
         delay = "constant for answers, read from the distinct rows; not bounded for deltas"

@@ -146,6 +146,16 @@ class TopPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SortPlan:
+    """See `bound.Sorted`."""
+
+    source: AnyPlan
+    order: tuple[SortKey, ...]
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class WindowPlan:
     """See `bound.Windowed`."""
 
@@ -183,7 +193,7 @@ class BoundedSumsPlan:
     guarantee: Guarantee
 
 
-AnyPlan = BoundedSumsPlan | QueryPlan | TopPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
+AnyPlan = BoundedSumsPlan | QueryPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -195,7 +205,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
     elif isinstance(plan, (UnionAllPlan, BagPlan)):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
-    elif isinstance(plan, (TopPlan, WindowPlan)):
+    elif isinstance(plan, (TopPlan, SortPlan, WindowPlan)):
         yield "rows", plan.source
     elif isinstance(plan, BoundedSumsPlan):
         yield from (("rows", plan.rows), ("bounds", plan.bounds))
@@ -205,7 +215,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
 
 def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
     """A plan that is no select, over other plans."""
-    if isinstance(plan, (TopPlan, WindowPlan)):
+    if isinstance(plan, (TopPlan, SortPlan, WindowPlan)):
         return replace(plan, source=below[0])
     if isinstance(plan, SetPlan):
         return replace(plan, left=below[0], right=below[1])

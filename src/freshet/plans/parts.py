@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from freshet.aggregates import function_of
 from freshet.plans.attributes import Attributes, equality
 from freshet.plans.extremes import taken_apart
 from freshet.plans.products import is_exact, products, unsure
@@ -18,7 +19,6 @@ from freshet.sql.bound import Block, Query, Relation, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, references, walk
 from freshet.sql.functions.compiled import is_total
 from freshet.sql.functions.extremes import DIGITS, limits
-from freshet.sql.functions.spread import FORMS
 from freshet.types import Type
 
 
@@ -91,10 +91,11 @@ class Parts:
         for call in self.grouping.aggregates:
             if call.distinct:
                 found |= read(call)
-            elif call.function in ("min", "max"):
-                if (len(read(call)) > 1 and not _multiplies(call)) or not all(map(is_total, call.reads)):
+            elif function_of(call).idempotent:
+                several = len(read(call)) > 1 and not _multiplies(call)
+                if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif call.function not in ("count", "sum", "avg", *FORMS) or call.copies is not None:
+            elif not function_of(call).carries(call):
                 raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
@@ -194,7 +195,7 @@ def _splits(call: AggregateCall) -> bool:
     """Whether an aggregate can be put together from what the relations it reads say each for itself."""
     if call.filter is not None and not _is_local(call.filter):
         return False
-    if call.function == "count":
+    if not call.args or call.function == "count":
         return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
     if is_exact(call.args[0].type):
         return products(call.args[0]) is not None and _is_checked(call.args[0], call)

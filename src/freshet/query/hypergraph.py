@@ -75,17 +75,26 @@ class Hypergraph:
     def is_q_hierarchical(self) -> bool:
         return self.is_hierarchical and next(self.hidden_dominators(), None) is None
 
+    def _told_apart(self, attributes: frozenset[str]) -> list[str]:
+        """Attributes in order, one for each set of relations that has it."""
+        found: dict[frozenset[int], str] = {}
+        for attribute in sorted(attributes):
+            found.setdefault(self.having(attribute), attribute)
+        return list(found.values())
+
     def partial_overlaps(self) -> Iterator[tuple[str, str]]:
-        """Pairs of attributes whose relations overlap without one holding the other."""
-        for x, z in combinations(sorted(self.attributes), 2):
+        """Pairs of attributes whose relations overlap without one holding the other; of attributes that the same
+        relations have, the first stands for all."""
+        for x, z in combinations(self._told_apart(self.attributes), 2):
             with_x, with_z = self.having(x), self.having(z)
             if with_x & with_z and not with_x <= with_z and not with_z <= with_x:
                 yield x, z
 
     def hidden_dominators(self) -> Iterator[tuple[str, str]]:
-        """Pairs (x, z): x is output, z is not, and E(x) is properly inside E(z)."""
-        for x in sorted(self.output):
-            for z in sorted(self.attributes - self.output):
+        """Pairs (x, z): x is output, z is not, and E(x) is properly inside E(z); of alike ones the first."""
+        hidden = self._told_apart(self.attributes - self.output)
+        for x in self._told_apart(self.output):
+            for z in hidden:
                 if self.having(x) < self.having(z):
                     yield x, z
 

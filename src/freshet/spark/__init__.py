@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
 from freshet.spark.sizes import sizes
@@ -13,6 +14,7 @@ __all__ = [
     "materialize",
     "quarantined",
     "read_materialized",
+    "reason",
     "sizes",
     "snapshot",
     "split",

@@ -45,8 +45,6 @@ def to_block(rows: Signed) -> bytes:
         mask = None if column.valid is None else ~column.valid
         if column.type.name == "STRING":
             text = text_of(column)
-            if isinstance(text, pa.ChunkedArray):
-                text = text.combine_chunks()
             if mask is not None and text.null_count != np.count_nonzero(mask):
                 text = pa.compute.if_else(pa.array(column.valid), text, pa.scalar(None, text.type))
             arrays.append(_compact(text))
@@ -138,6 +136,7 @@ def _narrow(data: Int64s, valid: Bools | None) -> npt.NDArray[Any]:
     return np.ascontiguousarray(data)
 
 
-def _compact(text: pa.Array) -> pa.Array:
-    """The array without what lies outside a slice."""
-    return pa.concat_arrays([text]) if text.offset == 0 else pa.concat_arrays([text, text[:0]])
+def _compact(text: pa.LargeStringArray) -> pa.Array:
+    """The array without what lies outside a slice, as plain strings where they can hold it."""
+    whole = pa.concat_arrays([text]) if text.offset == 0 else pa.concat_arrays([text, text[:0]])
+    return whole.cast(pa.string()) if whole.nbytes < 2**31 else whole

@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from freshet.spark.arenas import LOCK, MARKER, boot, which_file
 from freshet.spark.job import Job
+from freshet.spark.private import open_private, private_folder, write_private
 from freshet.spark.shard import Shard
 from freshet.state.arena import Arena
 from freshet.version import __version__
 
 logger = logging.getLogger("freshet.spark")
 
-_MARKER, _LOCK, _FILES = "marker.json", "lock", "arena"
+_FILES = "arena"
 
 #: Shards this process has open, by folder, with the marker they were left with and the file that held it.
 _open: dict[Path, tuple[Shard, dict[str, Any], tuple[int, int]]] = {}
@@ -45,17 +47,17 @@ class Cached:
     def begin(self) -> None:
         """The first change is about to come."""
         if self.folder is not None:
-            (self.folder / _MARKER).unlink(missing_ok=True)
+            (self.folder / MARKER).unlink(missing_ok=True)
 
-    def commit(self, fingerprint: str, version: int, token: bytes) -> None:
+    def commit(self, fingerprint: str, version: int, token: bytes, checkpoint: str | None = None) -> None:
         """Leaves the shard whole. Where its disk is full, it is thrown away instead: the log has it."""
         if self.folder is None:
             return
         try:
-            marker = _marker(self.folder, fingerprint, version, token)
-            fresh = self.folder / (_MARKER + ".new")
-            fresh.write_text(json.dumps(marker))
-            os.replace(fresh, self.folder / _MARKER)
+            marker = _marker(self.folder, fingerprint, version, token, checkpoint)
+            fresh = self.folder / (MARKER + ".new")
+            write_private(fresh, json.dumps(marker))
+            os.replace(fresh, self.folder / MARKER)
         except OSError as e:
             logger.warning("freshet: the arena %s is not kept: %s", self.folder, e.strerror)
             self.discard()
@@ -63,7 +65,7 @@ class Cached:
         before = _open.pop(self.folder, None)
         if before is not None and before[0] is not self.shard:
             before[0].close()
-        _open[self.folder] = (self.shard, marker, _file(self.folder / _MARKER))
+        _open[self.folder] = (self.shard, marker, which_file(self.folder / MARKER))
         _forget_stale()
 
     def close(self) -> None:
@@ -84,7 +86,7 @@ class Cached:
 def _forget_stale() -> None:
     """Lets go of shards that another process has gone on with, or whose folder is gone, and of the longest unused ones
     beyond the most a process keeps open: their memory, and the disk space of files deleted meanwhile."""
-    stale = [folder for folder, (_, _, file) in _open.items() if _file(folder / _MARKER) != file]
+    stale = [folder for folder, (_, _, file) in _open.items() if which_file(folder / MARKER) != file]
     for folder in stale + [f for f in _open if f not in stale][:-_MOST_OPEN]:
         _release(folder)
 
@@ -95,15 +97,6 @@ def _release(folder: Path) -> None:
         opened[0].close()
 
 
-def _file(path: Path) -> tuple[int, int]:
-    """Which file stands at the path; none: (0, 0)."""
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_ino, found.st_mtime_ns
-
-
 def open_shard(
     folder: Path | None, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> Cached:
@@ -112,14 +105,14 @@ def open_shard(
         return Cached(Shard(job, level, number, Arena()), version == 0, "no folder for arenas", None)
     lock = None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        private_folder(folder)
+        lock = open_private(folder / LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         kept, why = _left(folder, job, fingerprint, level, number, version, token)
         if kept is not None:
             return Cached(kept, True, "", folder, lock)
         _release(folder)
-        (folder / _MARKER).unlink(missing_ok=True)
+        (folder / MARKER).unlink(missing_ok=True)
         shutil.rmtree(folder / _FILES, ignore_errors=True)
         return Cached(Shard(job, level, number, Arena(folder / _FILES)), version == 0, why, folder, lock)
     except OSError as e:
@@ -132,7 +125,7 @@ def _left(
     folder: Path, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> tuple[Shard | None, str]:
     try:
-        text = (folder / _MARKER).read_text()
+        text = (folder / MARKER).read_text()
     except FileNotFoundError:
         return None, "no arena was left whole"
     try:
@@ -143,7 +136,7 @@ def _left(
         return None, "the arena is of another query"
     if left.get("freshet") != __version__:
         return None, f"the arena is of Freshet {left.get('freshet')}, this is {__version__}"
-    if left.get("boot") != _boot():
+    if left.get("boot") != boot():
         return None, "the arena was left before the machine started anew"
     if left.get("version") != version or left.get("token") != token.hex():
         return None, f"the arena is at version {left.get('version')}, the state store at {version}"
@@ -158,12 +151,13 @@ def _left(
         return None, f"the arena cannot be attached ({e})"
 
 
-def _marker(folder: Path, fingerprint: str, version: int, token: bytes) -> dict[str, Any]:
+def _marker(folder: Path, fingerprint: str, version: int, token: bytes, checkpoint: str | None) -> dict[str, Any]:
     return {
+        "checkpoint": checkpoint,
         "fingerprint": fingerprint,
         "version": version,
         "token": token.hex(),
-        "boot": _boot(),
+        "boot": boot(),
         "freshet": __version__,
         "files": _stats(folder / _FILES),
     }
@@ -173,10 +167,3 @@ def _stats(folder: Path) -> dict[str, list[int]]:
     with os.scandir(folder) as entries:
         found = [(e.name, e.stat()) for e in entries]
     return {name: [s.st_size, s.st_mtime_ns] for name, s in sorted(found)}
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return "unknown"

@@ -21,7 +21,7 @@ from freshet.sql.evaluate import evaluate
 from freshet.sql.expression import ColumnRef
 from freshet.sql.functions.rows import text_of
 from freshet.state.arena import Arena
-from freshet.state.kernel import as_int32, kernel
+from freshet.state.kernel import as_int64, kernel
 from freshet.state.strings import StringPool, hash_bytes
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -31,8 +31,8 @@ _NULL = np.uint64(0xA0761D6478BD642F)
 @kernel("void(i8, i8, u8[::1])")
 def _hash_texts(offsets: Any, texts: Any, out: Any) -> None:
     for i in range(len(out)):
-        begin = np.int64(as_int32(offsets)[i])
-        out[i] = np.uint64(hash_bytes(texts + begin, np.int64(as_int32(offsets)[i + 1]) - begin))
+        begin = as_int64(offsets)[i]
+        out[i] = np.uint64(hash_bytes(texts + begin, as_int64(offsets)[i + 1] - begin))
 
 
 def hash_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[Any]:
@@ -102,6 +102,15 @@ def cells(
     found, starts = np.unique(base[order], return_index=True)
     for at, start, end in zip(found.tolist(), starts.tolist(), [*starts.tolist(), rows][1:], strict=True):
         yield tuple(at + c for c in copies), None if end - start == rows else order[start:end]
+
+
+def is_first_copy(grid: Sequence[Dimension], cell: int) -> bool:
+    """Whether of all cells that get the same rows this is the first."""
+    for dimension in grid:
+        cell, at = divmod(cell, dimension.share)
+        if at and not dimension.hashed:
+            return False
+    return True
 
 
 # Spark's own partitioning ---------------------------------------------------------------------------------------

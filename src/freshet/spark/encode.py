@@ -20,6 +20,8 @@ from freshet.errors import ChangeError, EvaluationError
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
+from freshet.spark.disputed import Note, notes
+from freshet.spark.failure import plainly
 from freshet.spark.job import SEQUENCE, Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
@@ -86,12 +88,20 @@ def send_table(job: Job, schema: TableSchema, columns: Mapping[int, Column], wei
 class Encoder:
     """A function for mapInArrow: record batches of a source's columns in, batches of blocks out."""
 
-    def __init__(self, job_text: str, table: str, profile_to: str | None = None) -> None:
-        self.job_text, self.table, self.profile_to = job_text, table, profile_to
+    def __init__(self, job_text: str, table: str, profile_to: str | None = None, checkpoint: str | None = None) -> None:
+        """`checkpoint`: its folder, where every worker has it."""
+        self.job_text, self.table, self.profile_to, self.checkpoint = job_text, table, profile_to, checkpoint
+        self.notes: list[Note] = []
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            yield from self._packed(batches)
+
+    def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
+        if job.quarantine and self.table not in job.passing:
+            self.notes = notes(self.checkpoint, job, self.table)
         waiting: list[pa.RecordBatch] = []
         seen, first = 0, 0
         spent = 0.0
@@ -162,13 +172,19 @@ class Encoder:
             stream = next(s for s in job.streams if s.name == keyed.stream)
             told, weights = [], _weights(schema, given, kinds, first)
             if ordered:
+                _refuse_copies(schema, weights, first)
                 told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
                 weights = np.ones(n, np.int64)
             rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
             yield from send(stream, job.shards, rows)
             return
+        weights = _weights(schema, given, kinds, first)
+        for note in self.notes:
+            refused = note.first(columns, weights)
+            if refused is not None:
+                raise ChangeError(refused[1], schema.name, first + refused[0])
         try:
-            yield from send_table(job, schema, columns, _weights(schema, given, kinds, first))
+            yield from send_table(job, schema, columns, weights)
         except EvaluationError as e:
             raise ChangeError(e.reason, schema.name, None if e.row is None else first + e.row) from None
 
@@ -224,6 +240,17 @@ def _weights(schema: TableSchema, given: pa.Table, kinds: Int64s, first: int) ->
     return _KIND_SIGNS[kinds]
 
 
+def _refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
+    """Of a key there is one row or none."""
+    wrong = np.abs(weights) != 1
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ChangeError(
+            f"{WEIGHT} is {weights[row]}, and the table has a primary key; give 1 for a row that is there from now on, "
+            "-1 for one that is gone", schema.name, first + row,
+        )  # fmt: skip
+
+
 def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
     array = given.column(SEQUENCE).combine_chunks()
     if array.null_count:
@@ -231,7 +258,14 @@ def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
         raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
-    return np.array(array.cast(pa.int64()), np.int64)
+    try:
+        return np.array(array.cast(pa.int64()), np.int64)
+    except pa.ArrowInvalid:  # a decimal
+        wide = [not -(1 << 63) <= v < 1 << 63 for v in array.to_pylist()]
+        raise ChangeError(
+            f"the column that orders changes is {array[wide.index(True)]}; give a number that fits BIGINT",
+            schema.name, first + wide.index(True),
+        ) from None  # fmt: skip
 
 
 def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from freshet.plans import codec
 from freshet.plans.model import AnyPlan, QueryPlan, schemas
@@ -94,7 +94,7 @@ class Job:
     operators: tuple[Operator, ...]
     views: tuple[ViewOutput, ...]
     normalized: tuple[Normalized, ...] = ()
-    quarantine: bool = False  # bad changes are set aside; every table is then normalized
+    quarantine: bool = False  # bad changes are set aside
 
     @property
     def levels(self) -> int:
@@ -110,6 +110,16 @@ class Job:
                 return min(o.level for o in self.operators)
         return None
 
+    @property
+    def passing(self) -> frozenset[str]:
+        """Tables whose changes pass the first level, which knows all their rows."""
+        return frozenset(n.table for n in self.normalized)
+
+    def alone(self, stream: Stream) -> bool:
+        """Whether a stream is the only one of its table. All copies of a row meet the same rows, so that nobody else
+        would judge a change differently."""
+        return [s for s in self.streams if stream.sources[0] in s.sources] == [stream]
+
     def to_text(self) -> str:
         """Packed: a function that Spark sends to its workers must stay below a megabyte, or Spark makes a broadcast
         variable of it, which stateful processors cannot read. The plans of some dozens of views are more than that."""
@@ -117,18 +127,16 @@ class Job:
 
     @staticmethod
     def from_text(text: str) -> Job:
-        job = codec.from_json(_unpacked(text).decode())
+        job = codec.from_json(zlib.decompress(base64.b85decode(text)).decode())
         assert isinstance(job, Job)
         return job
 
 
-def _unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b85decode(text))
-
-
-def fingerprint(job_text: str) -> str:
-    """What tells one job from another."""
-    return hashlib.blake2b(_unpacked(job_text), digest_size=16).hexdigest()
+def fingerprint(job: Job) -> str:
+    """What tells the state of one job from that of another."""
+    return hashlib.blake2b(
+        codec.to_json(replace(job, quarantine=False), indent=None).encode(), digest_size=16
+    ).hexdigest()
 
 
 for _part in (Dimension, Stream, Operator, ViewOutput, Normalized, Job):

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
@@ -23,10 +22,13 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from freshet.errors import StateError
 from freshet.spark import profile
+from freshet.spark.arenas import arenas_folder
 from freshet.spark.block import joined, to_block
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.dispatch import shard_keys
+from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import Sent, read_job
+from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Log, Place
 from freshet.spark.shard import Shard
@@ -39,7 +41,7 @@ STANDING = StructType(
         StructField("version", LongType()),
         StructField("token", BinaryType()),
         StructField("logged", LongType()),
-        StructField("base", LongType()),
+        StructField("bases", StringType()),  # versions at which the log was rewritten
         StructField("small", LongType()),
         StructField("fingerprint", StringType()),
         StructField("home", StringType()),
@@ -73,12 +75,14 @@ class _Done:
 
 class Level(StatefulProcessor):
     def __init__(
-        self, job_text: str, level: int, arenas: str | None, checkpoint: str | None, profile_to: str | None = None
-    ) -> None:
-        """`checkpoint`: its folder, where every worker has it, for the files of logs."""
+        self, job_text: str, level: int, arenas: str | None, checkpoint: str | None, retained: int,
+        profile_to: str | None = None,
+    ) -> None:  # fmt: skip
+        """`checkpoint`: its folder, where every worker has it, for the files of logs; `retained`: how many batches
+        Spark can go back."""
         self.job_text, self.level, self.arenas, self.profile_to = job_text, level, arenas, profile_to
-        self.checkpoint = checkpoint
-        self.fingerprint = fingerprint(job_text)
+        self.checkpoint, self.retained = checkpoint, retained
+        self.fingerprint = fingerprint(read_job(job_text))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._log = handle.getListState("log", ENTRY)
@@ -86,6 +90,10 @@ class Level(StatefulProcessor):
         self._written = handle.getValueState("job", JOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        with plainly():
+            yield from self._rows(key, rows)
+
+    def _rows(self, key: Any, rows: Iterator[Row]) -> Iterator[Row]:
         began = time.perf_counter()
         job = read_job(self.job_text)
         arrived: dict[str, list[bytes]] = {}
@@ -106,7 +114,7 @@ class Level(StatefulProcessor):
         started = time.perf_counter()
         standing = self._stands(shard)
         log, version = standing.log, standing.version + 1
-        log.sweep()
+        log.sweep(version, self.retained)
         for blocks in arrived.values():
             blocks.sort()  # the order in which blocks were fetched means nothing, and the token must not depend on it
         token = _token(standing.token, arrived)
@@ -116,7 +124,7 @@ class Level(StatefulProcessor):
             cached.begin()
             try:
                 done = self._advance(job, cached.shard, shard, arrived, standing)
-            except OSError as e:  # a full disk under the arena
+            except OSError as e:  # a full disk under the arena, or one of its files vanished
                 cached = self._in_memory(job, shard, standing, cached, e)
                 done = self._advance(job, cached.shard, shard, arrived, standing)
             encoded = time.perf_counter()
@@ -126,12 +134,16 @@ class Level(StatefulProcessor):
                 log.rewrite(version, ((name, to_block(part)) for name, part in cached.shard.contents()))
             else:
                 log.append(version, done.log, partial(_merged, cached.shard))
+            bases = " ".join(map(str, log.bases))
             self._standing.update(
-                (self.level, shard, version, token, logged, log.base, log.small, self.fingerprint, standing.home)
+                (self.level, shard, version, token, logged, bases, log.small, self.fingerprint, standing.home)
             )
             if standing.version == 0:
                 self._written.update((self.job_text,))
-            cached.commit(self.fingerprint, version, token)
+            cached.commit(self.fingerprint, version, token, self.checkpoint)
+        except DisputedError as e:
+            cached.discard()
+            raise e.noted(self.checkpoint) from None
         except BaseException:
             cached.discard()
             raise
@@ -162,20 +174,22 @@ class Level(StatefulProcessor):
         place = None if self.checkpoint is None else Place(self.checkpoint, self.level, shard)
         found = self._standing.get()
         if found is None:
-            return _Standing(0, b"", 0, Log(self._log, place, 0, 0), uuid.uuid4().hex)
+            return _Standing(0, b"", 0, Log(self._log, place), uuid.uuid4().hex)
         if found[7] != self.fingerprint:
             raise StateError(
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; "
-                "start with a new checkpoint, or go back to what made it"
+                "start with a new checkpoint, or go back to what made it (maintain() says what differs where it is "
+                "given the folder as checkpoint=)"
             )
-        log = Log(self._log, place, int(found[5]), int(found[6]))
+        log = Log(self._log, place, [int(base) for base in found[5].split()], int(found[6]))
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), log, str(found[8]))
 
     # The arena ------------------------------------------------------------------------------------------------
 
     def _open(self, job: Job, shard: int, standing: _Standing) -> Cached:
-        folder = None if self.arenas is None else Path(self.arenas) / standing.home
-        cached = open_shard(folder, job, self.fingerprint, self.level, shard, standing.version, standing.token)
+        folder = arenas_folder(self.arenas)
+        home = None if folder is None else folder / standing.home
+        cached = open_shard(home, job, self.fingerprint, self.level, shard, standing.version, standing.token)
         if not cached.whole:
             try:
                 self._rebuild(cached.shard, standing.log, cached.why, shard)
@@ -200,7 +214,7 @@ class Level(StatefulProcessor):
         spoiled.discard()
         spoiled.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
-        self._rebuild(cached.shard, standing.log, f"{error.strerror} under {self.arenas}", number)
+        self._rebuild(cached.shard, standing.log, f"{error.strerror} under {arenas_folder(self.arenas)}", number)
         return cached
 
     def close(self) -> None:

@@ -4,23 +4,22 @@ The state store holds an entry for each block. A small block stands in its entry
 checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark keeps of
 a state are versions of names, and the rows themselves are there once.
 
-Law: what a version that can still be read names is there, unchanged. A file is whole and on disk before the version
-that names it is committed; it is never written to again; and it is removed by a later transaction only when it is older
-than `base`, the version at which the log that transaction starts from was written anew. A log never names a file from
-before its base and bases only grow, so not even a forgotten task that comes late removes what a newer version names.
-Names are of each attempt's own: what failed attempts leave lies about until the next base.
-
-A reader of an older version (a snapshot of a running stream) first says so: nothing is removed until it is done.
+Law: what a version that Spark retains names is there, unchanged, for a query that goes back to it and for a reader of
+it (a snapshot). A file is whole and on disk before the version that names it is committed, and it is never written to
+again. A log names no file from before its base, the version at which it was last rewritten. A shard makes at most one
+version a micro-batch, so of the batches that Spark retains none is of a version more than `retained` back. Therefore a
+transaction removes the files from before the last base that is at least that far back. Versions and bases only grow,
+so not even a forgotten task that comes late removes what a newer version names. Names are of each attempt's own: what
+failed attempts leave lies about until then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,6 @@ ENTRY = StructType(
         StructField("checksum", LongType()),
     ]
 )
-READING = 600.0  # seconds in which a reader is expected to be done
-
 _BESIDE = "freshet"  # the folder of ours in a checkpoint
 _SMALL = 64 << 10  # bytes of blocks that may stand in a shard's entries, all together
 _APPEND = 32 << 20  # bytes handed to the state store at a time
@@ -64,11 +61,11 @@ class Place:
 
 
 class Log:
-    """`base`: the version at which it was last written anew. `small`: bytes of the blocks in its entries, where there
-    is a place for files."""
+    """`bases`: the versions at which it was rewritten, oldest first, as far back as matters. `small`: bytes of the
+    blocks in its entries, where there is a place for files."""
 
-    def __init__(self, entries: Any, place: Place | None, base: int, small: int) -> None:
-        self.entries, self.place, self.base, self.small = entries, place, base, small
+    def __init__(self, entries: Any, place: Place | None, bases: Sequence[int] = (0,), small: int = 0) -> None:
+        self.entries, self.place, self.bases, self.small = entries, place, list(bases), small
 
     def read(self) -> dict[str, list[bytes]]:
         """All blocks, by stream."""
@@ -118,16 +115,19 @@ class Log:
             self._enter(blocks)
         else:
             self._hand(list(self._filed(version, blocks)))
-        self.base, self.small = version, 0
+        self.bases.append(version)
+        self.small = 0
 
-    def sweep(self) -> None:
-        """Removes the files from before this log was last written anew; for a log as it is committed."""
-        if self.place is None:
+    def sweep(self, version: int, retained: int) -> None:
+        """Removes the files that no version names which Spark retains when the given one is made; for a log as it is
+        committed."""
+        left = [base for base in self.bases if base <= version - retained]
+        if self.place is None or len(left) < 2:
             return
+        self.bases = self.bases[len(left) - 1 :]
         with contextlib.suppress(FileNotFoundError):
-            old = [f for f in self.place.folder.iterdir() if int(f.name.partition("-")[0]) < self.base]
-            if old and not _read_by_others(self.place.checkpoint):
-                for file in old:
+            for file in self.place.folder.iterdir():
+                if int(file.name.partition("-")[0]) < self.bases[0]:
                     file.unlink(missing_ok=True)
 
     def _filed(self, version: int, blocks: Iterable[Block]) -> Iterator[tuple[Any, ...]]:
@@ -183,32 +183,12 @@ def read_entry(
             block = opened.read(size)
     except FileNotFoundError:
         raise StateError(
-            f"{path} is not there; if the checkpoint was moved, move all of it; if this is a snapshot older than "
-            f"{READING / 60:g} minutes, take it again; else restore the checkpoint"
+            f"{path} is not there; if the checkpoint was moved, move all of it; if this is a snapshot of more than "
+            "spark.sql.streaming.minBatchesToRetain batches ago, take it again; else restore the checkpoint"
         ) from None
     if len(block) != size or zlib.crc32(block) != checksum:
         raise StateError(f"{path} is not as it was written; the checkpoint is damaged: restore it")
     return block
-
-
-def announce_reader(checkpoint: str) -> None:
-    """From now on, for a while, no file of a log that is read now is removed."""
-    folder = Path(checkpoint) / _BESIDE / "readers"
-    with contextlib.suppress(OSError):  # a checkpoint that can only be read: then the reader must be quick
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / uuid.uuid4().hex).touch()
-
-
-def _read_by_others(checkpoint: str) -> bool:
-    reading = False
-    with contextlib.suppress(FileNotFoundError):
-        for reader in (Path(checkpoint) / _BESIDE / "readers").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - reader.stat().st_mtime < READING:
-                    reading = True
-                else:
-                    reader.unlink()
-    return reading
 
 
 def _make(folder: Path, above: Path) -> None:

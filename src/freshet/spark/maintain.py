@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    IntegralType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from freshet.arrow import to_arrow
-from freshet.changes import CHANGE_TYPE, WEIGHT
+from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
-from freshet.spark.block import from_block
-from freshet.spark.encode import BLOCKS, Encoder, needed_columns, read_job
+from freshet.plans.unsorted import as_bag
+from freshet.spark.arenas import check_arenas
+from freshet.spark.decode import VIEW, Decoder, result_ddl
+from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
-from freshet.spark.job import SEQUENCE, Job, ViewOutput
+from freshet.spark.failure import say_reason_first
+from freshet.spark.job import SEQUENCE, Job
 from freshet.spark.level import Level
-from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
+from freshet.spark.quarantine import QUARANTINE
+from freshet.spark.record import Asked, claimed
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
-from freshet.sql import Catalog
-from freshet.sql.bound import Field
-from freshet.state.kernel import compile_kernels
-from freshet.types import Type
+from freshet.sql.catalog import Catalog
+from freshet.state.kernel_cache import compile_kernels
 
-VIEW = "_view"
+_ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones
 _VERSIONS = 10  # of a state with all its rows, beyond which a checkpoint is mostly history
 logger = logging.getLogger("freshet.spark")
 
@@ -55,19 +62,34 @@ def maintain(
     Without either, tables are taken to be larger than those they refer to. With `checkpoint` the rows of the state are
     files in that folder, there once, and Spark's state store keeps versions of their names; without it, or where the
     workers do not have it as a folder (it is on an object store), every version Spark keeps has the rows. `arena` is a
-    folder on every worker for the cached state (None: none is cached). `sequence` names the column that orders the
-    changes of a table (by table, or one name for all that have it): such tables may bring upserts and deletes by key
-    alone. Of one key the change with the highest sequence counts, in whatever order and micro-batches they come: a
-    change that is late is ignored. (Of removed keys the last are remembered, as many as the table has rows and 10,000
-    at least a shard.)
+    folder on every worker for the cached state (None: none is cached); the default is one of this user's own in the
+    temporary folder, closed to others. Arenas of queries that are gone are removed, and those not used for a week.
+
+    `sequence` names the column that orders the changes of a table with a primary key (by table, or one name for all
+    that have it; whole numbers, dates or timestamps): such tables may bring upserts and deletes by key alone. Of one
+    key the change with the highest sequence counts, in whatever order, micro-batches and number of copies the changes
+    come: one that is late or comes twice changes nothing, and a delete may overtake what it deletes. At the same
+    sequence a row counts over its removal (an update is a preimage and a postimage of one sequence), and of two
+    different rows the greater one, compared column by column in the order of the table, NULL least, by the columns
+    that views read. For this every key that was ever removed is remembered, with its sequence, as long as the
+    checkpoint lives: with a BIGINT key that takes 16 bytes a key in a compacted log and 45 to 90 in the arena.
 
     A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
-    removal of a row that is not there) stops the query before anything of its micro-batch is told or kept. A second row
-    with a primary key is noticed where the table has a sequence, where both rows meet on a shard, or with `check_keys`,
-    for which tables with a primary key pass a level that keeps their rows by key. With
+    removal of a row that is not there) stops the query before anything of its micro-batch is emitted or kept. In a
+    table with a sequence an insert of a key that is there replaces its row, and the delete of one that is not there is
+    remembered: neither is an error. In others a second row with a primary key is noticed where both rows meet on a
+    shard, or with `check_keys`, for which tables with a primary key pass a level that keeps their rows by key. With
     `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
     views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
-    `quarantined`. To find every bad change, tables then pass a level that knows all their rows.
+    `quarantined`. To find every bad change, tables then pass a level that knows all their rows. What Spark raises when
+    the query stops begins with Freshet's own sentence, and `reason(exception)` gives it alone.
+
+    With `checkpoint`, another query than the one that folder belongs to (views, tables, sources, shards) is refused
+    here, with what differs. `on_error` may change from run to run: a query that stopped goes on with "quarantine", and
+    back. One that began with "stop" lacks the level that knows all rows (unless `sequence` or `check_keys` made it), so
+    it then sets aside what it would have stopped at. Where its views read a table in several ways, a removal of what is
+    not there, or a second row with a key, first stops it once more, noted in the checkpoint, and is set aside when it
+    is started again (`freshet run` does that by itself).
     """
     if on_error not in ("stop", "quarantine"):
         raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
@@ -80,23 +102,29 @@ def maintain(
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
     beside = None if checkpoint is None else _folder(spark, checkpoint)
-    if beside is None:
-        _advise(spark)
+    retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
+    _advise(retained, beside is not None)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
-    job = compile_job(views, schema, count, sizes, list(ordered), on_error == "quarantine", check_keys)
+    plans = _planned(views, schema)
+    roots = {name: plan.root for name, plan in plans.items()}
+    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
+    if checkpoint is not None:
+        given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
+        job = claimed(spark, checkpoint, job, Asked(plans, given, _catalog(schema), tables, ordered, check_keys))
+    say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
-    folder = arena if arena != "" else os.path.join(tempfile.gettempdir(), "freshet")
+    check_arenas(arena)
     job_text = job.to_text()
-    blocks = _encoded(job, job_text, tables, ordered, profile)
+    blocks = _encoded(job, job_text, tables, ordered, profile, beside)
     for level in range(job.levels):
-        processor = Level(job_text, level, folder, beside, profile)
+        processor = Level(job_text, level, arena, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return blocks.mapInArrow(Decoder(job_text, single), _result_ddl(job, single))
+    return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
 
 
 def explain(
@@ -121,21 +149,34 @@ def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
     normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
 ) -> Job:  # fmt: skip
+    plans = {name: plan.root for name, plan in _planned(views, schema).items()}
+    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+
+
+def _named(views: Views) -> Mapping[str, str | Plan]:
     named = views if isinstance(views, Mapping) else {"view": views}
     if not named:
         raise PlanError("no views; give a query, or a dict of name to query")
     if QUARANTINE in named:
         raise PlanError(f"{QUARANTINE} is the name of what is set aside; give the view another")
-    catalog = Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+    return named
+
+
+def _catalog(schema: str | Catalog | None) -> Catalog | None:
+    return Catalog.from_ddl(schema) if isinstance(schema, str) else schema
+
+
+def _planned(views: Views, schema: str | Catalog | None) -> dict[str, Plan]:
+    catalog = _catalog(schema)
     plans = {}
-    for name, view in named.items():
+    for name, view in _named(views).items():
         if isinstance(view, Plan):
-            plans[name] = view.root
+            plans[name] = view
             continue
         if catalog is None:
             raise PlanError("a query needs the schema of its tables; give schema= the CREATE TABLE statements")
-        plans[name] = make_plan(view, catalog).root
-    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+        plans[name] = make_plan(view, catalog)
+    return {name: Plan(plan.sql, as_bag(plan.root)) for name, plan in plans.items()}
 
 
 def _folder(spark: SparkSession, checkpoint: str) -> str | None:
@@ -144,13 +185,14 @@ def _folder(spark: SparkSession, checkpoint: str) -> str | None:
     return folder.path if isinstance(folder, LocalFolder) else None
 
 
-def _advise(spark: SparkSession) -> None:
+def _advise(retained: int, files: bool) -> None:
     """Says what makes a checkpoint larger than it need be."""
-    kept = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
-    if kept > _VERSIONS:
+    if retained > _VERSIONS:
+        what = "changes" if files else "rows"
+        remedy = "" if files else "give maintain() the query's folder as checkpoint= and it keeps the rows once, or "
         logger.warning(
-            "freshet: the checkpoint keeps the rows of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
-            "give maintain() the query's folder as checkpoint= and it keeps them once, or set a smaller number", kept,
+            "freshet: the checkpoint keeps the %s of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
+            "%sset a smaller number", what, retained, remedy,
         )  # fmt: skip
 
 
@@ -175,18 +217,31 @@ def _sequences(tables: Mapping[str, DataFrame], sequence: str | Mapping[str, str
     """The column that orders each table's changes, by table in lower case."""
     if sequence is None:
         return {}
+    given = {name.lower(): df for name, df in tables.items()}
     if isinstance(sequence, str):
-        return {name.lower(): sequence for name, df in tables.items() if sequence in df.columns}
-    for name, column in sequence.items():
-        df = next((df for n, df in tables.items() if n.lower() == name.lower()), None)
-        if df is None or column not in df.columns:
+        found = {name: sequence for name, df in given.items() if sequence in df.columns}
+        if not found:
+            raise PlanError(f"no stream has a column {sequence} to order changes by; name the column that does")
+    else:
+        found = {name.lower(): column for name, column in sequence.items()}
+    for name, column in found.items():
+        if name not in given or column not in given[name].columns:
             raise PlanError(f"the stream of {name} has no column {column} to order its changes by; add it")
-    return {name.lower(): column for name, column in sequence.items()}
+        _check_type(given[name], name, column, _ORDERED, "whole numbers, dates or timestamps")
+    return found
+
+
+def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataType], ...], wanted: str) -> None:
+    """Refuses a column of ours that is not what it must be, before anything is read."""
+    found = df.schema[column].dataType
+    if not isinstance(found, types) or (isinstance(found, DecimalType) and found.scale):
+        raise PlanError(f"{column} of the stream of {table} is {found.simpleString()}; give {wanted}")
 
 
 def _encoded(
-    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None
-) -> DataFrame:
+    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
+    beside: str | None,
+) -> DataFrame:  # fmt: skip
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
     for table in job.tables:
@@ -204,6 +259,10 @@ def _encoded(
             raise PlanError(f"table {table.name} has no column {unknown[0]}{hint}; select the table's own columns")
         if WEIGHT in columns and CHANGE_TYPE in columns:
             raise PlanError(f"the stream of {table.name} carries both {WEIGHT} and {CHANGE_TYPE}; keep one")
+        if WEIGHT in columns:
+            _check_type(df, table.name, WEIGHT, (IntegralType,), "whole numbers: +n adds n copies, -n removes n")
+        if CHANGE_TYPE in columns:
+            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {', '.join(SIGNS)}")
         wanted = []
         for position in needed_columns(job, name):
             field = table.fields[position]
@@ -215,79 +274,5 @@ def _encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, beside), BLOCKS))
     return functools.reduce(DataFrame.union, parts)
-
-
-# Out ------------------------------------------------------------------------------------------------------------
-
-
-class Decoder:
-    """A function for mapInArrow: blocks of the views' deltas in, rows out."""
-
-    def __init__(self, job_text: str, single: bool) -> None:
-        self.job_text, self.single = job_text, single
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = read_job(self.job_text)
-        for batch in batches:
-            for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
-                if stream == QUARANTINE:
-                    yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
-                for view in (v for v in job.views if stream in v.operators):
-                    yield self._rows(job, view, payload.as_py())
-
-    def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:
-        rows = from_block(payload, [f.type for f in view.fields])
-        arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
-        weights = pa.array(rows.weights)
-        if self.single:
-            return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
-        return self._batch(job, view.name, arrays, weights)
-
-    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array | None) -> pa.RecordBatch:
-        """Rows of one view, or those set aside, among all."""
-        kinds = {v.name: pa.struct([(f.name, out_type(f.type)) for f in v.fields]) for v in job.views}
-        if job.quarantine:
-            kinds[QUARANTINE] = pa.struct([(c, pa.string()) for c in COLUMNS])
-        n = len(arrays[0])
-        columns = [pa.array([name]).take(pa.array([0] * n))]
-        for other, kind in kinds.items():
-            own = [f.name for f in kind]
-            columns.append(pa.StructArray.from_arrays(arrays, own) if other == name else pa.nulls(n, kind))
-        ones = pa.array([1] * n, pa.int64())
-        return pa.RecordBatch.from_arrays([*columns, ones if weights is None else weights], [VIEW, *kinds, WEIGHT])
-
-
-def out_type(type_: Type) -> pa.DataType:
-    if type_.items is not None:
-        return pa.list_(out_type(type_.items))
-    if type_.name == "TIMESTAMP":
-        return pa.timestamp("us", tz="UTC")
-    return pa.string() if type_.name == "VOID" else type_.to_arrow()
-
-
-def out_array(array: pa.Array, type_: Type) -> pa.Array:
-    return array if array.type == out_type(type_) else array.cast(out_type(type_))
-
-
-def fields_ddl(fields: Iterable[Field]) -> str:
-    return ", ".join(f"`{f.name}` {spark_type(f.type)}" for f in fields)
-
-
-def spark_type(type_: Type) -> str:
-    if type_.items is not None:
-        return f"ARRAY<{spark_type(type_.items)}>"
-    return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
-
-
-def _result_ddl(job: Job, single: bool) -> str:
-    if single:
-        return f"{fields_ddl(job.views[0].fields)}, {WEIGHT} BIGINT"
-    structs = []
-    for v in job.views:
-        inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
-        structs.append(f"`{v.name}` STRUCT<{inside}>")
-    if job.quarantine:
-        structs.append(f"`{QUARANTINE}` STRUCT<{', '.join(f'`{c}`: STRING' for c in COLUMNS)}>")
-    return f"{VIEW} STRING, {', '.join(structs)}, {WEIGHT} BIGINT"

@@ -15,7 +15,9 @@ from pyspark.sql.types import LongType, StructType
 
 from freshet.changes import WEIGHT
 from freshet.errors import PlanError
-from freshet.spark.maintain import VIEW, split
+from freshet.spark.decode import VIEW
+from freshet.spark.failure import say_reason_first
+from freshet.spark.maintain import split
 from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy
 from freshet.spark.sink.versions import CHECKPOINT, VersionedCopy, read_materialized
@@ -45,6 +47,7 @@ def materialize(
     `checkpoint` is the query's checkpoint folder; a copy belongs to it. The default is a folder inside `target`.
     `trigger` holds the arguments of Spark's `DataStreamWriter.trigger`, as in `{"availableNow": True}`.
     """
+    say_reason_first()
     if not changes.isStreaming:
         raise PlanError(
             "the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream"

@@ -1,9 +1,13 @@
 """Changes by key and in sequence, turned into whole-row changes on the one shard that keeps the key.
 
-The table is stored with the sequence of each row's last change, and beside it stand the keys that are gone, with the
-sequence of their removal. A change with a lower sequence than its key's is late: something newer was applied already,
-so it is ignored. Of the keys that are gone the latest are remembered, as many as there are rows, and at least
-`LEAST_GONE`.
+Law: of all changes of a key the greatest counts: by sequence; at the same sequence a row over a removal; of two rows
+the greater one, column by column in the order of the table, NULL least. The greatest of a set depends neither on the
+order in which its members come nor on how often each does. So the shard keeps, of every key it has ever heard of, the
+greatest change so far: the row with its sequence, or, where it is a removal, the key with its sequence (`gone`). It
+forgets neither, and a change that is not greater than what it keeps is a no-op.
+
+Whether a key was there before a change is not asked: what should have come first may still be on its way. An insert
+is an upsert here, and a removal may precede what it removes.
 """
 
 from __future__ import annotations
@@ -12,22 +16,23 @@ import logging
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from freshet.arrow import to_arrow
 from freshet.changes import SIGNS
-from freshet.column import Int64s
+from freshet.column import Bools, Column, Int64s
 from freshet.engine.lanes import pack, unpack
 from freshet.engine.table import Table
-from freshet.errors import ChangeError
-from freshet.spark.block import Signed, joined
+from freshet.spark.block import Signed
 from freshet.spark.job import Normalized
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
 from freshet.state.tuples import Slots, Tuples
+from freshet.types import STRING
 
-LEAST_GONE = 10_000
 _NEVER = np.iinfo(np.int64).min
-_UPSERT = list(SIGNS).index("upsert")
+_ADDS = np.array(list(SIGNS.values()), np.int64) > 0
 
 logger = logging.getLogger("freshet.spark")
 
@@ -50,59 +55,78 @@ class Whole:
     passed: Signed
 
 
-def normalize(keyed: Keyed, rows: Signed, refused: dict[int, str] | None = None) -> Whole:
-    """The last two columns of the rows say what each does (its place in KINDS) and when; within one moment removals
-    come first. Bad ones are added to `refused`, row and reason; without it they are errors."""
+def normalize(keyed: Keyed, rows: Signed) -> Whole:
+    """The last two columns of the rows say what each does (its place in KINDS) and when."""
     table, gone = keyed.table, keyed.gone
-    kinds, moments = rows.columns[-2].data, rows.columns[-1].data
+    adds, moments = _ADDS[rows.columns[-2].data], rows.columns[-1].data
     columns = [*rows.columns[:-2], rows.columns[-1]]
     lanes = pack([columns[i] for i in table.order], table.pool, len(rows))
     gone_lanes = pack([columns[i] for i in (*table.primary_key, -1)], gone.pool, len(rows))
     slots, missed = table.tuples.find(lanes), gone.tuples.find(gone_lanes)
 
-    late = moments < np.maximum(_moments(table, slots), _moments(gone, missed))
-    if late.any():
-        logger.info("freshet: %s late changes of %s are ignored", int(late.sum()), keyed.known.table)
-        return _without(keyed, rows, np.flatnonzero(~late), refused)
+    known = np.maximum(_moments(table, slots), _moments(gone, missed))
+    if (late := int((moments < known).sum())) > 0:
+        logger.info("freshet: %s late changes of %s are ignored", late, keyed.known.table)
+    rival = (moments == known) & adds & (slots >= 0)
+    rival[rival] = (lanes[rival] != table.tuples.lanes.data[slots[rival]]).any(axis=1)
+    newer = (moments > known) | ((moments == known) & adds & (slots < 0))
 
-    width = table.tuples.key_lanes
-    keys = Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(lanes[:, :width]))
-    adds = np.array(list(SIGNS.values()), np.int64)[kinds] > 0
-    order = np.lexsort((np.arange(len(rows)), adds, moments, keys))
-    starts = np.ones(len(rows), np.bool_)
-    starts[1:] = keys[order][1:] != keys[order][:-1]
-    ends = np.roll(starts, -1)
-    there = np.where(starts, slots[order] >= 0, np.roll(adds[order], 1))
-    bad = (adds[order] & (kinds[order] != _UPSERT) & there) | (~adds[order] & ~there)
-    if bad.any():
-        if refused is None:
-            row = int(order[bad].min())
-            raise _refusal(keyed, lanes[row], bool(adds[row]), row)
-        for row in order[bad].tolist():
-            refused[row] = _refusal(keyed, lanes[row], bool(adds[row]), row).reason
-        # Without them every change finds the table as it did: a refused one leaves its key as it was.
-        return _without(keyed, rows, np.sort(order[~bad]), None)
+    # What is left competes, and with it the stored rows that are neither older nor newer.
+    chosen, held = np.flatnonzero(newer | rival), np.unique(slots[rival])
+    lanes = np.concatenate([lanes[chosen], table.tuples.lanes.data[held]])
+    gone_lanes = gone_lanes[chosen]
+    adds = np.concatenate([adds[chosen], np.ones(len(held), np.bool_)])
+    moments = np.concatenate([moments[chosen], _moments(table, held)])
+    slots = np.concatenate([slots[chosen], held])
+    missed = np.concatenate([missed[chosen], np.full(len(held), -1, missed.dtype)])
+    best = _greatest(table, lanes, moments, adds)
 
-    old, new = order[starts & (slots[order] >= 0)], order[ends & adds[order]]
+    old, new = best[slots[best] >= 0], best[adds[best]]
     stored = _change(table, table.tuples.lanes.data[slots[old]], lanes[new])
-    back, left = order[starts & (missed[order] >= 0)], order[ends & ~adds[order]]
+    back, left = best[missed[best] >= 0], best[~adds[best]]
     ended = _change(gone, gone.tuples.lanes.data[missed[back]], gone_lanes[left])
-    return Whole(stored, _trimmed(keyed, ended, len(new) - len(old)), _without_sequence(stored, table))
-
-
-def _without(keyed: Keyed, rows: Signed, kept: Int64s, refused: dict[int, str] | None) -> Whole:
-    """The same for some of the rows."""
-    own: dict[int, str] | None = None if refused is None else {}
-    found = normalize(keyed, rows.take(kept), own)
-    if refused is not None and own is not None:
-        refused.update({int(kept[row]): reason for row, reason in own.items()})
-    return found
+    return Whole(stored, ended, _without_sequence(stored, table))
 
 
 def _moments(table: Table, slots: Slots) -> Int64s:
     """The sequence of each row's last change; before all others where there is no row."""
-    found: Int64s = np.where(slots >= 0, table.columns(np.maximum(slots, 0))[-1].data, _NEVER)
+    lane, _, _ = table.lane(len(table.fields) - 1)
+    found: Int64s = np.where(slots >= 0, table.tuples.lanes.data[np.maximum(slots, 0), lane], _NEVER)
     return found
+
+
+def _greatest(table: Table, lanes: Int64s, moments: Int64s, adds: Bools) -> Int64s:
+    """Of each key the greatest change."""
+    width = table.tuples.key_lanes
+    keys = Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(lanes[:, :width]))
+    order = np.lexsort((adds, moments, keys))
+    tied = (keys[order][1:] == keys[order][:-1]) & (moments[order][1:] == moments[order][:-1])
+    tied &= adds[order][1:] & adds[order][:-1]
+    if tied.any() and (lanes[order[1:][tied]] != lanes[order[:-1][tied]]).any():
+        order = np.lexsort((_ranks(table, lanes), adds, moments, keys))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = keys[order][1:] != keys[order][:-1]
+    return order[last]
+
+
+def _ranks(table: Table, lanes: Int64s) -> Int64s:
+    """Where each row stands among all, by its values in the order of the table's columns."""
+    found = unpack(lanes, table.types, table.pool)
+    values = [_sortable(found[table.place[i]]) for i in range(len(table.fields))]
+    columns = [part for v in values for part in (v.is_valid(), v)]  # NULL first
+    named = pa.table(columns, [str(i) for i in range(len(columns))])
+    ranks = np.empty(len(lanes), np.int64)
+    ranks[np.asarray(pc.sort_indices(named, [(name, "ascending") for name in named.column_names]))] = np.arange(
+        len(lanes)
+    )
+    return ranks
+
+
+def _sortable(column: Column) -> pa.Array:
+    """The values; of what is held as text, the text."""
+    if column.type.name == "STRING":
+        column = Column(STRING, column.data, column.valid, None, column.pool)
+    return to_arrow(column)
 
 
 def _change(table: Table, old: Int64s, new: Int64s) -> Signed:
@@ -120,31 +144,3 @@ def _without_sequence(rows: Signed, table: Table) -> Signed:
     chosen = np.empty(len(rows), np.int64)
     chosen = chosen[: consolidate(pack(columns, table.pool, len(rows)), weights, chosen)]
     return Signed([c.take(chosen) for c in columns], weights[chosen])
-
-
-def _trimmed(keyed: Keyed, change: Signed, more: int) -> Signed:
-    """The change of the keys that are gone, with the oldest forgotten when there are too many."""
-    gone = keyed.gone
-    most = max(keyed.table.tuples.live + more, LEAST_GONE)
-    count = gone.tuples.live + int(change.weights.sum())
-    if count <= most + most // 4:
-        return change
-    leaving = change.take(np.flatnonzero(change.weights < 0))
-    taken = gone.tuples.find(pack(leaving.columns, gone.pool, len(leaving)))
-    held = gone.columns(np.setdiff1d(gone.tuples.slots(), taken))
-    oldest = np.argsort(held[-1].data, kind="stable")[: count - most]
-    forgotten = Signed([c.take(oldest) for c in held], np.full(len(oldest), -1, np.int64))
-    return joined([change, forgotten], gone.types)
-
-
-def _refusal(keyed: Keyed, lanes: Int64s, twice: bool, row: int) -> ChangeError:
-    table = keyed.table
-    stored = unpack(lanes.reshape(1, -1), table.types, table.pool)
-    key = ", ".join(
-        f"{table.fields[i].name}={to_arrow(stored[table.place[i]])[0].as_py()!r}" for i in table.primary_key
-    )
-    if twice:
-        reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
-    else:
-        reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
-    return ChangeError(reason, keyed.known.table, row)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from freshet.aggregates import function_of
 from freshet.plans.model import Guarantee, Node, QueryPlan, RelationPlan
 from freshet.sql.bound import GROUP, Field, Grouping, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
 from freshet.sql.functions import build, nullable
-from freshet.types import BIGINT, Type, decimal
+from freshet.types import BIGINT
 
 _PASSED_ON = Guarantee("single relation", 0, "O(1)", "O(1)")
 
@@ -31,7 +32,7 @@ class Split:
 def split_grouping(plan: QueryPlan) -> Split:
     grouping = plan.grouping
     assert grouping is not None
-    if all(_has_partial(c) for c in grouping.aggregates):
+    if all(function_of(c).has_partial(c) for c in grouping.aggregates):
         return _by_partials(plan, grouping)
     return _by_rows(plan, grouping)
 
@@ -61,45 +62,34 @@ def over_rows(
     )
 
 
-def _has_partial(call: AggregateCall) -> bool:
-    if call.function in ("min", "max"):
-        return True
-    if call.distinct or call.function not in ("count", "sum", "avg"):
-        return False
-    return call.function == "count" or (call.function in ("sum", "avg") and not call.args[0].type.is_fraction)
+class _Said:
+    """What each shard says of a group, and where the merge reads it."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self.calls: list[AggregateCall] = []
+        self.averages: list[tuple[int, int]] = []
+
+    def part(self, call: AggregateCall) -> ColumnRef:
+        if call not in self.calls:
+            self.calls.append(call)
+        place = self._first + self.calls.index(call)
+        return ColumnRef(call.type, 0, place, f"p{place}", True)
+
+    def average(self, total: AggregateCall, count: AggregateCall) -> ColumnRef:
+        """A sum that also serves an average would count the average's zeros as values; adding 0 changes no sum."""
+        column = self.part(total)
+        pair = column.column, self.part(count).column
+        if pair not in self.averages:
+            self.averages.append(pair)
+        return column
 
 
 def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
-    calls: list[AggregateCall] = []
-    merged: list[AggregateCall] = []
-    averages: list[tuple[int, int]] = []
     first = len(grouping.keys)
-
-    def part(call: AggregateCall) -> int:
-        if call not in calls:
-            calls.append(call)
-        return first + calls.index(call)
-
-    def read(column: int, type_: Type) -> ColumnRef:
-        return ColumnRef(type_, 0, column, f"p{column}", True)
-
-    for call in grouping.aggregates:
-        if call.function == "count":
-            column = part(replace(call, type=BIGINT))
-            merged.append(AggregateCall("sum", (read(column, BIGINT),), BIGINT))
-        elif call.function in ("min", "max"):
-            merged.append(
-                AggregateCall(call.function, (read(part(replace(call, distinct=False)), call.type),), call.type)
-            )
-        else:
-            wide = decimal(38, call.args[0].type.scale if call.args[0].type.name == "DECIMAL" else 0)
-            column = part(replace(call, function="sum", type=wide))
-            if call.function == "avg":
-                pair = column, part(replace(call, function="count", type=BIGINT))
-                if pair not in averages:
-                    averages.append(pair)
-                # A sum that also serves an average would count the average's zeros as values; adding 0 changes no sum.
-            merged.append(AggregateCall(call.function, (read(column, wide),), call.type))
+    said = _Said(first)
+    merged = [function_of(call).merged(call, said) for call in grouping.aggregates]
+    calls, averages = said.calls, said.averages
     keys = tuple(Field(f"k{i}", k.type, nullable(k)) for i, k in enumerate(grouping.keys))
     fields = (*keys, *(Field(f"p{first + i}", c.type, True) for i, c in enumerate(calls)))
     shard = replace(
@@ -110,7 +100,7 @@ def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
         distinct=False,
     )
     read_keys = tuple(ColumnRef(f.type, 0, i, f.name, f.nullable) for i, f in enumerate(keys))
-    counts = {first + i for i, c in enumerate(grouping.aggregates) if c.function == "count"}
+    counts = {first + i for i, c in enumerate(grouping.aggregates) if function_of(c).empty == 0}
 
     def counted(e: Expression) -> Expression:
         """COUNT over no partial at all is 0, where their sum is NULL."""
@@ -137,7 +127,7 @@ def _by_rows(plan: QueryPlan, grouping: Grouping) -> Split:
     keys = tuple(ColumnRef(k.type, 0, i, f"a{i}", nullable(k)) for i, k in enumerate(grouping.keys))
     calls = tuple(c.mapped(place) for c in grouping.aggregates)
     fields = tuple(Field(f"a{i}", e.type, nullable(e)) for i, e in enumerate(read))
-    unaffected = all(c.distinct or c.function in ("min", "max") for c in grouping.aggregates)
+    unaffected = all(c.distinct or function_of(c).idempotent for c in grouping.aggregates)
     shard = replace(plan, grouping=None, outputs=tuple(read), fields=fields, distinct=unaffected)
     merge = over_rows(
         "rows", fields, Grouping(keys, calls, grouping.having), plan.distinct, plan.outputs, plan.fields

@@ -22,12 +22,13 @@ from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.spark.block import Signed, joined
+from freshet.spark.dispatch import is_first_copy
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.normalize import Keyed
 from freshet.spark.quarantine import find_bad
 from freshet.state.arena import Arena
 from freshet.state.enumeration import consolidate
-from freshet.state.kernel import compile_kernels
+from freshet.state.kernel_cache import compile_kernels
 from freshet.state.strings import StringPool
 
 CHUNK = 262_144  # rows of a block in a compacted log
@@ -55,6 +56,12 @@ class Shard:
             for n in self.normalized.values()
             if n.ordered
         }
+        # Where changes of a table are judged, by stream; copies of a row are judged alike, and one of them reports.
+        tables = {t.name.lower() for t in job.tables} - job.passing
+        self.judged = {name: s.sources[0] for name, s in self.streams.items() if s.sources[0] in tables}
+        self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
+        self.judged |= {n.stream: n.table for n in self.normalized.values()}
+        self.reports = {name for name in self.judged if is_first_copy(self.streams[name].grid, number)}
         self.operators: list[tuple[Operator, Maintained]] = []
         by_name = {name.lower(): table for name, table in self.tables.items()}
         for i, o in enumerate(o for o in operators if not o.constant):
@@ -82,7 +89,11 @@ class Shard:
     def _resolve(self, name: str, rows: Signed) -> RowChange:
         table, stream = self.tables[name], self.streams[name]
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
-        return resolve_rows(table, replace(stream.schema, name=", ".join(stream.sources)), lanes, rows.weights)
+        schema = replace(stream.schema, name=", ".join(stream.sources))
+        try:
+            return resolve_rows(table, schema, lanes, rows.weights)
+        except ChangeError as e:  # which of a shard's rows it is says nothing to anybody
+            raise ChangeError(e.reason, e.table) from None
 
     def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):

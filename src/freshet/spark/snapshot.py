@@ -2,7 +2,7 @@
 
 Each shard's log holds the rows its operators need. The shards of the level that gives the view are made again from
 their logs on the executors, and say their part of the answer; no stream has to run. One may: the version to be read is
-chosen once for all of it, and kept by the stream for ten minutes (`log.py`).
+chosen once for all of it, and kept as long as Spark retains it (`log.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from freshet.arrow import to_arrow
 from freshet.errors import StateError
 from freshet.plans.model import schemas
+from freshet.spark.decode import fields_ddl, out_array, out_type
 from freshet.spark.encode import read_job
+from freshet.spark.failure import plainly, say_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
-from freshet.spark.log import Place, announce_reader, read_entry
-from freshet.spark.maintain import fields_ddl, out_array, out_type
+from freshet.spark.log import Place, read_entry
 from freshet.spark.shard import Shard
 from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.spark.transaction import read_block
@@ -33,13 +34,12 @@ _BATCH = 65_536
 def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> DataFrame:
     """The answer as of the last finished micro-batch, duplicates as repeated rows. `view` names one of several.
 
-    The DataFrame reads that micro-batch's state whenever it is asked. Beside a running stream, ask within ten minutes
-    and spark.sql.streaming.minBatchesToRetain batches.
+    The DataFrame reads that micro-batch's state whenever it is asked. Next to a running stream, ask within
+    spark.sql.streaming.minBatchesToRetain batches.
     """
+    say_reason_first()
     folder = open_folder(spark, checkpoint)
     beside = folder.path if isinstance(folder, LocalFolder) else None
-    if beside is not None:
-        announce_reader(beside)  # before the version is chosen: its files are then there to stay
     batch = _last_batch(folder)
     held = None if batch is None else _Held(spark, checkpoint, beside, batch)
     found = {} if held is None else held.levels()
@@ -117,6 +117,10 @@ class _Answer:
         self.job_text, self.view, self.operator, self.beside = job_text, view, operator, beside
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            yield from self._parts(batches)
+
+    def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         logs: dict[int, dict[str, list[list[Any]]]] = {}
         for batch in batches:
             for shard, stream, *entry in zip(*(c.to_pylist() for c in batch.columns), strict=True):

@@ -29,6 +29,7 @@ from freshet.spark.partials import Split, over_rows, split_distinct, split_group
 from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
 from freshet.sql.bound import Field, TableSchema
 from freshet.sql.expression import ColumnRef, Expression, transform, walk
+from freshet.state.ranked import ENDLESS
 from freshet.types import BIGINT
 
 
@@ -229,7 +230,7 @@ class _Stages:
         fields = plan.source.fields
         below = self._add(plan.source)
         if isinstance(plan, TopPlan) and not plan.partition and plan.limit is not None and self.shards > 1:
-            own = replace(plan, offset=0, limit=plan.offset + plan.limit, fields=fields)
+            own = replace(plan, offset=0, limit=min(plan.offset + plan.limit, ENDLESS), fields=fields)
             spread = [(self.shards, range(len(fields)))]
             below = [self._above([(below, fields)], [spread], lambda rows: replace(own, source=rows[0]))]
         partition = [(self.shards if plan.partition else 1, plan.partition)]

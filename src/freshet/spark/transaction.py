@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshet.arrow import to_arrow
-from freshet.changes import CHANGE_TYPE, WEIGHT
+from freshet.changes import WEIGHT
 from freshet.engine.rows import Rows
 from freshet.errors import ChangeError
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
-from freshet.spark.encode import BEGIN, KINDS, Sent, send, send_table
-from freshet.spark.job import SEQUENCE, Job
+from freshet.spark.disputed import DisputedError
+from freshet.spark.encode import BEGIN, Sent, send, send_table
+from freshet.spark.job import Job
 from freshet.spark.normalize import normalize
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
@@ -52,27 +53,32 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             continue
         types = [f.type for f in shard.streams[name].schema.fields]
         known = shard.normalized.get(name)
-        if known is None:
+        if known is None and not (quarantine and name in shard.judged):
             taken.add(name, joined([from_block(b, types) for b in blocks], types), blocks)
             continue
-        bad: dict[int, str] = {}
-        if known.ordered:
+        if known is not None and known.ordered:
             types[-1:] = [TINYINT, BIGINT]
-            rows = joined([from_block(b, types) for b in blocks], types)
-            whole = normalize(shard.keyed[name], rows, bad if quarantine else None)
+            whole = normalize(shard.keyed[name], joined([from_block(b, types) for b in blocks], types))
             taken.add(name, whole.stored)
             taken.add(known.gone, whole.gone)
             taken.passed[name] = whole.passed
-        else:
-            rows = joined([from_block(b, types) for b in blocks], types)
-            bad = shard.check(name, rows)
-            if bad and not quarantine:
-                row = min(bad)
-                raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", known.table)
-            good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
-            taken.add(name, good, None if bad else blocks)
+            continue
+        table = shard.judged[name]
+        rows = joined([from_block(b, types) for b in blocks], types)
+        bad = shard.check(name, rows)
+        if bad and quarantine and name in shard.disputed:
+            chosen = sorted(bad)
+            reasons = [bad[row] for row in chosen]
+            raise DisputedError(table, name, rows.take(np.array(chosen)), reasons, _shown(shard, name, rows, chosen[0]))
+        if bad and not quarantine:
+            row = min(bad)
+            raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", table)
+        good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
+        taken.add(name, good, None if bad else blocks)
+        if known is not None:
             taken.passed[name] = good
-        taken.refused += [(known.table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
+        if name in shard.reports:
+            taken.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
     return taken
 
 
@@ -81,9 +87,7 @@ def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
     own = rows.take(np.array([row]))
     values = [to_arrow(c)[0].as_py() for c in own.columns]
     fields = shard.streams[name].schema.fields
-    shown = {f.name: v for f, v in zip(fields, values, strict=False)}
-    if shard.normalized[name].ordered:
-        return to_json({**shown, CHANGE_TYPE: KINDS[values[-2]], SEQUENCE: values[-1]})
+    shown = {f.name: v for f, v in zip(fields, values, strict=True)}
     return to_json({**shown, WEIGHT: int(own.weights[0])})
 
 

@@ -1,6 +1,1 @@
 """SQL text → bound statements."""
-
-from freshet.sql.catalog import Catalog
-from freshet.sql.parse import bind_query, parse
-
-__all__ = ["Catalog", "bind_query", "parse"]

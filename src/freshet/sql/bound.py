@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression
+from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal
 from freshet.types import Type
 
 
@@ -145,25 +145,42 @@ class TopK:
     fields: tuple[Field, ...]
 
 
+Edge = int | Literal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
+    reads another reads a bag. Shown are the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    order: tuple[SortKey, ...]
+    fields: tuple[Field, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows of a partition a window function sees from one row: places relative to it (`rows`), or up to the rows
-    that tie with it (`range`, where only 0 occurs). None: to the partition's end on that side."""
+    """The rows of a partition a window function sees from one row: places relative to it (`rows`), or as far as keys
+    lie from its own (`range`: a literal to add to the key in the direction of the order, or 0 for the rows that tie
+    with it). None: to the partition's end on that side."""
 
     unit: str  # "rows" or "range"
-    start: int | None
-    end: int | None
+    start: Edge
+    end: Edge
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """One window function: its arguments as columns of the query below, and the constant that some take."""
+    """One window function: its arguments as columns of the query below, and the constant that some take. It sees the
+    rows on which column `filter` is true; with `ignore_nulls`, those on which its first argument is not NULL."""
 
     function: str
     args: tuple[int, ...]
     type: Type
     frame: Frame
     constant: int = 0
+    filter: int | None = None
+    ignore_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +212,7 @@ class BoundedSums:
     fields: tuple[Field, ...]
 
 
-AnyQuery = Query | TopK | Windowed | BoundedSums | UnionAll | SetOperation | Values
+AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
 
 
 # Statements -----------------------------------------------------------------------------------------------------
@@ -211,6 +228,7 @@ class CreateTable:
 class DropTable:
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +242,7 @@ class CreateView:
 class DropView:
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Express
 
 
 def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clause: str) -> ScalarBinder:
-    scope = Scope(entries=[Entry(table.alias or schema.name, 0, schema.fields)])
+    scope = Scope.of(Entry(table.alias or schema.name, 0, schema.fields))
     return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
 
 

@@ -31,21 +31,15 @@ def check_clauses(statement: Statement, node: exp.Expr) -> None:
         words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
         statement.refuse(words, instead, words.split()[0])
     distinct, group = node.args.get("distinct"), node.args.get("group")
-    if group is not None and group.args.get("all"):
-        _name_all(node, group)
+    if group is not None and group.args.get("all") and len(list(group.iter_expressions())):
+        statement.fail("GROUP BY ALL has all the keys; leave out the others, or name each key", group)
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         statement.refuse("DISTINCT ON", "use GROUP BY with MIN or MAX", "DISTINCT")
 
 
-def _name_all(node: exp.Expr, group: exp.Expr) -> None:
+def all_keys(node: exp.Select) -> list[exp.Expr]:
     """GROUP BY ALL: by every item of the select list that has no aggregate or window function."""
-    items = enumerate(node.expressions, 1)
-    plain = [i for i, item in items if not _aggregates(item) and not item.find(exp.Window)]
-    if plain:
-        group.set("all", None)
-        group.set("expressions", [exp.Literal.number(i) for i in plain])
-    else:
-        node.set("group", None)
+    return [item.unalias() for item in node.expressions if not _aggregates(item) and not has_window(item)]
 
 
 def is_grouped(node: exp.Select) -> bool:
@@ -56,8 +50,11 @@ def is_grouped(node: exp.Select) -> bool:
 
 
 def is_grand(node: exp.Expr) -> bool:
-    """Whether a query is one group of all its rows: aggregates or HAVING without GROUP BY."""
-    return isinstance(node, exp.Select) and is_grouped(node) and not node.args.get("group")
+    """Whether a query is one group of all its rows: aggregates or HAVING without keys to group by."""
+    if not isinstance(node, exp.Select) or not is_grouped(node):
+        return False
+    group = node.args.get("group")
+    return group is None or (bool(group.args.get("all")) and not all_keys(node))
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -67,7 +64,40 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
+#: Operators that take any number of operands: a chain of one of them is flat, however long.
+CHAINS = (exp.And, exp.Or, exp.DPipe)
+
+
+def operands(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a chain of one operator, left to right."""
+    kind, left, found = type(node), [node], list[exp.Expr]()
+    while left:
+        part = left.pop()
+        if type(part) is kind:
+            left += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
+def has_window(node: exp.Expr) -> bool:
+    """Whether an expression has a window function of its own (not of a subquery's)."""
+    return any(isinstance(part, exp.Window) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
+
+
 def _aggregates(node: exp.Expr) -> bool:
-    if isinstance(node, (exp.Query, exp.Window)):
-        return False
-    return isinstance(node, exp.AggFunc) or any(_aggregates(child) for child in node.iter_expressions())
+    """Whether an expression has an aggregate of its own. One with OVER is a window function, but may read others."""
+    left = [node]
+    while left:
+        part = left.pop()
+        if isinstance(part, exp.Window):
+            call = part.this
+            while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+                left += [e for e in call.iter_expressions() if e is not call.this]
+                call = call.this
+            left += [*call.iter_expressions(), *(e for e in part.iter_expressions() if e is not part.this)]
+        elif isinstance(part, exp.AggFunc):
+            return True
+        elif not isinstance(part, exp.Query):
+            left += part.iter_expressions()
+    return False

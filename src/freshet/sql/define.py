@@ -8,10 +8,11 @@ from sqlglot.tokenizer_core import TokenType
 from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Field, ForeignKey, TableSchema
 from freshet.sql.catalog import Catalog
 from freshet.sql.datatype import bind_type
+from freshet.sql.output_names import RESERVED, check_reserved
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first
 
-_RESERVED = ("_weight", "_change_type")
+_BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 
 def bind_create(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateTable | CreateView:
@@ -46,21 +47,19 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Catalog) -> Crea
     if not node.args.get("exists"):
         _check_free(name, node.this, statement, catalog)
     query = SelectBinder(statement, catalog).query(node.args["expression"])
-    seen: set[str] = set()
+    check_reserved(query, statement)
     for field in query.fields:
-        if field.name.lower() in seen:
-            statement.fail(f"view {name} has two columns {field.name}; rename one with AS", node.this)
-        if field.name.lower() in _RESERVED:
-            statement.fail(f"column name {field.name} is taken by the view's changes; rename it with AS", node.this)
         if field.type.name in ("VOID", "MONTHS", "MICROS"):
             statement.fail(f"column {field.name} has no storable type; CAST it to the wanted one", node.this)
-        seen.add(field.name.lower())
     return CreateView(name, _query_text(statement), bool(node.args.get("exists")))
 
 
 def _query_text(statement: Statement) -> str:
     """What stands after AS, exactly as written."""
-    start = next(i for i, t in enumerate(statement.tokens) if t.token_type == TokenType.ALIAS)
+    start = next((i for i, t in enumerate(statement.tokens) if t.token_type == TokenType.ALIAS), None)
+    begins = next((i for i, t in enumerate(statement.tokens) if t.token_type in _BEGINNINGS), 0)
+    if start is None or (begins and begins < start):
+        statement.fail("a view's query stands after AS; write AS before it", statement.tokens[begins].text)
     return statement.between(start + 1, len(statement.tokens) - 1)
 
 
@@ -98,6 +97,7 @@ class _TableReader:
     def __init__(self, name: str, statement: Statement) -> None:
         self.name, self.statement = name, statement
         self.fields: list[Field] = []
+        self.places: dict[str, int] = {}  # of each by its name in lower case
         self.key: list[exp.Identifier] = []
         self.foreign: list[tuple[list[exp.Identifier], exp.Expr]] = []
 
@@ -118,9 +118,9 @@ class _TableReader:
     def _column(self, part: exp.ColumnDef) -> None:
         name, nullable = part.name, True
         self.statement.only(part, ("this", "kind", "constraints"))
-        if any(f.name.lower() == name.lower() for f in self.fields):
+        if name.lower() in self.places:
             self.statement.fail(f"table {self.name} has two columns {name}; name them apart", part)
-        if name.lower() in _RESERVED:
+        if name.lower() in RESERVED:
             self.statement.fail(f"column name {name} is taken: changes use it; choose another", part)
         if part.args.get("kind") is None:
             self.statement.fail(f"column {name} has no type; write one, as in {name} BIGINT", part)
@@ -136,6 +136,7 @@ class _TableReader:
                 written = constraint.sql(dialect="spark")
                 remedy = "NOT NULL, PRIMARY KEY and REFERENCES are"
                 self.statement.refuse(f"{written} on a column", remedy, part)
+        self.places[name.lower()] = len(self.fields)
         self.fields.append(Field(name, bind_type(part.args["kind"], self.statement), nullable))
 
     def _primary(self, columns: list[exp.Identifier], node: exp.Expr) -> None:
@@ -144,10 +145,9 @@ class _TableReader:
         self.key = columns
 
     def _position(self, column: exp.Expr) -> int:
-        wanted = column.name.lower()
-        for position, field in enumerate(self.fields):
-            if field.name.lower() == wanted:
-                return position
+        position = self.places.get(column.name.lower())
+        if position is not None:
+            return position
         known = closest_first(column.name, (f.name for f in self.fields))
         self.statement.fail(f"no column {column.name}; {self.name} has {known}", column)
 
@@ -171,14 +171,12 @@ class _TableReader:
 
 def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTable | DropView:
     kind, exists = str(node.args["kind"]).upper(), bool(node.args.get("exists"))
-    statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade"))
+    statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade", "restrict"))
     tables = node.args.get("tables") or [node.this]
     if kind not in ("TABLE", "VIEW"):
         statement.refuse(f"DROP {kind}", "DROP TABLE and DROP VIEW are", kind)
     if len(tables) != 1:
         statement.refuse("DROP of several at once", "write one DROP for each", tables[1])
-    if node.args.get("cascade"):
-        statement.refuse("DROP ... CASCADE", "drop the views that read it first", "CASCADE")
     name = _name(tables[0], statement)
     known = catalog.table(name) if kind == "TABLE" else catalog.view(name)
     if known is None and not exists:
@@ -189,4 +187,4 @@ def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTab
         names = catalog.names()
         listed = closest_first(name, names) if names else "none"
         statement.fail(f"no {kind.lower()} {name}; known tables and views: {listed}", tables[0])
-    return DropTable(name, exists) if kind == "TABLE" else DropView(name, exists)
+    return (DropTable if kind == "TABLE" else DropView)(name, exists, bool(node.args.get("cascade")))

@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from freshet.arrow import from_arrow, to_arrow
+from freshet.budget import look
 from freshet.column import Bools, Column
 from freshet.sql.expression import ColumnRef, Expression
 from freshet.sql.functions.compiled import compiled, is_total
-from freshet.sql.functions.rows import on_rows, spread, text_of, truth
+from freshet.sql.functions.rows import gather, on_rows, spread, text_of, truth
 
 __all__ = ["evaluate", "evaluate_filter", "from_arrow", "text_of", "to_arrow"]
 
 
 def evaluate(expr: Expression, columns: Callable[[ColumnRef], Column], rows: int) -> Column:
     """The value of `expr` on each of `rows` rows; `columns` gives the columns it reads."""
+    look()
+    if not rows:
+        return gather(expr.type, [], 0)  # not even a constant is computed for nobody
     made = spread(compiled(expr)(columns, rows), rows)
     if made.type.name == "BOOLEAN" and made.data.dtype == np.bool_:
         return Column(made.type, made.data.astype(np.int64), made.valid)
@@ -30,8 +34,11 @@ def evaluate(expr: Expression, columns: Callable[[ColumnRef], Column], rows: int
 def evaluate_filter(exprs: Sequence[Expression], columns: Callable[[ColumnRef], Column], rows: int) -> Bools:
     """The rows on which all conditions hold; NULL does not. A condition that may fail sees only the rows that passed
     those before it."""
+    if not rows:
+        return np.ones(0, np.bool_)
     passed: Bools | None = None
     for expr in exprs:
+        look()
         node = compiled(expr)
         if passed is None:
             passed = _holds(node(columns, rows), rows)

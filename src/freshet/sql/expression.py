@@ -59,9 +59,10 @@ class AggregateCall:
 
     A row may stand for several: SUM of doubles then counts it `copies` times, and may have several arguments, all of
     them to be added. The sum itself is one double, or as many as are asked for, each by its number (`term`): the
-    first is the sum rounded, the next is what that left of it, and so on."""
+    first is the sum rounded, the next is what that left of it, and so on. A percentile is the value that `share` of all
+    values do not exceed."""
 
-    function: str  # count, sum, avg, min, max
+    function: str  # see freshet.aggregates
     args: tuple[Expression, ...]
     type: Type
     distinct: bool = False
@@ -70,6 +71,7 @@ class AggregateCall:
     separator: str = ""
     copies: Expression | None = None
     term: int = 0
+    share: float = 0.0
 
     @property
     def reads(self) -> tuple[Expression, ...]:
@@ -119,8 +121,8 @@ def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = 
     assert isinstance(expression, Call)
     args = [describe(a, names) for a in expression.args]
     infix = _INFIX.get(expression.name)
-    if infix and len(args) == 2:
-        return f"({args[0]} {infix} {args[1]})"
+    if infix and (len(args) == 2 or expression.name in ("and", "or")):
+        return f"({f' {infix} '.join(args)})"
     if expression.name == "cast":
         return f"CAST({args[0]} AS {expression.type})"
     return f"{expression.name.upper()}({', '.join(args)})"

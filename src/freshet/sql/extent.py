@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from freshet.sql.bound import AnyQuery, BoundedSums, Query, SetOperation, TableSchema, TopK, UnionAll, Windowed
+from freshet.sql.bound import AnyQuery, BoundedSums, Query, SetOperation, Sorted, TableSchema, TopK, UnionAll, Windowed
 from freshet.sql.expression import Call, Expression, Literal
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def sources(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
         yield from query.inputs
     elif isinstance(query, SetOperation):
         yield from (query.left, query.right)
-    elif isinstance(query, (TopK, Windowed)):
+    elif isinstance(query, (TopK, Sorted, Windowed)):
         yield query.source
     elif isinstance(query, BoundedSums):
         yield from (query.rows, query.bounds)
@@ -50,7 +50,7 @@ def with_sources(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> Any
         return replace(query, inputs=tuple(below))
     if isinstance(query, SetOperation):
         return replace(query, left=below[0], right=below[1])
-    if isinstance(query, (TopK, Windowed)):
+    if isinstance(query, (TopK, Sorted, Windowed)):
         return replace(query, source=below[0])
     return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
 

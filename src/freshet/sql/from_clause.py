@@ -4,6 +4,10 @@ Law: inner joins, commas and parentheses around them all mean one bag of relatio
 land in one draft. A LEFT JOIN opens a draft of its own that becomes an arm; a RIGHT JOIN is a LEFT JOIN the other way
 round; a FULL JOIN is a relation of its own. Conjuncts stay where they were written (ON of a LEFT JOIN in its arm, all
 else in the block); the rewrites move them to where they can be checked.
+
+As in Spark, a comma binds no less than JOIN: each item is joined to all that stand left of it. Columns that USING or
+NATURAL join become one, which `*` shows before the others of that join; the other of the two, or both of a FULL JOIN,
+is read by a qualified name alone.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from sqlglot import exp
 from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
 from freshet.sql.expression import Expression
 from freshet.sql.full_join import join_full
+from freshet.sql.limit import as_bag
 from freshet.sql.rewrite.blocks import NAMELESS
-from freshet.sql.scope import Entry, Scope
+from freshet.sql.scope import Columns, Entry, Scope, Seat
 from freshet.sql.source import closest_first
+from freshet.sql.values import bind_range
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
@@ -44,55 +50,68 @@ class Draft:
 
 
 def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
-    """Commas and joins alike join an item to all before it, as in Spark. What the draft has already stays beside."""
+    """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins. A
+    comma joins like CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
     if clause is None:
         return
-    part, start = Draft(), len(scope.entries)
-    _bind_item(binder, clause.this, scope, part)
+    joined = Draft()
+    columns = _bind_item(binder, clause.this, scope, joined)
     for join in select.args.get("joins") or []:
-        _bind_join(binder, join, scope, part, start)
-    draft.take(part)
+        columns = _bind_join(binder, join, scope, joined, columns, 0)
+    scope.columns = columns
+    draft.take(joined)
 
 
-def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> None:
+def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
     statement, start = binder.statement, len(scope.entries)
     if isinstance(node, exp.Table):
         for pivot in node.args.get("pivots") or ():
             _refuse_pivot(binder, pivot)
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
-        if not isinstance(node.this, exp.Identifier):
-            statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
-        if node.args.get("db"):
-            written = node.sql(dialect="spark")
-            statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
-        name = node.name
-        source = binder.ctes.get(name.lower()) or binder.catalog.view(name) or binder.catalog.table(name)
-        if source is None:
-            known = [*binder.ctes, *binder.catalog.names()]
-            listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
-            statement.fail(f"no table {name}; known tables and views: {listed}", node)
-        _add(binder, source, name, node, scope, draft)
+        columns = _add(binder, _source(binder, node), node.name, node, scope, draft)
     elif isinstance(node, exp.Subquery):
         statement.only(node, ("this", "alias", "joins", "with_"))
-        inner = node.this
-        if isinstance(inner, (exp.Table, exp.Subquery)) and not (inner.args.get("alias") and node.args.get("alias")):
-            if node.args.get("alias") and isinstance(inner, exp.Table):
-                statement.refuse("an alias on a parenthesized join", "write (SELECT * FROM ...) AS alias", node)
-            if isinstance(inner, exp.Subquery) and node.args.get("alias"):
-                inner.set("alias", node.args["alias"])
-            _bind_item(binder, inner, scope, draft)
-        else:
-            _add(binder, binder.nested(node), node.alias, node, scope, draft)
+        is_join = isinstance(node.this, (exp.Table, exp.Subquery))
+        if is_join and not node.args.get("alias"):
+            columns = _bind_item(binder, node.this, scope, draft)
+        else:  # (SELECT ...), or (a JOIN b) AS c
+            query = binder.nested(_all_of(node.this) if is_join else node)
+            columns = _add(binder, query, node.alias, node, scope, draft)
     elif isinstance(node, exp.Values):
-        _add(binder, binder.nested(node), node.alias, node, scope, draft)
+        columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
         statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", "LATERAL")
     else:
         written = node.sql(dialect="spark")
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
-        _bind_join(binder, join, scope, draft, start)
+        columns = _bind_join(binder, join, scope, draft, columns, start)
+    return columns
+
+
+def _all_of(node: exp.Expr) -> exp.Select:
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=node))
+
+
+def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
+    """What a name in FROM stands for, or a function of rows."""
+    statement, name = binder.statement, node.name
+    if node.args.get("db"):
+        written = node.sql(dialect="spark")
+        statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
+        return bind_range(binder, node.this)
+    if not isinstance(node.this, exp.Identifier):
+        statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
+    source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
+    if isinstance(source, AnyQuery):
+        source = as_bag(source)
+    if source is None:
+        known = [*binder.ctes, *binder.catalog.names()]
+        listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
+        statement.fail(f"no table {name}; known tables and views: {listed}", node)
+    return source if isinstance(source, TableSchema) else as_bag(source)
 
 
 def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:
@@ -103,7 +122,7 @@ def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:
 
 def _add(
     binder: SelectBinder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: Scope, draft: Draft
-) -> None:
+) -> Columns:
     alias = node.args.get("alias")
     fields: tuple[Field, ...] = source.fields
     if alias is not None and alias.columns:
@@ -113,39 +132,39 @@ def _add(
         fields = tuple(replace(f, name=c.name) for f, c in zip(fields, alias.columns, strict=True))
     shown = node.alias or name
     number = binder.add_relation(Relation(shown or NAMELESS, source, fields), node)
-    scope.add(Entry(shown, number, fields), binder.statement, node)
     draft.relations.append(number)
+    return scope.add(Entry(shown, number, fields), binder.statement, node)
 
 
-def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft, start: int) -> None:
-    """Joins an item to what the draft has; `start`: where the entries of that begin."""
+def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft, left: Columns, start: int) -> Columns:
+    """Joins an item to what the draft has, which are the entries from `start` on; returns the columns of both."""
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
     statement.only(join, ("this", "on", "using", "side", "kind", "method"))
-    middle, shared_before = len(scope.entries), list(scope.shared)
-    item, on = Draft(), Draft()
-    _bind_item(binder, join.this, scope, item)
+    middle, item, on = len(scope.entries), Draft(), Draft()
+    right = _bind_item(binder, join.this, scope, item)
+    scope.columns = left + right
     if join.args.get("on") is not None:
         binder.conditions(join.args["on"], scope, on, "ON")
-    left, right = scope.entries[start:middle], scope.entries[middle:]
-    pairs = _shared(binder, join, left, right)
-    on.predicates += [binder.equal(a.column(i), b.column(j), join) for a, i, b, j in pairs]
-    scope.shared += [a.fields[i].name.lower() for a, i, _, _ in pairs if a.fields[i].name.lower() not in scope.shared]
+    pairs = _shared(binder, join, scope, left, right)
+    mine, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    on.predicates += [binder.equal(scope.column(a), scope.column(b), join) for a, b in pairs]
     if side == "FULL":
-        scope.entries[start:] = join_full(binder, join, (draft, left), (item, right), on, pairs)
-        return
-    for a, i, b, j in pairs:  # the column of the side that always has a row stands for both
-        (a if side == "RIGHT" else b).merged.add(i if side == "RIGHT" else j)
+        sides = (draft, scope.entries[start:middle]), (item, scope.entries[middle:])
+        made = [(scope.entries[a.entry], a.position, scope.entries[b.entry], b.position) for a, b in pairs]
+        scope.entries[start:] = join_full(binder, join, *sides, on, made)
+        merged = [Seat(len(scope.entries) - 1, i, a.name) for i, a in enumerate(mine)]
+        return _joined(left, right, merged, mine + theirs, (mine, theirs))
     if kind in ("SEMI", "ANTI"):
         item.take(on)
         draft.arms.append(Arm(kind.lower(), item.block()))
         del scope.entries[middle:]
-        scope.shared = shared_before
-    elif side == "LEFT":
+        return _joined(left, Columns(), mine, [], (mine, []))
+    if side == "LEFT":
         item.take(on)
         draft.arms.append(Arm("left", item.block()))
-        for entry in right:
+        for entry in scope.entries[middle:]:
             entry.optional = True
     elif side == "RIGHT":
         missing = Draft()
@@ -153,28 +172,41 @@ def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft,
         missing.take(on)
         draft.relations, draft.predicates, draft.arms = item.relations, item.predicates, item.arms
         draft.arms.append(Arm("left", missing.block()))
-        for entry in left:
+        for entry in scope.entries[start:middle]:
             entry.optional = True
+        return _joined(left, right, theirs, mine, (mine, theirs))  # the side that always has a row stands for both
     else:
         draft.take(item)
         draft.take(on)
+    return _joined(left, right, mine, theirs, (mine, theirs))
 
 
-Pair = tuple[Entry, int, Entry, int]
+def _joined(
+    left: Columns, right: Columns, keys: list[Seat], hidden: list[Seat], gone: tuple[list[Seat], list[Seat]]
+) -> Columns:
+    """The columns of a join: those that stand for both sides, then the rest of each."""
+    rest = [s for s in left.shown if s not in gone[0]] + [s for s in right.shown if s not in gone[1]]
+    return Columns(keys + rest, hidden + left.hidden + right.hidden)
 
 
-def _shared(binder: SelectBinder, join: exp.Join, left: list[Entry], right: list[Entry]) -> list[Pair]:
-    """USING and NATURAL: the columns of the same name on both sides, which become one."""
+def _shared(
+    binder: SelectBinder, join: exp.Join, scope: Scope, left: Columns, right: Columns
+) -> list[tuple[Seat, Seat]]:
+    """USING and NATURAL: the columns of the same name on both sides, which become one; of several on one
+    side the first, as in Spark."""
     names: list[exp.Identifier] = list(join.args.get("using") or [])
     if join.method.upper() == "NATURAL":
-        theirs = {f.name.lower() for e in left for f in e.fields}
-        mine = [f.name for e in right for i, f in enumerate(e.fields) if i not in e.merged]
-        names = [exp.to_identifier(n) for n in mine if n.lower() in theirs]
-    found = []
+        common = dict.fromkeys(s.name for s in left.shown if right.named(s.name, False))
+        names = [exp.to_identifier(name) for name in common]
+    found: list[tuple[Seat, Seat]] = []
     for name in names:
-        column = exp.column(name)
-        here = Scope(entries=left).resolve(column, binder.statement)
-        there = Scope(entries=right).resolve(column, binder.statement)
-        a, b = (next(e for e in side if e.has(c)) for side, c in ((left, here), (right, there)))
-        found.append((a, here.column - a.first, b, there.column - b.first))
+        pair = []
+        for side in (left, right):
+            seats = side.named(name.name.lower(), False)
+            if not seats:
+                Scope(entries=scope.entries, columns=side).resolve(exp.Column(this=name), binder.statement)
+            pair.append(seats[0])
+        if (pair[0], pair[1]) in found:
+            binder.statement.fail(f"USING names {name.name} twice; name it once", name)
+        found.append((pair[0], pair[1]))
     return found

@@ -201,13 +201,10 @@ def _query(binder: SelectBinder, block: Block, outputs: list[Expression], lent: 
 def _entries(
     number: int, entries: list[Entry], fields: tuple[Field, ...], pairs: list[tuple[Entry, int, Entry, int]]
 ) -> list[Entry]:
-    for a, i, b, j in pairs:
-        a.merged.add(i)
-        b.merged.add(j)
     made, first = [], 0
     for entry in entries:
         nullable = tuple(replace(f, nullable=True) for f in entry.fields)
-        made.append(Entry(entry.alias, number, nullable, False, entry.merged, first))
+        made.append(Entry(entry.alias, number, nullable, first=first))
         first += len(entry.fields)
     if pairs:
         named = tuple(replace(f, name=a.fields[i].name) for f, (a, i, _, _) in zip(fields[first:], pairs, strict=True))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import SPELLED, function_of
 from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.aggregates import AGGREGATES, BOOLEAN, FROM_DOUBLES, INSTEAD, KNOWN
 from freshet.sql.bound import GROUP, Grouping
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe
-from freshet.sql.gathering import GATHERING, bind_gathered
 from freshet.sql.grouping_sets import GROUPING
 from freshet.sql.scope import Scope
+from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
 
 if TYPE_CHECKING:
     from freshet.sql.from_clause import Draft
@@ -33,58 +33,54 @@ class Groups:
         self.binder, self.scope, self.draft = binder, scope, draft
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
+        self._places: dict[AggregateCall, int] = {}  # of each of them
+        self._key_places: dict[Expression, int] = {}
+        self.has_sets = False  # whether they are told apart by GROUPING
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        """Binds one aggregate and returns where its value stands in the group's row; equal ones are kept once."""
+        """Binds one aggregate and returns what it is in terms of the group's row."""
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
             return self._left_out(node)
-        call, condition = (node.this, node.expression.this) if isinstance(node, exp.Filter) else (node, None)
-        bound = self._bind(call, condition, node)
-        if bound not in self.aggregates:
-            self.aggregates.append(bound)
-        position, nullable = len(self.keys) + self.aggregates.index(bound), aggregate_nullable(bound, bool(self.keys))
-        return ColumnRef(bound.type, GROUP, position, describe_aggregate(bound), nullable)
-
-    def _bind(self, call: exp.Expr, condition: exp.Expr | None, node: exp.Expr) -> AggregateCall:
-        statement, function = self.binder.statement, AGGREGATES.get(type(call))
-        only = None
-        if condition is not None:
-            only = self.binder.scalar(self.scope, "FILTER", None, self.draft).condition(condition)
-        if isinstance(call, GATHERING):
-            return bind_gathered(self, call, only, node)
-        if function is None:
-            written = call.sql(dialect="spark")
-            statement.refuse(f"aggregate {written}", INSTEAD.get(type(call), KNOWN), node)
-        statement.only(call, ("this", "expressions") if isinstance(call, exp.Count) else ("this",))
-        inside = self.binder.scalar(self.scope, "an aggregate's argument", None, self.draft)
-        if isinstance(call, exp.CountIf):
-            counted = inside.condition(call.this)
-            only = counted if only is None else inside.build("and", [only, counted], node)
-            return AggregateCall("count", (), types.BIGINT, False, only)
-        parts, distinct = _arguments(call)
-        args = [inside.condition(p) if isinstance(call, BOOLEAN) else inside.bind(p) for p in parts]
-        if function == "count" and not distinct:
-            args = [a for a in args if functions.nullable(a)]  # what is never NULL is counted for every row
+        written = WrittenAggregate(self, node)
+        bind = SPELLED.get(type(written.call))
+        if bind is None:
+            self.binder.statement.refuse(f"aggregate {node.sql(dialect='spark')}", remedy_for(written.call), node)
         try:
-            kind = functions.aggregate_type(function, tuple(a.type for a in args))
+            return bind(written)
         except SqlError as error:
-            raise statement.placed(error, node) from None
-        if function in FROM_DOUBLES:
-            args = [inside.cast(a, types.DOUBLE, node) for a in args]
-        return AggregateCall(function, tuple(args), kind, distinct and function not in ("min", "max"), only)
+            raise self.binder.statement.placed(error, node) from None
+
+    def add_key(self, key: Expression) -> int:
+        """The place of a key; equal ones are kept once."""
+        if key not in self._key_places:
+            self._key_places[key] = len(self.keys)
+            self.keys.append(key)
+        return self._key_places[key]
+
+    def ask(self, call: AggregateCall) -> Expression:
+        """Where the group's row has an aggregate's value; equal ones are kept once."""
+        place = self._places.get(call)
+        if place is None or self.aggregates[place : place + 1] != [call]:  # new, or asked for and forgotten since
+            self._places[call] = len(self.aggregates)
+            self.aggregates.append(call)
+        position, nullable = len(self.keys) + self._places[call], aggregate_nullable(call, bool(self.keys))
+        return ColumnRef(call.type, GROUP, position, describe_aggregate(call), nullable)
 
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
-        if len(self.sets) < 2:
+        if not self.has_sets:
             message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            self.binder.statement.fail(message, node)
+        if isinstance(node, exp.Grouping) and len(node.expressions) != 1:
+            message = "GROUPING takes one key; write one call for each, or GROUPING_ID for all of them"
             self.binder.statement.fail(message, node)
         inside = self.binder.scalar(self.scope, "GROUPING")
         keys = [inside.bind(e) for e in node.expressions] or self.keys
         for key, item in zip(keys, node.expressions or [node] * len(keys), strict=True):
-            if key not in self.keys:
+            if key not in self._key_places:
                 self.binder.statement.fail(f"{describe(key)} is no key of GROUP BY; name one that is", item)
-        bits = [ColumnRef(types.TINYINT, GROUPING, self.keys.index(k), "grouping", False) for k in keys]
+        bits = [ColumnRef(types.TINYINT, GROUPING, self._key_places[k], "grouping", False) for k in keys]
         if isinstance(node, exp.Grouping):
             return bits[0]
         number: Expression = Literal(types.BIGINT, 0)
@@ -95,8 +91,8 @@ class Groups:
 
     def above(self, expression: Expression, node: exp.Expr) -> Expression:
         """The expression as read from the group's row."""
-        if expression in self.keys:
-            position = self.keys.index(expression)
+        position = self._key_places.get(expression)
+        if position is not None:
             return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
         if isinstance(expression, ColumnRef) and expression.relation >= 0 and not expression.outer:
             self._loose(expression, node)
@@ -113,21 +109,8 @@ class Groups:
         self.binder.statement.fail(f"column {column.name} is not in GROUP BY; {remedy}", named[0] if named else node)
 
 
-def _arguments(call: exp.Expr) -> tuple[list[exp.Expr], bool]:
-    if isinstance(call.this, exp.Star):
-        return [], False
-    if isinstance(call.this, exp.Distinct):
-        return list(call.this.expressions), True
-    return [call.this, *call.expressions], False
-
-
 def aggregate_nullable(call: AggregateCall, keyed: bool) -> bool:
-    """COUNT and a list never are NULL; the others are when no row counts: an empty table, a FILTER, only NULLs."""
-    if call.function in ("count", "array_agg"):
-        return False
-    if call.function in ("stddev_samp", "var_samp"):  # one row has no spread
-        return True
-    return not keyed or call.filter is not None or any(functions.nullable(a) for a in call.args)
+    return function_of(call).nullable(call, keyed)
 
 
 def describe_aggregate(call: AggregateCall) -> str:

@@ -38,6 +38,14 @@ def key_sets(group: exp.Expr | None) -> list[Items]:
     return [tuple(i for one in chosen for i in one) for chosen in product(*(list(_sets(item)) for item in items))]
 
 
+def has_sets(group: exp.Expr | None) -> bool:
+    """Whether GROUPING SETS, ROLLUP or CUBE are written, be there one set or several."""
+    if group is None:
+        return False
+    named = any(group.args.get(word) for word in ("rollup", "cube", "grouping_sets"))
+    return named or any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)) for item in group.expressions)
+
+
 def count_sets(group: exp.Expr | None) -> int:
     """How many sets there are, without making them."""
     if group is None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from freshet import types
-from freshet.errors import SqlError
+from freshet.aggregates import function_of
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
 from freshet.sql.clauses import bare, is_grand
 from freshet.sql.correlate import Asked, Place
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.compiled import fold, fold_null, unreached
 from freshet.sql.outside import Unasked, inward, outer_columns
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS
@@ -143,12 +143,10 @@ def on_no_rows(
                 read = keys[e.column]
                 found = asked.get(read) if isinstance(read, ColumnRef) else None
                 return found or Literal(e.type, None)
-            return Literal(e.type, 0 if aggregates[e.column - len(keys)].function == "count" else None)
+            return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
         if isinstance(e, Call):
-            try:
-                return fold(e)
-            except SqlError:
-                return e  # it fails where it is read
+            with unreached():  # what has no value fails where it is read
+                return fold(fold_null(e))
         return e
 
     return transform(expression, change)

@@ -1,20 +1,22 @@
 """ORDER BY ... LIMIT k OFFSET n: the first rows in an order, which is a view that changes with them.
 
-ORDER BY alone does not change a bag of rows; it is bound for its errors. LIMIT alone could be answered with any rows,
-so it is refused.
+ORDER BY alone does not change a bag of rows: it says in which order an answer is read, and anywhere else it is bound
+for its errors alone. LIMIT alone could be answered with any rows, so it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from freshet import types
+from freshet.errors import SqlError
 from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Field, Query, SortKey, TopK
-from freshet.sql.expression import ColumnRef, Expression, Literal, describe
+from freshet.sql.bound import AnyQuery, Field, Query, Sorted, SortKey, TopK
+from freshet.sql.expression import Call, Expression, Literal, describe
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import Statement
 from freshet.sql.widen import select_all
@@ -76,26 +78,49 @@ def bind_order(
     node: exp.Expr, outputs: Sequence[Expression], statement: Statement, bind: Callable[[exp.Expr], Expression]
 ) -> list[Ordering]:
     """The items of ORDER BY: positions among the outputs, or what `bind` makes of them."""
-    clause, found = node.args.get("order"), []
-    for item in clause.expressions if clause is not None else ():
+    clause, found = node.args.get("order"), list[Ordering]()
+    items = [] if clause is None else clause.expressions
+    for item in items:
         statement.only(item, ("this", "desc", "nulls_first"))
-        target = item.this
-        if isinstance(target, exp.Literal) and target.is_int:
-            if not 1 <= int(target.name) <= len(outputs):
-                many = len(outputs)
-                statement.fail(f"ORDER BY {target.name} is no position; the select list has 1 to {many}", item)
-            found.append(Ordering(outputs[int(target.name) - 1], item))
+        position = as_position(item.this)
+        if isinstance(item.this, exp.Var) and len(items) == 1:
+            found += _all(item, outputs, bind)
+        elif position is None:
+            found.append(Ordering(bind(item.this), item))
+        elif 1 <= position <= len(outputs):
+            found.append(Ordering(outputs[position - 1], item))
         else:
-            found.append(Ordering(bind(target), item))
-        if found[-1].expression.type.items is not None:
-            statement.refuse("ORDER BY an array", "order by what it is made from", item)
+            many = len(outputs)
+            statement.fail(f"ORDER BY {position} is not a valid position; the select list has 1 to {many}", item)
+        kind = found[-1].expression.type if found else types.INT
+        if kind.items is not None or kind in (types.MONTHS, types.MICROS):
+            what = "an array" if kind.items is not None else "an INTERVAL"
+            statement.refuse(f"ORDER BY {what}", "order by what it is made from", item)
     return found
+
+
+def _all(item: exp.Expr, outputs: Sequence[Expression], bind: Callable[[exp.Expr], Expression]) -> list[Ordering]:
+    """ORDER BY ALL: by every output, unless there is a column of that name."""
+    try:
+        return [Ordering(bind(exp.column(item.this.name)), item)]
+    except SqlError:
+        return [Ordering(output, item) for output in outputs]
+
+
+def as_position(item: exp.Expr) -> int | None:
+    """The position in the select list that an item of GROUP BY or ORDER BY is, if it is a whole number."""
+    item = item.unnest()
+    sign = -1 if isinstance(item, exp.Neg) else 1
+    number = item.this.unnest() if isinstance(item, exp.Neg) else item
+    return sign * int(number.name) if isinstance(number, exp.Literal) and number.is_int else None
 
 
 def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
     """The order over the outputs' positions; what is not among them is appended."""
     keys = []
     for item in order:
+        if isinstance(item.expression, Literal):  # tells no rows apart
+            continue
         if item.expression not in outputs:
             outputs.append(item.expression)
         keys.append(item.key(outputs.index(item.expression)))
@@ -106,26 +131,49 @@ def hidden_fields(outputs: Sequence[Expression]) -> tuple[Field, ...]:
     return tuple(Field(describe(e), e.type, functions.nullable(e)) for e in outputs)
 
 
-def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery) -> AnyQuery:
-    """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns."""
+def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery, ordered: bool) -> AnyQuery:
+    """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns.
+    `ordered`: it is read in its order."""
     limit = bind_limit(binder, node)
-    scope = Scope(entries=[Entry("", 0, query.fields)])
-    whole = select_all(query)
+    scope = Scope.of(Entry("", 0, query.fields))
+    whole = select_all(as_bag(query))
     outputs = list(whole.outputs)
     order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind)
-    if limit is None:
+    if limit is None and not (ordered and order):
         return query
+    query = as_bag(query)
     keys, shown = placed(order, outputs), len(query.fields)
     if len(outputs) > shown:
         fields = query.fields + hidden_fields(outputs[shown:])
         query = Query(whole.relations, whole.block, (), None, tuple(outputs), fields)
+    if limit is None:
+        return Sorted(query, keys, query.fields[:shown])
     return TopK(query, (), keys, limit.offset, limit.rows, False, query.fields[:shown])
+
+
+def as_bag(query: AnyQuery) -> AnyQuery:
+    """A query as another one reads it: without its order."""
+    if not isinstance(query, Sorted):
+        return query
+    if len(query.fields) == len(query.source.fields):
+        return replace(query.source, fields=query.fields)
+    return replace(
+        select_all(query.source), outputs=select_all(query.source).outputs[: len(query.fields)], fields=query.fields
+    )
 
 
 def check_distinct(order: Sequence[Ordering], outputs: Sequence[Expression], statement: Statement) -> None:
     """Under DISTINCT a row stands for many, which need not agree on anything it does not show."""
+
+    def hidden(e: Expression) -> Expression | None:
+        if e in outputs or isinstance(e, Literal):
+            return None
+        if isinstance(e, Call):
+            return next((h for h in map(hidden, e.args) if h is not None), None)
+        return e
+
     for item in order:
-        if item.expression not in outputs and not isinstance(item.expression, Literal):
-            named = item.expression.name if isinstance(item.expression, ColumnRef) else describe(item.expression)
-            message = f"ORDER BY {named} under SELECT DISTINCT; order by what the select list shows"
+        column = hidden(item.expression)
+        if column is not None:
+            message = f"ORDER BY {describe(column)} under SELECT DISTINCT; order by what the select list shows"
             statement.fail(message, item.node)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 from sqlglot import exp
 
 from freshet import types
+from freshet.errors import brief
 from freshet.sql.expression import Literal
 from freshet.sql.source import Statement
 
@@ -21,13 +23,20 @@ _MICROS = {
     "MICROSECOND": 1,
 }
 
+_LONGEST = 20  # digits of a number of units
+_LONGEST_NUMBER = 1000  # characters, more than any DOUBLE needs
+
 NULL = Literal(types.VOID, None)
 TRUE = Literal(types.BOOLEAN, 1)
 FALSE = Literal(types.BOOLEAN, 0)
 
 
 def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
+    if len(text) > _LONGEST_NUMBER:
+        statement.fail(f"a number of {len(text):,} characters; numbers have up to 38 digits", node)
     if "e" in text.lower():
+        if math.isinf(float(text)):
+            statement.fail(f"{text} is beyond every DOUBLE; write a number up to 1.7976931348623157e308", node)
         return Literal(types.DOUBLE, float(text))
     if "." not in text:
         value = int(text)
@@ -61,8 +70,13 @@ def bind_interval(node: exp.Expr, statement: Statement) -> Literal:
     try:
         number = Decimal(text)
     except ArithmeticError:
-        statement.fail(f"{text!r} is not a number of {name.lower()}s; write INTERVAL '3' {name}", node)
-    kind, size = (types.MONTHS, _MONTHS[name]) if name in _MONTHS else (types.MICROS, _MICROS[name])
+        number = Decimal("NaN")
+    if not number.is_finite():
+        statement.fail(f"{brief(text)} is not a number of {name.lower()}s; write INTERVAL '3' {name}", node)
+    kind, size, most = (types.MONTHS, _MONTHS[name], 31) if name in _MONTHS else (types.MICROS, _MICROS[name], 63)
+    if number.adjusted() > _LONGEST or abs(number * size) >= 1 << most:
+        written = f"INTERVAL '{text[:30]}' {name} is longer than an INTERVAL can be"
+        statement.fail(f"{written}, which is less than {(1 << most) // size:,} {name.lower()}s", node)
     scaled = number * size
     if scaled != int(scaled):
         statement.fail(f"INTERVAL '{text}' {name} is no whole number of {kind.name.lower()}; use a smaller unit", node)

@@ -12,11 +12,13 @@ from freshet.sql.bound import Statement as Bound
 from freshet.sql.catalog import Catalog
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
+from freshet.sql.output_names import check_reserved, named_apart
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
 
 _READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
-_FIRST_WORDS = ("SELECT", "WITH", "VALUES", "(", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
+_ASKS = ("SELECT", "WITH", "VALUES", "(")
+_FIRST_WORDS = (*_ASKS, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
 _REFUSED = {
     "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
     "ALTER": "create a table with the wanted columns and insert into it",
@@ -34,11 +36,34 @@ _REFUSED = {
 
 def parse(text: str, catalog: Catalog) -> list[Bound]:
     """The bound statements of the text, in order; the catalog itself is not changed."""
-    return _bind_all(text, catalog.copy())
+    return bind_all(Source(text).statements(), catalog)
+
+
+def bind_all(statements: list[Statement], catalog: Catalog) -> list[Bound]:
+    """The statements, bound one after the other; the catalog itself is not changed."""
+    seen = catalog.copy()
+    return [bind_statement(statement, seen) for statement in statements]
+
+
+def asks_only(statements: list[Statement]) -> bool:
+    """Whether the statements are queries and so change nothing, as far as their words say: WITH may lead to INSERT."""
+    words = [[token.text.upper() for token in statement.tokens] for statement in statements]
+    return all(each[0] in _ASKS and "INSERT" not in each for each in words)
 
 
 def bind_query(text: str, catalog: Catalog) -> AnyQuery:
     """The one query the text holds."""
+    return _bind_only(text, catalog)[0]
+
+
+def bind_view(text: str, catalog: Catalog) -> AnyQuery:
+    """The one query the text holds, to be kept as a view."""
+    query, statement = _bind_only(text, catalog)
+    check_reserved(query, statement)
+    return query
+
+
+def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
     statements = Source(text).statements()
     if not statements:
         raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
@@ -47,12 +72,20 @@ def bind_query(text: str, catalog: Catalog) -> AnyQuery:
     bound = _bind(statements[0], catalog)
     if not isinstance(bound, AnyQuery):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
-    return bound
+    return bound, statements[0]
+
+
+def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
+    """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
+    looked, read = catalog.copy(), set[str]()
+    looked.asked = read
+    return bind_view(text, looked), read
 
 
 def define(text: str, catalog: Catalog) -> Catalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
-    _bind_all(text, catalog)
+    for statement in Source(text).statements():
+        bind_statement(statement, catalog)
     return catalog
 
 
@@ -61,10 +94,6 @@ def bind_statement(statement: Statement, catalog: Catalog) -> Bound:
     bound = _bind(statement, catalog)
     _record(bound, catalog)
     return bound
-
-
-def _bind_all(text: str, catalog: Catalog) -> list[Bound]:
-    return [bind_statement(statement, catalog) for statement in Source(text).statements()]
 
 
 def _bind(statement: Statement, catalog: Catalog) -> Bound:
@@ -89,7 +118,7 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
-    return SelectBinder(statement, catalog).query(node)
+    return named_apart(SelectBinder(statement, catalog).query(node, ordered=True))
 
 
 _BINDERS: tuple[
@@ -110,8 +139,7 @@ def _record(bound: Bound, catalog: Catalog) -> None:
         catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)
     elif isinstance(bound, CreateView):
         if bound.name.lower() not in catalog.views:
-            catalog.views[bound.name.lower()] = bind_query(bound.sql, catalog)
-    elif isinstance(bound, DropTable):
-        catalog.tables.pop(bound.name.lower(), None)
-    elif isinstance(bound, DropView):
-        catalog.views.pop(bound.name.lower(), None)
+            catalog.add_view(bound.name, *bind_reading(bound.sql, catalog))
+    elif isinstance(bound, (DropTable, DropView)):
+        for name in catalog.dropped(bound):
+            catalog.drop(name)

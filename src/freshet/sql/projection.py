@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet.sql.expression import Expression
-from freshet.sql.scope import Entry, Scope
+from freshet.sql.expression import ColumnRef, Expression
+from freshet.sql.scope import Columns, Scope, Seat
 from freshet.sql.source import Statement, closest_first
 
 
@@ -25,7 +25,7 @@ def output_name(item: exp.Expr) -> str:
 
 
 def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Output] | None:
-    """The outputs of `*` or `t.*`; None if the item is something else. Columns joined by USING come first, once."""
+    """The outputs of `*` or `t.*`; None if the item is something else."""
     qualified = isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
     star = item.this if qualified else item
     if not isinstance(star, exp.Star):
@@ -34,29 +34,34 @@ def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Outp
         statement.refuse(star.sql(dialect="spark"), "name the columns", star)
     if not scope.entries:
         statement.fail("* without FROM has no columns; name a table in FROM", item)
+    columns = Columns(scope.columns.shown)
     if qualified:
-        entry = next((e for e in scope.entries if e.alias.lower() == item.text("table").lower()), None)
-        if entry is None:
-            known = closest_first(item.text("table"), (e.alias for e in scope.entries))
-            statement.fail(f"no table or alias {item.text('table')} in FROM; it has {known}", item)
-        return _without(star, [_output(entry, i, item) for i in range(len(entry.fields))], statement)
-    shared = [(e, p) for name in scope.shared for e in scope.entries for p in e.positions(name) if p not in e.merged]
-    rest = [(e, i) for e in scope.entries for i in range(len(e.fields)) if i not in e.merged and (e, i) not in shared]
-    return _without(star, [_output(entry, position, item) for entry, position in shared + rest], statement)
+        table = item.text("table")
+        numbers = [i for i, e in enumerate(scope.entries) if e.alias.lower() == table.lower()]
+        seats = (*scope.columns.hidden, *scope.columns.shown)
+        columns = Columns([s for s in seats if s.entry in numbers])
+        if not columns.shown:
+            known = closest_first(table, (e.alias for e in scope.visible()))
+            statement.fail(f"no table or alias {table} in FROM; it has {known}", item)
+    left_out = _left_out(star, Scope(entries=scope.entries, columns=columns), statement)
+    return [_output(scope, seat, item) for seat in columns.shown if scope.column(seat) not in left_out]
 
 
-def _without(star: exp.Expr, outputs: list[Output], statement: Statement) -> list[Output]:
-    """What is left of the columns after EXCEPT."""
-    for column in star.args.get("except_") or ():
-        left = [o for o in outputs if o.name.lower() != column.name.lower()]
-        if len(left) == len(outputs):
-            known = closest_first(column.name, (o.name for o in outputs))
-            statement.fail(f"no column {column.name} to leave out; * has {known}", column)
-        outputs = left
-    if not outputs:
-        statement.fail("EXCEPT leaves no column of *; leave out fewer", star)
-    return outputs
+def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[ColumnRef]:
+    """The columns that EXCEPT names; each is one that the star has."""
+    names, found = star.args.get("except_"), set[ColumnRef]()
+    if names is not None and not names:
+        statement.fail("EXCEPT () leaves out nothing; name the columns to leave out", star)
+    for written in names or ():
+        name = written if isinstance(written, exp.Column) else exp.Column(this=written)
+        if name.args.get("db") or not isinstance(name.this, exp.Identifier):
+            statement.refuse(f"{written.sql(dialect='spark')} in EXCEPT", "name columns of *", written)
+        column = scope.resolve(name, statement)
+        if column in found:
+            statement.fail(f"EXCEPT names {written.sql(dialect='spark')} twice; name it once", written)
+        found.add(column)
+    return found
 
 
-def _output(entry: Entry, position: int, item: exp.Expr) -> Output:
-    return Output(entry.fields[position].name, entry.column(position), item)
+def _output(scope: Scope, seat: Seat, item: exp.Expr) -> Output:
+    return Output(scope.entries[seat.entry].fields[seat.position].name, scope.column(seat), item)

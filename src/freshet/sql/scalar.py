@@ -7,7 +7,6 @@ node can be is listed in the tables here or in sql/calls.py; what is in neither 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from sqlglot import exp
 
@@ -15,10 +14,12 @@ from freshet import types
 from freshet.errors import SqlError
 from freshet.sql import functions
 from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
+from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
 from freshet.sql.expression import Expression, Literal
 from freshet.sql.extent import check_parts
 from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
+from freshet.sql.row_value import RowComparison, row_of
 from freshet.sql.source import Statement
 from freshet.types import Type
 
@@ -60,14 +61,34 @@ class ScalarBinder:
         binary = BINARY.get(type(node))
         if binary and isinstance(node.expression, (exp.Any, exp.All)):
             return self._quantified(node, binary)
+        if binary and (row_of(node.this) or row_of(node.expression)):
+            return self._rows(node).compare(binary, node.this, node.expression)
+        if isinstance(node, CHAINS):
+            return self.build(BINARY[type(node)], [self.bind(part) for part in operands(node)], node)
         if binary:
             self.statement.only(node, ("this", "expression", "negate"))
-            return self.build(binary, [self.bind(node.this), self.bind(node.expression)], node)
+            return self._call(binary, [node.this, node.expression], node)
         call = CALLS.get(type(node))
         if call:
             self.statement.only(node, call.slots)
-            return self.build(call.name, [self.bind(a) for a in call.arguments(node)], node)
+            return self._call(call.name, call.arguments(node), node)
         return self._unknown(node)
+
+    def _call(self, name: str, parts: list[exp.Expr], node: exp.Expr) -> Expression:
+        if name in _LAZY and parts:
+            first = self.bind(parts[0])
+            return self._lazily(lambda: self.build(name, [first, *map(self.bind, parts[1:])], node), node)
+        return self.build(name, [self.bind(p) for p in parts], node)
+
+    def _lazily(self, make: Callable[[], Expression], node: exp.Expr) -> Expression:
+        """What `make` binds, where not every row reaches every part of it: a constant part without a value is no error
+        but on the rows that do. Where all is constant there is but one way."""
+        with functions.unreached():
+            made = make()
+        try:
+            return functions.fold(made)
+        except SqlError as error:
+            raise self.statement.placed(error, node) from None
 
     def _quantified(self, node: exp.Expr, name: str) -> Expression:
         """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. With NOT each of them is denied, so that it is NOT (x LIKE p AND
@@ -80,7 +101,7 @@ class ScalarBinder:
         operand, is_any = self.bind(node.this), isinstance(node.expression, exp.Any)
         tests = [self.build(name, [operand, self.bind(p)], node) for p in patterns]
         connective = "or" if is_any != bool(node.args.get("negate")) else "and"
-        return reduce(lambda left, right: self.build(connective, [left, right], node), tests)
+        return tests[0] if len(tests) == 1 else self.build(connective, tests, node)
 
     def condition(self, node: exp.Expr) -> Expression:
         bound = self.bind(node)
@@ -140,7 +161,15 @@ class ScalarBinder:
     def _not(self, node: exp.Expr) -> Expression:
         return self.build("not", [self.bind(node.this)], node)
 
+    def _rows(self, node: exp.Expr) -> RowComparison:
+        return RowComparison(self.statement, self.bind, lambda name, args: self.build(name, args, node), node)
+
     def _is(self, node: exp.Expr) -> Expression:
+        row = row_of(node.this)
+        if row and isinstance(node.expression, exp.Null):
+            for part in row:
+                self.bind(part)
+            return FALSE
         operand, test = self.bind(node.this), node.expression
         if isinstance(test, exp.Null):
             return self.build("is_null", [operand], node)
@@ -149,31 +178,51 @@ class ScalarBinder:
         return self._unknown(node)
 
     def _between(self, node: exp.Expr) -> Expression:
+        if row_of(node.this):
+            rows = self._rows(node)
+            ends = [("ge", node.args["low"]), ("le", node.args["high"])]
+            return self.build("and", [rows.compare(name, node.this, end) for name, end in ends], node)
         operand = self.bind(node.this)
         least = self.build("ge", [operand, self.bind(node.args["low"])], node)
-        greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
-        return self.build("and", [least, greatest], node)
+
+        def both() -> Expression:
+            greatest = self.build("le", [operand, self.bind(node.args["high"])], node)
+            return self.build("and", [least, greatest], node)
+
+        return self._lazily(both, node)
 
     def _in(self, node: exp.Expr) -> Expression:
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             return self._subquery(node)
+        if row_of(node.this) and node.expressions:
+            return self._rows(node).one_of(node.this, node.expressions)
         return self.build("in", [self.bind(node.this), *(self.bind(e) for e in node.expressions)], node)
 
     def _case(self, node: exp.Expr) -> Expression:
-        operand = None if node.this is None else self.bind(node.this)
-        args: list[Expression] = []
-        for branch in node.args["ifs"]:
-            test = branch.this
-            args.append(self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test))
-            args.append(self.bind(branch.args["true"]))
-        default = node.args.get("default")
-        args.append(NULL if default is None else self.bind(default))
-        return self.build("case", args, node)
+        row = row_of(node.this)
+        operand = None if node.this is None or row else self.bind(node.this)
+
+        def condition(test: exp.Expr) -> Expression:
+            if row:
+                return self._rows(node).compare("eq", node.this, test)
+            return self.bind(test) if operand is None else self.build("eq", [operand, self.bind(test)], test)
+
+        branches, default = node.args["ifs"], node.args.get("default")
+        first = condition(branches[0].this)
+
+        def case() -> Expression:
+            args: list[Expression] = []
+            for branch in branches:
+                args.append(condition(branch.this) if args else first)
+                args.append(self.bind(branch.args["true"]))
+            args.append(NULL if default is None else self.bind(default))
+            return self.build("case", args, node)
+
+        return self._lazily(case, node)
 
     def _if(self, node: exp.Expr) -> Expression:
         other = node.args.get("false")
-        parts = [self.bind(node.this), self.bind(node.args["true"]), NULL if other is None else self.bind(other)]
-        return self.build("if", parts, node)
+        return self._call("if", [node.this, node.args["true"], exp.Null() if other is None else other], node)
 
     def _cast(self, node: exp.Expr) -> Expression:
         value, to = self.bind(node.this), bind_type(node.args["to"], self.statement)
@@ -241,7 +290,7 @@ class ScalarBinder:
         target = ANONYMOUS.get(name, name)
         if target not in functions.names() or target in OPERATORS:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
-        return self.build(target, [self.bind(e) for e in node.expressions], node)
+        return self._call(target, node.expressions, node)
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
@@ -270,13 +319,18 @@ class ScalarBinder:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
             written = f"{node.this.sql(dialect='spark')}.{node.expression.name}"
             self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
+        if row_of(node):
+            self.statement.refuse(f"the row {node.sql(dialect='spark')} here", "compare it, or name its fields", node)
         self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
 
 
 #: Names of operators, which are not callable as functions.
 OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
-    "not", "negate", "case", "in", "plus_interval", "bit_not", "seconds", "single",
+    "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single",
 }  # fmt: skip
+
+#: Those that compute their first argument for every row, and the others for the rows that need them.
+_LAZY = frozenset({"and", "or", "if", "coalesce", "ifnull", "nvl", "nvl2", "decode"})
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
 _Method = Callable[[ScalarBinder, exp.Expr], Expression]
@@ -315,11 +369,11 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
         lambda self, node: self._between_moments(node, node.expression, node.this),
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
-    ((exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls), None, ScalarBinder._window),
+    (exp.Window, None, ScalarBinder._window),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
-    ((exp.Filter, exp.AggFunc), None, ScalarBinder._aggregate),
+    ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),
     (exp.Anonymous, ("this", "expressions"), ScalarBinder._anonymous),
 )

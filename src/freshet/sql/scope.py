@@ -9,7 +9,7 @@ says how many queries further out it belongs (`outer`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
@@ -21,15 +21,13 @@ from freshet.sql.source import Statement, closest_first
 
 @dataclass(slots=True)
 class Entry:
-    """A relation visible under an alias. `optional`: a LEFT JOIN may have filled it with NULLs. `merged`: columns that
-    USING or NATURAL made one with another column, so that only a qualified name still reads them. `first`: where the
+    """A relation visible under an alias. `optional`: a LEFT JOIN may have filled it with NULLs. `first`: where the
     entry's columns begin in the relation, which several entries share when their join is a relation of its own."""
 
     alias: str
     relation: int
     fields: tuple[Field, ...]
     optional: bool = False
-    merged: set[int] = field(default_factory=set)
     first: int = 0
 
     def column(self, position: int) -> ColumnRef:
@@ -40,34 +38,75 @@ class Entry:
     def has(self, column: ColumnRef) -> bool:
         return self.relation == column.relation and 0 <= column.column - self.first < len(self.fields)
 
-    def positions(self, name: str) -> list[int]:
-        return [i for i, f in enumerate(self.fields) if f.name.lower() == name]
+
+class Seat(NamedTuple):
+    """A column of a scope: its entry and its place there, with its name in lower case."""
+
+    entry: int
+    position: int
+    name: str
+
+
+@dataclass(slots=True)
+class Columns:
+    """What FROM, or a part of it, offers: the columns that `*` shows, in its order, and those that USING or NATURAL hid
+    behind another, which only a qualified name reads."""
+
+    shown: list[Seat] = field(default_factory=list)
+    hidden: list[Seat] = field(default_factory=list)
+    _named: dict[tuple[str, bool], list[Seat]] = field(default_factory=dict)
+
+    def __add__(self, other: Columns) -> Columns:
+        return Columns(self.shown + other.shown, self.hidden + other.hidden)
+
+    def named(self, name: str, hidden: bool) -> list[Seat]:
+        """The columns of a name, in lower case; hidden ones too if wanted."""
+        if not self._named:
+            for is_hidden, seats in ((True, self.hidden), (False, self.shown)):
+                for seat in seats:
+                    self._named.setdefault((seat.name, is_hidden), []).append(seat)
+        found = self._named.get((name, False), [])
+        return [*self._named.get((name, True), []), *found] if hidden else found
 
 
 @dataclass(slots=True)
 class Scope:
     parent: Scope | None = None
     entries: list[Entry] = field(default_factory=list)
-    shared: list[str] = field(default_factory=list)  # columns joined by USING, in order: `*` shows them first, once
+    columns: Columns = field(default_factory=Columns)
     apart: bool = False  # whether the parent is the scope of another query
     lent: dict[ColumnRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
     outside: dict[ColumnRef, Name] = field(default_factory=dict)  # and those that were found there, as written
 
-    def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> None:
+    @classmethod
+    def of(cls, entry: Entry) -> Scope:
+        """The scope of one relation alone."""
+        made = cls(entries=[entry])
+        made.columns = made.columns_of(0)
+        return made
+
+    def add(self, entry: Entry, statement: Statement, node: exp.Expr) -> Columns:
         if entry.alias and any(e.alias.lower() == entry.alias.lower() for e in self.entries):
             statement.fail(f"two relations are called {entry.alias}; give one of them another alias", node)
         self.entries.append(entry)
+        return self.columns_of(len(self.entries) - 1)
+
+    def columns_of(self, entry: int) -> Columns:
+        return Columns([Seat(entry, i, f.name.lower()) for i, f in enumerate(self.entries[entry].fields)])
+
+    def column(self, seat: Seat) -> ColumnRef:
+        return self.entries[seat.entry].column(seat.position)
+
+    def here(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+        """Every column the name could mean in this scope alone."""
+        seats = self.columns.named(name.lower(), qualifier is not None)
+        if qualifier is not None:
+            seats = [s for s in seats if self.entries[s.entry].alias.lower() == qualifier.lower()]
+        return [self.column(seat) for seat in seats]
 
     def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
         """Every column the name could mean in the nearest scope that has it."""
-        wanted, table = name.lower(), qualifier.lower() if qualifier else None
-        found = [
-            entry.column(position)
-            for entry in self.entries
-            if table is None or entry.alias.lower() == table
-            for position in entry.positions(wanted)
-            if table is not None or position not in entry.merged
-        ]
+        found = self.here(name, qualifier)
         if found or self.parent is None:
             return found
         above = self.parent.find(name, qualifier)
@@ -86,7 +125,7 @@ class Scope:
         if len(found) > 1:
             owners = [next(e.alias for e in self.visible() if e.has(c)) for c in found]
             choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
-            if len(set(choices)) == 1:
+            if len({choice.lower() for choice in choices}) == 1:
                 statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
@@ -96,7 +135,9 @@ class Scope:
         return self.entries + (self.parent.own() if self.parent and not self.apart else [])
 
     def visible(self) -> list[Entry]:
-        return self.entries + (self.parent.visible() if self.parent else [])
+        """The relations whose columns can be read, those of the queries around it last."""
+        numbers = sorted({seat.entry for seat in (*self.columns.hidden, *self.columns.shown)})
+        return [self.entries[n] for n in numbers] + (self.parent.visible() if self.parent else [])
 
     def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> NoReturn:
         entries = self.visible()

@@ -21,6 +21,7 @@ from freshet.sql.extent import check_parts, check_relations
 from freshet.sql.from_clause import Draft
 from freshet.sql.full_join import Joined
 from freshet.sql.limit import limited
+from freshet.sql.names import Names
 from freshet.sql.outside import Learnt, Name
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
@@ -53,23 +54,24 @@ class SelectBinder:
         self.relations: list[Relation] = []
         self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
-    def query(self, node: exp.Expr) -> AnyQuery:
-        bound = self._query(node)
+    def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
+        """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
+        bound = self._query(node, ordered)
         check_relations(self.statement.extents.relations(bound), self.statement, node)
         return bound
 
-    def _query(self, node: exp.Expr) -> AnyQuery:
+    def _query(self, node: exp.Expr, ordered: bool) -> AnyQuery:
         with self.common_tables(node):
             if isinstance(node, exp.Subquery):
                 check_clauses(self.statement, node)
-                return limited(self, node, self.query(node.this))
+                return limited(self, node, self.query(node.this, ordered), ordered)
             if isinstance(node, exp.SetOperation):
-                return limited(self, node, bind_set_operation(self, node))
+                return limited(self, node, bind_set_operation(self, node), ordered)
             if isinstance(node, exp.Values):
-                return bind_values(self, node)
+                return limited(self, node, bind_values(self, node), ordered)
             if not isinstance(node, exp.Select):
                 self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
-            return Selection(self, node).bind()
+            return Selection(self, node).bind(ordered)
 
     def nested(self, node: exp.Expr) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, not this one's columns."""
@@ -89,7 +91,7 @@ class SelectBinder:
         return made if draft is None else self.with_subqueries(made, Place(self, scope, draft))
 
     def with_subqueries(self, scalar: ScalarBinder, place: Place) -> ScalarBinder:
-        scalar.subquery = lambda node: bind_value(place, node, scalar.bind)
+        scalar.subquery = lambda node: bind_value(place, node, lambda part: place.read(scalar.bind(part), part))
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
@@ -106,8 +108,12 @@ class SelectBinder:
             if clause.args.get("recursive"):
                 self.statement.refuse("WITH RECURSIVE", "write the steps out as joins, up to a fixed depth", clause)
             self.statement.only(clause, ("expressions",))
+            named: set[str] = set()
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
+                if cte.alias.lower() in named:
+                    self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
+                named.add(cte.alias.lower())
                 self.ctes[cte.alias.lower()] = self._named(cte)
         try:
             yield
@@ -133,19 +139,11 @@ class SelectBinder:
         draft: Draft | None = None,
         place: Place | None = None,
     ) -> list[Output]:
-        """The select list over the relations (aggregates already as columns of the group's row). A name that FROM does
-        not have may be an output to its left, as in Spark."""
+        """The select list over the relations (aggregates already as columns of the group's row)."""
         outputs: list[Output] = []
+        names = Names(scope, self.statement).in_select_list(outputs)
+        scalar = ScalarBinder(self.statement, names, "SELECT", aggregate, window)
         parts = 0
-
-        def column(name: exp.Column) -> Expression:
-            if not name.table and not scope.find(name.name, None):
-                for output in outputs:
-                    if output.alias and output.name.lower() == name.name.lower():
-                        return output.expression
-            return scope.resolve(name, self.statement)
-
-        scalar = ScalarBinder(self.statement, column, "SELECT", aggregate, window)
         if draft is not None:
             place = Place(self, scope, draft)
         if place is not None:
@@ -159,4 +157,6 @@ class SelectBinder:
                 outputs.append(Output(output_name(item), scalar.bind(inner), item, isinstance(item, exp.Alias)))
                 parts += self.statement.extents.parts(outputs[-1].expression)
                 check_parts(parts, self.statement, item)
+        if not outputs:
+            self.statement.fail("EXCEPT leaves no column of *; leave out fewer", node.expressions[0])
         return outputs

@@ -14,26 +14,27 @@ from sqlglot import exp
 
 from freshet import types
 from freshet.sql import functions
-from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, TopK, UnionAll
-from freshet.sql.clauses import check_clauses, is_grand, is_grouped
+from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
+from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
 from freshet.sql.extent import check_sets
 from freshet.sql.from_clause import Draft, bind_from
 from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, count_sets, key_sets, one_set
+from freshet.sql.grouping_sets import GROUPING, count_sets, has_sets, key_sets, one_set
 from freshet.sql.inner_query import on_no_rows, split_values
-from freshet.sql.limit import bind_limit, bind_order, check_distinct, hidden_fields, placed
+from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.literal import FALSE, TRUE
+from freshet.sql.names import Names
 from freshet.sql.outside import Unasked, outer_columns
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.rewrite import rewrite
 from freshet.sql.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
 from freshet.sql.rewrite.unwrap import unwrap
-from freshet.sql.scalar import ScalarBinder
+from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import Scope
 from freshet.sql.widen import select_all
-from freshet.sql.window import Windows
+from freshet.sql.window import WINDOW, Windows
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
@@ -46,6 +47,7 @@ class Selection:
         self.scope, self.draft = Scope(parent=around, apart=True), Draft()
         self.groups = Groups(binder, self.scope, self.draft) if is_grouped(node) else None
         self.windows = Windows(self.statement, node, self._above)
+        self.names = Names(self.scope, self.statement, self._above)
         self.asked: list[Asked] = []  # by what the query around finds this one's rows
         self.values: list[Expression] = []  # what the select list shows, as the query around reads it
         self.empty: list[Expression] = []  # the same where no row is found
@@ -61,7 +63,8 @@ class Selection:
             self.beside if grouped else None,
         )
 
-    def bind(self) -> AnyQuery:
+    def bind(self, ordered: bool = False) -> AnyQuery:
+        """`ordered`: whoever asks reads the rows in their order."""
         node = self.node
         check_clauses(self.statement, node)
         self.asked = lend(self.binder, self.scope, self.draft, node)
@@ -76,29 +79,30 @@ class Selection:
         limit, kept = bind_limit(self.binder, node), self._bound_so_far()
         if self.one_row and limit is not None and not limit.offset and limit.rows != 0:
             limit = None
-        order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs, "ORDER BY"))
+        order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs))
         distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
         expressions = [o.expression for o in outputs]
+        if distinct:
+            check_distinct(order, expressions, self.statement)
+        if limit is None and not ordered:
+            order = []
+            self._forget_since(kept)
         for o in outputs:
             if o.expression.type in (types.MONTHS, types.MICROS):
                 remedy = "add it to a DATE or TIMESTAMP, or show a number of days"
                 self.statement.refuse("an INTERVAL as a column", remedy, o.node)
         if self.binder.outer is not None:
-            later = [*([] if qualify is None else [qualify]), *(o.expression for o in order if limit is not None)]
+            later = [*([] if qualify is None else [qualify]), *(o.expression for o in order)]
             having = self._as_values(expressions, having, later, distinct)
             names = [describe(e) for e in expressions]
         shown = len(expressions)
-        if limit is None:
-            self._forget_since(kept)  # ORDER BY alone does not change a bag of rows
-        elif distinct:
-            check_distinct(order, expressions, self.statement)
-        keys = placed(order, expressions) if limit is not None else ()
+        keys = placed(order, expressions)
         pairs = zip(names, expressions[:shown], strict=True)
         fields = [Field(name, e.type, functions.nullable(e)) for name, e in pairs]
         fields += hidden_fields(expressions[shown:])
         bound = self._query(expressions, tuple(fields), having, qualify, distinct)
         if limit is None:
-            return bound
+            return Sorted(bound, keys, bound.fields[:shown]) if keys else bound
         partition = tuple(range(shown - len(self.asked), shown))
         return TopK(bound, partition, keys, limit.offset, limit.rows, False, bound.fields[:shown])
 
@@ -164,7 +168,7 @@ class Selection:
             return self._beside_groups(expressions, fields, having, distinct)
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
-        if self.groups is None or grouping is None or len(self.groups.sets) == 1:
+        if self.groups is None or grouping is None or not self.groups.has_sets:
             query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
             return self._rewritten(query, self.binder.origins)
         parts = []
@@ -188,7 +192,7 @@ class Selection:
             nullable = aggregate_nullable(call, bool(keys))
             row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
         marks = len(row)
-        if len(self.groups.sets) > 1:
+        if self.groups.has_sets:
             row += [ColumnRef(types.TINYINT, GROUPING, i, "grouping", False) for i in range(len(keys))]
         below = self._grouped(row, hidden_fields(row), None, False)
 
@@ -222,33 +226,47 @@ class Selection:
 
     def _bind_keys(self, groups: Groups) -> None:
         group = self.node.args.get("group")
-        check_sets(count_sets(group), self.statement, group)
-        for items in key_sets(group):
-            keys = [self._key(item) for item in items]
-            groups.keys += [k for k in dict.fromkeys(keys) if k not in groups.keys]
-            groups.sets.append([groups.keys.index(k) for k in keys])
+        groups.has_sets = has_sets(group)
+        if group is not None and group.args.get("all"):
+            sets = [[key for item in all_keys(self.node) for key in self._columns_of(item)]]
+        else:
+            check_sets(count_sets(group), self.statement, group)
+            sets = [[self._key(item) for item in items] for items in key_sets(group)]
+            if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
+                for item in group.expressions:
+                    groups.add_key(self._key(item))
+        for keys in sets:
+            groups.sets.append([groups.add_key(k) for k in keys])
         further = [a.inner for a in self.asked]
-        groups.keys += [k for k in dict.fromkeys(further) if k not in groups.keys]
         for chosen in groups.sets:
-            chosen += [groups.keys.index(k) for k in further]
+            chosen += [groups.add_key(k) for k in further]
         read = {e for k in groups.keys for e in walk(k)}
         self.place.below = {text: value for text, value in self.draft.values.items() if value in read}
 
+    def _columns_of(self, item: exp.Expr) -> list[Expression]:
+        """An item of the select list, as keys: what it computes, or each column of *."""
+        star = expand_star(item, self.scope, self.statement)
+        return [self._bind_key(item)] if star is None else [o.expression for o in star]
+
     def _key(self, item: exp.Expr) -> Expression:
-        """One GROUP BY item: a position in the select list, a column of FROM, an output's alias, or an expression."""
-        target, items = item, self.node.expressions
-        if isinstance(item, exp.Literal) and not item.is_string:
-            position = int(item.name) if item.is_int else 0
-            if not 1 <= position <= len(items):
-                message = f"GROUP BY {item.name} is no position; the select list has 1 to {len(items)}"
-                self.statement.fail(message, item)
-            target = items[position - 1].unalias()
-            if expand_star(target, self.scope, self.statement) is not None:
-                self.statement.refuse("GROUP BY a position of *", "name the columns", item)
-        elif isinstance(item, exp.Column) and not item.table and not self.scope.find(item.name, None):
-            aliased = (e for e in items if isinstance(e, exp.Alias) and e.alias.lower() == item.name.lower())
-            target = next((e.this for e in aliased), item)
-        return self.binder.scalar(self.scope, "GROUP BY", None, self.draft).bind(target)
+        """One GROUP BY item: a position in the select list, or an expression."""
+        position = as_position(item)
+        if position is None:
+            return self._bind_key(item)
+        items = self.node.expressions
+        if not 1 <= position <= len(items):
+            message = f"GROUP BY {position} is not a valid position; the select list has 1 to {len(items)}"
+            self.statement.fail(message, item)
+        if any(expand_star(e, self.scope, self.statement) is not None for e in items):
+            self.statement.refuse("GROUP BY a position next to *", "name the columns", item)
+        return self._bind_key(items[position - 1].unalias())
+
+    def _bind_key(self, item: exp.Expr) -> Expression:
+        def bind(node: exp.Expr, names: Columns) -> Expression:
+            scalar = ScalarBinder(self.statement, names, "GROUP BY")
+            return self.binder.with_subqueries(scalar, Place(self.binder, self.scope, self.draft)).bind(node)
+
+        return bind(item, self.names.in_group_by(self.node.expressions, bind))
 
     def _above(self, expression: Expression, node: exp.Expr) -> Expression:
         """An expression over the relations, as read where the outputs are computed."""
@@ -265,23 +283,29 @@ class Selection:
         if not self.node.args.get(clause):
             return None
         condition = self.node.args[clause].this
-        scalar = self._over_outputs(outputs, clause.upper())
-        return self._above(scalar.condition(condition), condition)
+        if clause == "having":
+            keys = () if self.groups is None else self.groups.keys
+            names = self.names.in_having(outputs, condition, keys)
+        elif self.windows.calls or has_window(condition):
+            names = self.names.in_qualify(outputs, condition)
+        else:
+            self.statement.fail(
+                "QUALIFY without a window function; filter rows with WHERE, groups with HAVING", condition
+            )
+        bound = self._above(self._over_outputs(names, clause.upper()).condition(condition), condition)
+        if clause == "having" and any(isinstance(e, ColumnRef) and e.relation == WINDOW for e in walk(bound)):
+            message = "HAVING reads an output that is a window function; filter those with QUALIFY"
+            self.statement.fail(message, condition)
+        return bound
 
-    def _reader(self, outputs: Sequence[Output], clause: str) -> Callable[[exp.Expr], Expression]:
-        scalar = self._over_outputs(outputs, clause)
+    def _reader(self, outputs: Sequence[Output]) -> Callable[[exp.Expr], Expression]:
+        scalar = self._over_outputs(self.names.in_order_by(outputs), "ORDER BY")
         return lambda target: self._above(scalar.bind(target), target)
 
-    def _over_outputs(self, outputs: Sequence[Output], clause: str) -> ScalarBinder:
-        """HAVING, QUALIFY and ORDER BY read the outputs by name first, then FROM."""
-
-        def column(name: exp.Column) -> Expression:
-            found = [o.expression for o in outputs if not name.table and o.name.lower() == name.name.lower()]
-            return found[0] if found else self.scope.resolve(name, self.statement)
-
+    def _over_outputs(self, names: Columns, clause: str) -> ScalarBinder:
         aggregate = None if self.groups is None else self.groups.aggregate
         window = None if clause == "HAVING" else self.windows.bind
-        scalar = ScalarBinder(self.statement, column, clause, aggregate, window)
+        scalar = ScalarBinder(self.statement, names, clause, aggregate, window)
         return self.binder.with_subqueries(scalar, self.place)
 
     def _bound_so_far(self) -> tuple[int, int]:

@@ -21,13 +21,25 @@ if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
 
 _KINDS: dict[type[exp.Expr], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
-_READ = ("this", "expression", "distinct", "with_", "order", "limit", "offset")
+_OF_ITS_OWN = ("with_", "order", "limit", "offset")
+_READ = ("this", "expression", "distinct", *_OF_ITS_OWN)
 
 
 def bind_set_operation(binder: SelectBinder, node: exp.SetOperation) -> AnyQuery:
+    """A chain of them is bound from its left end, however long it is."""
+    chain: list[exp.SetOperation] = [node]
+    while isinstance(chain[-1].this, exp.SetOperation) and not any(chain[-1].this.args.get(e) for e in _OF_ITS_OWN):
+        chain.append(chain[-1].this)
+    bound = binder.nested(chain[-1].this)
+    for each in reversed(chain):
+        bound = _combined(binder, each, bound)
+    return bound
+
+
+def _combined(binder: SelectBinder, node: exp.SetOperation, left: AnyQuery) -> AnyQuery:
     binder.statement.only(node, _READ)
     kind, copies = _KINDS[type(node)], not node.args.get("distinct")
-    left, right = binder.nested(node.this), binder.nested(node.expression)
+    right = binder.nested(node.expression)
     if not copies:
         left, right = _uncounted(left), _uncounted(right)
     types = _common_types(binder, left, right, node)

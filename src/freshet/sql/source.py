@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -26,6 +26,35 @@ _NO_MEANING = frozenset(
     {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted", "flatten"}
     | {"null_if_pos_overflow"}
 )
+_FIRST_OR_LAST = (exp.AnyValue, exp.First, exp.FirstValue, exp.Last, exp.LastValue)
+
+
+def _first_or_last(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """FIRST(x, TRUE) is FIRST(x) IGNORE NULLS."""
+
+    def make(args: list[exp.Expr]) -> exp.Expr:
+        call = kind.from_arg_list(args[:1])
+        if len(args) < 2:
+            return call
+        if len(args) > 2 or not isinstance(args[1], exp.Boolean):
+            return exp.Anonymous(this=kind.sql_name(), expressions=args)  # which nothing is called
+        return exp.IgnoreNulls(this=call) if args[1].this else exp.RespectNulls(this=call)
+
+    return make
+
+
+class _Quantile:
+    """PERCENTILE with all of its arguments: the parser's own form drops the third, how often each value counts."""
+
+    @staticmethod
+    def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
+        made = exp.Quantile.from_arg_list(args[:2])
+        made.set("frequency", args[2:])
+        return made
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARK = "\ufeff"  # how some files begin
 
 
 class Reader(Spark):
@@ -33,19 +62,29 @@ class Reader(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        FUNCTION_PARSERS: ClassVar = {
+            **SparkParser.FUNCTION_PARSERS,
+            "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Quantile),
+        }
         FUNCTIONS: ClassVar = {
             **{name: make for name, make in SparkParser.FUNCTIONS.items() if name.lower() not in BY_NAME},
             "EVERY": exp.LogicalAnd.from_arg_list,
             "SOME": exp.LogicalOr.from_arg_list,
             "STD": exp.Stddev.from_arg_list,
+            "MEAN": exp.Avg.from_arg_list,
+            **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 
 
 class Source:
     def __init__(self, text: str) -> None:
         self.text = text
+        half = _SURROGATE.search(text)
+        if half is not None:
+            message = f"U+{ord(half[0]):X} is half of a character, which no text has alone; write the whole character"
+            raise SqlError(message, text.encode(errors="replace").decode(), *self.place(half.start()))
         try:
-            self.tokens: list[Token] = Reader().tokenize(text)
+            self.tokens: list[Token] = Reader().tokenize(f" {text[1:]}" if text.startswith(_MARK) else text)
         except TokenError as error:
             place = self.place(_open_quote(text))
             message = "the text cannot be split into words; close the quote or comment that begins here"
@@ -87,18 +126,8 @@ class Statement:
             raise SqlError(message, self.source.text, line, column) from None
         if len(parsed) != 1 or parsed[0] is None:
             self.refuse("an empty statement", "write one", None)
-        for node in list(parsed[0].find_all(exp.Any)):  # ANY (x) beside no comparison is the aggregate
-            if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
-                node.replace(exp.LogicalOr(this=node.this.this))
-        for call in list(parsed[0].find_all(exp.Anonymous)):  # ALL ((SELECT ...)) reads like a call
-            inside, name = call.expressions, call.name.upper()
-            if name in ("ALL", "ANY", "SOME") and len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
-                query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
-                call.replace((exp.All if name == "ALL" else exp.Any)(this=query))
-        for test in list(parsed[0].find_all(exp.In)):  # IN (VALUES ...) reads like a list
-            if len(test.expressions) == 1 and isinstance(test.expressions[0], exp.Values):
-                test.set("query", exp.Subquery(this=test.expressions[0]))
-                test.set("expressions", None)
+        for node in list(parsed[0].find_all(exp.Any, exp.Anonymous, exp.In)):
+            _settle(node)
         return parsed[0]
 
     def between(self, first: int, last: int) -> str:
@@ -148,6 +177,21 @@ class Statement:
             if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name stands before that
                 offset = self.tokens[at - 2].start
         return self.source.place(offset)
+
+
+def _settle(node: exp.Expr) -> None:
+    """What reads like something else."""
+    inside = node.expressions
+    if isinstance(node, exp.Any):  # ANY (x) beside no comparison is the aggregate
+        if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
+            node.replace(exp.LogicalOr(this=node.this.this))
+    elif len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
+        if isinstance(node, exp.Anonymous) and node.name.upper() in ("ALL", "ANY", "SOME"):  # ALL ((SELECT ...))
+            query = exp.Subquery(this=inside[0]) if isinstance(inside[0], exp.Values) else inside[0]
+            node.replace((exp.All if node.name.upper() == "ALL" else exp.Any)(this=query))
+        elif isinstance(node, exp.In) and isinstance(inside[0], exp.Values):  # IN (VALUES ...)
+            node.set("query", exp.Subquery(this=inside[0]))
+            node.set("expressions", None)
 
 
 def offset_of(node: exp.Expr) -> int | None:

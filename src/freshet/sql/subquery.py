@@ -55,15 +55,17 @@ def bind_conditions(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: D
 
 def _conjuncts(node: exp.Expr, negated: bool) -> Iterator[tuple[exp.Expr, bool]]:
     """The parts that must all hold, each with whether it stands under NOT."""
-    if isinstance(node, exp.Paren):
-        yield from _conjuncts(node.this, negated)
-    elif isinstance(node, exp.Not):
-        yield from _conjuncts(node.this, not negated)
-    elif isinstance(node, exp.Or if negated else exp.And):
-        yield from _conjuncts(node.this, negated)
-        yield from _conjuncts(node.expression, negated)
-    else:
-        yield node, negated
+    left = [(node, negated)]
+    while left:
+        node, negated = left.pop()
+        if isinstance(node, exp.Paren):
+            left.append((node.this, negated))
+        elif isinstance(node, exp.Not):
+            left.append((node.this, not negated))
+        elif isinstance(node, exp.Or if negated else exp.And):
+            left += [(node.expression, negated), (node.this, negated)]
+        else:
+            yield node, negated
 
 
 def _hang(

@@ -14,6 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.calls import BINARY
@@ -191,7 +192,7 @@ def _grouped(
     else:
         calls = []
         for name, args in (w for w in wanted if isinstance(w, tuple)):
-            calls.append(AggregateCall(name, args, functions.aggregate_type(name, tuple(a.type for a in args))))
+            calls.append(AggregateCall(name, args, AGGREGATES[name].type([a.type for a in args])))
         grouping = Grouping(tuple(keys), tuple(calls))
         row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, c.function != "count") for i, c in enumerate(calls)]
         shown = [*row, *(replace(k, relation=GROUP, column=i) for i, k in enumerate(keys))]

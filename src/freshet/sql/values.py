@@ -1,5 +1,7 @@
-"""VALUES: rows of constants, each column of the type its values have in common. Columns are col1, col2, ... as in
-Spark."""
+"""VALUES: rows of constants, each column of the type its values have in common, and range(), whose rows are numbers.
+
+Columns of VALUES are col1, col2, ... as in Spark; that of range() is id.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,44 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from freshet import types
 from freshet.sql import functions
 from freshet.sql.bound import Field, Values
-from freshet.sql.expression import Expression
+from freshet.sql.expression import Expression, Literal
 from freshet.sql.scope import Scope
 
 if TYPE_CHECKING:
     from freshet.sql.select import SelectBinder
 
 
+#: As many rows as a plan holds one by one.
+MOST_ROWS = 10_000
+
+
+def bind_range(binder: SelectBinder, node: exp.Anonymous) -> Values:
+    """range(end), range(start, end [, step [, partitions]]): the numbers from start to before end."""
+    scalar, given = binder.scalar(Scope(), "range()"), node.expressions
+    if not 1 <= len(given) <= 4:
+        binder.statement.fail(f"range() takes 1 to 4 numbers, not {len(given)}; write range(start, end, step)", node)
+    numbers: list[int] = []
+    for part in given:
+        value = scalar.cast(scalar.bind(part), types.BIGINT, part)
+        if not isinstance(value, Literal) or not isinstance(value.value, int):
+            binder.statement.fail(f"range() takes constant numbers, not {part.sql(dialect='spark')}; write one", part)
+        numbers.append(value.value)
+    start, end, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    if step == 0:
+        binder.statement.fail("range() with a step of 0 never ends; write another", node)
+    found = range(start, end, step)
+    if len(found) > MOST_ROWS:
+        binder.statement.refuse(f"range() of {len(found):,} rows", f"up to {MOST_ROWS:,} are; fill a table", node)
+    rows = tuple((Literal(types.BIGINT, n),) for n in found)
+    return Values(rows, (Field("id", types.BIGINT, False),))
+
+
 def bind_values(binder: SelectBinder, node: exp.Values) -> Values:
     statement = binder.statement
-    statement.only(node, ("expressions", "alias", "joins"))
+    statement.only(node, ("expressions", "alias", "joins", "order", "limit", "offset", "with_"))
     scalar = binder.scalar(Scope(), "VALUES")
     rows: list[list[tuple[Expression, exp.Expr]]] = []
     for row in node.expressions:
@@ -29,8 +57,9 @@ def bind_values(binder: SelectBinder, node: exp.Values) -> Values:
             statement.fail(message, row)
     types = []
     for position, column in enumerate(zip(*rows, strict=True)):
+        kinds = {value.type.name for value, _ in column} - {"VOID"}
         common = functions.common_type(value.type for value, _ in column)
-        if common is None:
+        if common is None or ("STRING" in kinds and len(kinds) > 1):  # text is not read as anything else here
             statement.fail(f"column {position + 1} of VALUES has no common type; CAST its values", column[0][1])
         types.append(common)
     cast = tuple(

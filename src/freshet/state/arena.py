@@ -1,15 +1,17 @@
 """The arena: named growable arrays, the only place state lives.
 
 Two homes, one interface: heap memory, or one memory-mapped file an array under a directory. Attaching to a directory
-maps the files and reads nothing else, so it costs O(number of arrays). New capacity always holds the array's `fill`.
+maps the files and reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that
+were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +24,35 @@ _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
 
 
+Kept = tuple[list[Any], npt.NDArray[Any]]
+
+
+def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
+    return [np.dtype(dtype).str, columns, fill]
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for an array; tests put fences around it."""
+    return np.empty(shape, dtype)
+
+
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
 
-    __slots__ = ("_file", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
+    __slots__ = ("_file", "_inode", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
 
-    def __init__(self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None) -> None:
+    def __init__(
+        self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None,
+        kept: npt.NDArray[Any] | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
         self._file = file
         self._map: mmap.mmap | None = None
+        self._inode = 0
         self.watchers: list[Any] = []  # called after every growth; they hold addresses
-        if file is not None and file.exists():
+        if kept is not None:
+            self.data = self._shape(kept)
+        elif file is not None and file.exists():
             self._remap(file.stat().st_size // self._row_bytes)
         else:
             self.data = self._shape(np.empty(0, self.dtype))
@@ -60,14 +80,11 @@ class Growable:
             return
         rows = max(rows, 2 * have, _LEAST)
         if self._file is None:
-            bigger = np.empty((rows, self.columns) if self.columns else rows, self.dtype)
+            bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
             bigger[:have] = self.data
             self.data = bigger
         else:
-            with open(self._file, "ab") as f:
-                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
-                os.posix_fallocate(f.fileno(), 0, rows * self._row_bytes)
-            self._remap(rows)
+            self._remap(rows, os.O_RDWR if have else os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self.data[have:] = self.fill
         self.changed()
 
@@ -76,11 +93,19 @@ class Growable:
         for watcher in self.watchers:
             watcher()
 
-    def _remap(self, rows: int) -> None:
+    def _remap(self, rows: int, flags: int = os.O_RDWR) -> None:
+        """Maps the file at the length of so many rows. OSError if it is not the one that was mapped, as long as it was:
+        where a file vanished, shrank or was replaced, the rows would be read as zeros."""
         assert self._file is not None
-        fd = os.open(self._file, os.O_RDWR)
+        fd = os.open(self._file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            self._map = mmap.mmap(fd, rows * self._row_bytes)
+            found = os.fstat(fd)
+            if self._map is not None and (found.st_ino, found.st_size) != (self._inode, self.nbytes):
+                raise OSError(errno.ESTALE, "an array's file changed while it was in use", str(self._file))
+            if found.st_size < rows * self._row_bytes:
+                # Reserved, not only declared: a full disk is then an error here and not a crash at the first write.
+                os.posix_fallocate(fd, 0, rows * self._row_bytes)
+            self._map, self._inode = mmap.mmap(fd, rows * self._row_bytes), found.st_ino
         finally:
             os.close(fd)
         self.data = self._shape(np.frombuffer(self._map, self.dtype))
@@ -99,14 +124,16 @@ class Growable:
 
 
 class Arena:
-    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it."""
+    """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it. `kept`: flat
+    arrays by name, each with how it was described."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None) -> None:
         self.directory = None if directory is None else Path(directory)
         self._arrays: dict[str, Growable] = {}
-        self._known: dict[str, list[Any]] = {}
+        self._kept = dict(kept or {})
+        self._known: dict[str, list[Any]] = {name: described for name, (described, _) in self._kept.items()}
         if self.directory is not None:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(0o700, parents=True, exist_ok=True)
             manifest = self.directory / _MANIFEST
             if manifest.exists():
                 try:
@@ -119,7 +146,7 @@ class Arena:
         """The array of that name, attached when it exists, made otherwise. `columns` 0 is one-dimensional."""
         if name in self._arrays:
             return self._arrays[name]
-        described = [np.dtype(dtype).str, columns, fill]
+        described = describe(dtype, columns, fill)
         known = self._known.get(name)
         if known is not None and known != described:
             raise StateError(f"array {name} was stored as {known}, not {described}; it belongs to another version")
@@ -132,7 +159,7 @@ class Arena:
                 self._write_manifest()
             elif not file.exists():
                 raise StateError(f"{file} is missing; restore it or start with an empty folder")
-        made = Growable(name, dtype, columns, fill, file)
+        made = Growable(name, dtype, columns, fill, file, self._kept.pop(name, (described, None))[1])
         self._arrays[name] = made
         return made
 
@@ -141,6 +168,7 @@ class Arena:
         for name in [n for n in {*self._arrays, *self._known} if n.startswith(prefix)]:
             gone = self._arrays.pop(name, None)
             self._known.pop(name, None)
+            self._kept.pop(name, None)
             if self.directory is not None:
                 (self.directory / (name.replace("/", ".") + ".bin")).unlink(missing_ok=True)
             del gone
@@ -151,7 +179,8 @@ class Arena:
             return
         target = self.directory / _MANIFEST
         fresh = target.with_suffix(".new")
-        fresh.write_text(json.dumps(self._known))
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+            file.write(json.dumps(self._known))
         os.replace(fresh, target)
 
     def scope(self, prefix: str) -> Scope:

@@ -1,7 +1,8 @@
 """Aggregates of frames: for each row, of the rows from lo[row] up to hi[row].
 
 Neither bound ever goes back from one row to the next. So the extreme of each frame comes from a queue of rows that may
-still become it, O(1) amortized a row; sums of whole numbers are differences of prefix sums and need no kernel.
+still become it, and its sum of doubles from two partial sums, O(1) amortized a row; sums of whole numbers are
+differences of prefix sums and need no kernel.
 """
 
 from __future__ import annotations
@@ -46,16 +47,50 @@ def _add(total: Any, lost: Any, value: Any) -> Any:
     return more, lost
 
 
-@kernel("void(f8[::1], b1[::1], i8[::1], i8[::1], f8[::1])")
-def double_sums(values: Any, valid: Any, lo: Any, hi: Any, out: Any) -> None:
-    """The sum of each frame. A frame that only grows is added to; any other is summed anew, so that nothing that left
-    it leaves a trace."""
-    total, lost, start, end = 0.0, 0.0, 0, 0
+@kernel("void(f8[:,::1], b1[::1], i8[::1], i8[::1], f8[:,::1])")
+def frame_sums(values: Any, valid: Any, lo: Any, hi: Any, out: Any) -> None:
+    """The sum of each column over each frame, and what it lost to rounding: two columns of `out` for one of `values`.
+
+    A row that leaves must leave no trace, so nothing is ever subtracted: `tails` has the sums from a row up to
+    `middle`, `sums` that of the rows from there on. When the frame starts beyond the middle, its rows become tails:
+    each row is added twice at most."""
+    many = values.shape[1]
+    tails, sums = np.empty((len(values) + 1, 2 * many)), np.zeros(2 * many)
+    middle, end = 0, 0
     for i in range(len(lo)):
-        if lo[i] != start or hi[i] < end or lo[i] >= end:
-            total, lost, start, end = 0.0, 0.0, lo[i], lo[i]
+        start = lo[i]
+        if start >= end:
+            middle, end = start, start
+            sums[:] = 0.0
+        elif start > middle:
+            middle = end
+            tails[end, :] = 0.0
+            for j in range(end - 1, start - 1, -1):
+                for k in range(many):
+                    total, lost = tails[j + 1, 2 * k], tails[j + 1, 2 * k + 1]
+                    if valid[j]:
+                        total, lost = _add(total, lost, values[j, k])
+                    tails[j, 2 * k], tails[j, 2 * k + 1] = total, lost
+            sums[:] = 0.0
         for j in range(end, hi[i]):
             if valid[j]:
-                total, lost = _add(total, lost, values[j])
+                for k in range(many):
+                    sums[2 * k], sums[2 * k + 1] = _add(sums[2 * k], sums[2 * k + 1], values[j, k])
         end = max(end, hi[i])
-        out[i] = total + lost if np.isfinite(total) else total
+        for k in range(many):
+            total, lost = sums[2 * k], sums[2 * k + 1]
+            if start < middle:
+                total, lost = _add(total, lost + tails[start, 2 * k + 1], tails[start, 2 * k])
+            out[i, 2 * k], out[i, 2 * k + 1] = total, lost
+
+
+@kernel("void(i8[::1], i8[::1], i8[::1], i8[::1], b1, i8[::1])")
+def reach(keys: Any, bounds: Any, starts: Any, ends: Any, beyond: Any, out: Any) -> None:
+    """For each row the first from starts[row] on whose key is not before its bound, or is beyond it; ends[row] where
+    there is none. Rows with the same start have keys and bounds in order."""
+    at = 0
+    for i in range(len(starts)):
+        at = max(at, starts[i])
+        while at < ends[i] and (keys[at] < bounds[i] or (beyond and keys[at] == bounds[i])):
+            at += 1
+        out[i] = at

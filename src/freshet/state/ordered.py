@@ -103,6 +103,50 @@ def end_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, fou
     return faults
 
 
+@kernel("void(i4[::1], i8[::1], i4[::1], i8[:,::1], i8[:,::1])")
+def values_at(groups: Any, places: Any, roots: Any, nodes: Any, out: Any) -> None:
+    """The value at a place of each group, counting copies from the least on; zeros where there is none."""
+    links = nodes.view(np.int32)
+    for i in range(len(groups)):
+        node, left = np.int64(roots[groups[i]]), places[i]
+        out[i, :] = 0
+        while node != 0:
+            below = nodes[links[node, 0], TOTAL]
+            if left < below:
+                node = np.int64(links[node, 0])
+            elif left < below + nodes[node, COUNT]:
+                for lane in range(out.shape[1]):
+                    out[i, lane] = nodes[node, VALUE + lane]
+                break
+            else:
+                left -= below + nodes[node, COUNT]
+                node = np.int64(links[node, 1])
+
+
+@kernel("void(i4[::1], b1, i4[::1], i8[:,::1], i8[:,::1], b1[::1])")
+def most_frequent_values(groups: Any, greatest: Any, roots: Any, nodes: Any, out: Any, found: Any) -> None:
+    """The value with the highest count of each group, and of those the least, or the greatest."""
+    links = nodes.view(np.int32)
+    first, then = (1, 0) if greatest else (0, 1)
+    stack = np.empty(DEPTH, np.int64)
+    for i in range(len(groups)):
+        node, depth, most = np.int64(roots[groups[i]]), 0, np.int64(0)
+        out[i, :] = 0
+        while node != 0 or depth > 0:
+            while node != 0:
+                stack[depth] = node
+                depth += 1
+                node = np.int64(links[node, first])
+            depth -= 1
+            node = stack[depth]
+            if nodes[node, COUNT] > most:
+                most = nodes[node, COUNT]
+                for lane in range(out.shape[1]):
+                    out[i, lane] = nodes[node, VALUE + lane]
+            node = np.int64(links[node, then])
+        found[i] = most > 0
+
+
 @inlined
 def count_before(
     root: Any, inclusive: Any, nodes: Any, links: Any, low: Any, high: Any, kind: Any, texts: Any, spans: Any
@@ -222,6 +266,18 @@ class Ordered:
         out, found = np.empty((len(groups), self.width), np.int64), np.empty(len(groups), np.bool_)
         if end_values(groups, greatest, self.roots.data, self.nodes.data, out, found):
             raise StateError("a value was removed more often than it was added; rebuild the view")
+        return self._stored(out), found
+
+    def at(self, groups: Slots, places: Int64s) -> Int64s:
+        """The value at a place of each group, in order and with copies, from 0 on."""
+        out = np.empty((len(groups), self.width), np.int64)
+        values_at(groups, np.ascontiguousarray(places), self.roots.data, self.nodes.data, out)
+        return self._stored(out)
+
+    def most_frequent(self, groups: Slots, greatest: bool) -> tuple[Int64s, Bools]:
+        """The value each group has most copies of, the least or the greatest of such, and whether it has any."""
+        out, found = np.empty((len(groups), self.width), np.int64), np.empty(len(groups), np.bool_)
+        most_frequent_values(groups, greatest, self.roots.data, self.nodes.data, out, found)
         return self._stored(out), found
 
     def count_before(self, groups: Slots, values: Int64s, inclusive: bool = False) -> Int64s:

@@ -12,16 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from freshet.column import Bools, Int64s
+from freshet.column import TEXT, Bools, Int64s
+from freshet.errors import TooMuchTextError
+from freshet.interrupts import Deferred, deliver
 from freshet.state.arena import Scope
 from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
 
 _USED, _LIVE, _END, _FREE, _ADDED, _SURVIVED, _WANTED = range(7)  # places in meta
 _SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
 _LEAST_SWEEP = 4096
-_ARROW_LIMIT = 2**31 - 1  # bytes a string array with 32-bit offsets can hold
 
 
 @inlined
@@ -282,6 +284,11 @@ class StringPool:
         return int(self._meta.data[_LIVE])
 
     @property
+    def text_bytes(self) -> int:
+        """Bytes of all texts, those included that the next sweep will free."""
+        return int(self._meta.data[_END])
+
+    @property
     def nbytes(self) -> int:
         return self._scope.nbytes()
 
@@ -290,12 +297,12 @@ class StringPool:
         kind = texts.type
         if kind == _STRING:
             large = False
-        elif kind == _LARGE:
+        elif kind == TEXT:
             large = True
         elif pa.types.is_dictionary(kind):
             return self._intern_dictionary(texts)
         else:
-            return self.intern(texts.cast(_LARGE))
+            return self.intern(texts.cast(TEXT))
         rows = len(texts)
         ids = np.empty(rows, np.int64)
         if rows == 0:
@@ -323,13 +330,15 @@ class StringPool:
 
     def _make_room(self) -> None:
         meta = self._meta.data
-        self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
-        self.offsets.grow(int(meta[_USED]) + 1)
-        if meta[_LIVE] >= self._table.capacity * 5 // 8:
-            entries = self._table.data.copy()
-            self._table.grow(2 * len(entries))
-            self._table.reset()
-            _rehash(entries, self._table.data)
+        with Deferred():  # queries add text too, and may be interrupted
+            self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
+            self.offsets.grow(int(meta[_USED]) + 1)
+            if meta[_LIVE] >= self._table.capacity * 5 // 8:
+                entries = self._table.data.copy()
+                self._table.grow(2 * len(entries))
+                self._table.reset()
+                _rehash(entries, self._table.data)
+        deliver()
 
     def find(self, text: str) -> int:
         """The id of a text, -1 when the pool does not hold it."""
@@ -338,19 +347,29 @@ class StringPool:
         encoded = pa.py_buffer(text.encode())
         return int(_find(encoded.address, encoded.size, self._table.data, self.offsets.data, self.bytes.data))
 
-    def text(self, ids: Int64s, valid: Bools | None = None) -> Any:
-        """The texts of ids, NULL where not `valid`: a string array, or a large one beyond 2 GiB."""
-        ids = np.ascontiguousarray(ids)
+    def text(self, ids: Int64s, valid: Bools | None = None) -> pa.LargeStringArray:
+        """The texts of ids, NULL where not `valid`."""
+        offsets, out = self._texts(np.ascontiguousarray(ids), None)
+        return pa.Array.from_buffers(TEXT, len(ids), [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(out)])
+
+    def size(self, ids: Int64s) -> int:
+        """The bytes of the texts of ids."""
+        return int(self.offsets.data[ids, 1].sum())
+
+    def strings(self, ids: Int64s, valid: Bools | None, most: int) -> pa.StringArray:
+        """The same as plain strings; more than `most` bytes, of several texts, are a TooMuchTextError."""
+        offsets, out = self._texts(np.ascontiguousarray(ids), most)
+        buffers = [_bitmap(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
+        return pa.Array.from_buffers(_STRING, len(ids), buffers)
+
+    def _texts(self, ids: Int64s, most: int | None) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         offsets = np.empty(len(ids) + 1, np.int64)
         total = _measure(ids, self.offsets.data, offsets)
+        if most is not None and total > most and len(ids) > 1:
+            raise TooMuchTextError(f"{total:,} bytes of text in one batch; take fewer rows")
         out = np.empty(total + _SLACK, np.uint8)
         _copy_texts(ids, self.offsets.data, self.bytes.data, offsets, out)
-        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-        if total > _ARROW_LIMIT:
-            return pa.Array.from_buffers(_LARGE, len(ids), [bitmap, pa.py_buffer(offsets), pa.py_buffer(out)])
-        return pa.Array.from_buffers(
-            _STRING, len(ids), [bitmap, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        )
+        return offsets, out
 
     def wants_sweep(self) -> bool:
         """Whether enough was added since the last sweep to pay for another."""
@@ -394,4 +413,8 @@ class StringPool:
         self._meta.data[_USED] = 1
 
 
-_STRING, _LARGE = pa.string(), pa.large_string()
+def _bitmap(valid: Bools | None) -> pa.Buffer | None:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+_STRING = pa.string()

@@ -190,8 +190,8 @@ class Tuples:
         need = int(meta[USED]) + rows
         if need > len(self.occupancy.data):
             self.lanes.grow(need)
-            self.occupancy.grow(need)
-            self.free.grow(len(self.occupancy.data))
+            self.free.grow(self.lanes.capacity)
+            self.occupancy.grow(self.lanes.capacity)  # last: memory may fail, and this one says that all have room
         if 2 * (int(meta[LIVE]) + rows) > len(self.table.data):
             size = 1 << (2 * (int(meta[LIVE]) + rows) - 1).bit_length()
             self.table.grow(size)

@@ -1,28 +1,32 @@
 """An answer as the page shows it: a window of rows, sorted, filtered and cut on the server.
 
-Whatever the size of the answer, no more than a window travels, and no more than MOST_ROWS are looked at: beyond that
-the window is over the first rows as they are enumerated, and says so.
+Whatever the size of the answer, no more than a window travels, and no more than MOST_ROWS or MOST_BYTES are looked at:
+beyond that the window is over the first rows as they are enumerated, and says so. Columns are taken by their place, so
+names may repeat.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
-from freshet.errors import FreshetError
-from freshet.plans.model import AnyPlan, QueryPlan, TopPlan
+from freshet.budget import look
+from freshet.lists import join_texts
+from freshet.plans.model import AnyPlan, QueryPlan, SortPlan, TopPlan
 from freshet.sql.bound import GROUP
 from freshet.sql.expression import ColumnRef
 
 MOST_ROWS = 500_000
+MOST_BYTES = 128 << 20
 PAGE = 500
+CELLS = 25_000  # values in a window, at most
+CELL = 400  # characters of a value that are shown
+_TIES = 8  # columns that order rows which the chosen one leaves equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +58,106 @@ class Shown:
     rows: list[list[str | None]]
     matching: int
     page: int
+    size: int  # rows a page
 
 
 def show(answer: pa.Table, window: Window) -> Shown:
-    found = _filtered(answer, window.filter)
-    if window.sort in found.column_names:
-        order = "descending" if window.descending else "ascending"
-        others = [c for c in found.column_names if c != window.sort]
-        found = found.take(pc.sort_indices(found, [(window.sort, order), *((c, "ascending") for c in others)]))
-    last = max(0, (found.num_rows - 1) // window.size)
+    names = answer.column_names
+    found = _sorted(_filtered(answer, window.filter), names.index(window.sort) if window.sort in names else None,
+                    window.descending)  # fmt: skip
+    size = min(window.size, max(1, CELLS // max(1, len(names))))
+    last = max(0, (found.num_rows - 1) // size)
     page = min(window.page, last)
-    part = found.slice(page * window.size, window.size)
+    part = found.slice(page * size, size)
     columns = [texts(c) for c in part.columns]
-    return Shown([list(row) for row in zip(*columns, strict=True)], found.num_rows, page)
+    return Shown([list(row) for row in zip(*columns, strict=True)], found.num_rows, page, size)
 
 
-def texts(column: pa.ChunkedArray) -> list[str | None]:
-    """Values as people read them."""
-    return [None if v is None else _text(v) for v in column.to_pylist()]
+def _sorted(rows: pa.Table, column: int | None, descending: bool) -> pa.Table:
+    """By one column, lists by their text; equal values by the columns from the first on."""
+    if column is None or not rows.num_rows:
+        return rows
+    keys = [column, *(i for i in range(rows.num_columns) if i != column)][:_TIES]
+    part = {str(i): _comparable(rows.column(i)) for i in keys}
+    order = [(str(i), "descending" if descending and i == column else "ascending") for i in keys]
+    look()
+    return rows.take(pc.sort_indices(pa.table(part), order))
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    return as_text(column) if pa.types.is_nested(kind) or pa.types.is_null(kind) else column
 
 
 def _filtered(answer: pa.Table, wanted: str) -> pa.Table:
     """Rows in which some value, as text, contains what is wanted."""
     if not wanted.strip() or not answer.num_rows:
         return answer
-    keep: Any = None
-    for column in answer.columns:
-        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        found = pc.fill_null(pc.match_substring(text, wanted.strip(), ignore_case=True), False)
-        keep = found if keep is None else pc.or_(keep, found)
-    return answer.filter(keep)
+    parts = []
+    for batch in answer.to_batches():
+        keep = np.zeros(batch.num_rows, np.bool_)
+        for column in batch.columns:
+            look()
+            holds = pc.match_substring(_text_array(column), wanted.strip(), ignore_case=True)
+            keep |= pc.fill_null(holds, False).to_numpy(zero_copy_only=False)
+        parts.append(batch.filter(pa.array(keep)))
+    return pa.Table.from_batches(parts, answer.schema)
+
+
+# Values as text ---------------------------------------------------------------------------------------------------
+
+
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Every value as one text, whatever its type; NULL stays NULL."""
+    return pa.chunked_array([_text_array(c) for c in column.chunks], pa.string())
+
+
+def _text_array(array: pa.Array) -> pa.Array:
+    if pa.types.is_string(array.type):
+        return array
+    if not pa.types.is_list(array.type):
+        return array.cast(pa.string())
+    sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    values = _text_array(array.flatten()).fill_null("NULL")
+    listed = join_texts(values, sizes, ", ").cast(pa.string())
+    joined = pc.binary_join_element_wise("[", listed, "]", "")
+    return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
+
+
+def texts(column: pa.ChunkedArray) -> list[str | None]:
+    """Values as people read them, long ones cut."""
+    if pa.types.is_nested(column.type):
+        column = as_text(column)
+    if pa.types.is_string(column.type):
+        column = pc.utf8_slice_codeunits(column, 0, CELL + 1)
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):  # dates that Python has none for
+        values = as_text(column).to_pylist()
+    return [None if v is None else _text(v) for v in values]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    found = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return found if len(found) <= CELL else found[:CELL] + "…"
+
+
+def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | None]]]:
+    """The first changes of a delta: weight and values."""
+    *columns, weights = delta.slice(0, most).columns
+    yield from zip(weights.to_pylist(), map(list, zip(*map(texts, columns), strict=True)), strict=True)
+
+
+# What columns mean ------------------------------------------------------------------------------------------------
 
 
 def keys_of(plan: AnyPlan) -> list[int]:
     """The columns by which a row stays the same row while its values change: the keys of GROUP BY. None: all."""
-    if isinstance(plan, TopPlan):
-        return keys_of(plan.source)
+    if isinstance(plan, (TopPlan, SortPlan)):
+        below = keys_of(plan.source)
+        return below if all(i < len(plan.fields) for i in below) else []
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return []
     keys = len(plan.grouping.keys)
@@ -116,7 +178,7 @@ def measures_of(plan: AnyPlan) -> list[int]:
 def is_grouped(plan: AnyPlan) -> bool:
     return (
         is_grouped(plan.source)
-        if isinstance(plan, TopPlan)
+        if isinstance(plan, (TopPlan, SortPlan))
         else isinstance(plan, QueryPlan) and plan.grouping is not None
     )
 
@@ -125,24 +187,3 @@ def groups_of(plan: AnyPlan) -> list[int]:
     """The columns that name a line of the chart."""
     measures = measures_of(plan)
     return keys_of(plan) if is_grouped(plan) else [i for i in range(len(plan.fields)) if i not in measures]
-
-
-def download(answer: pa.Table, form: str) -> tuple[bytes, str]:
-    """The answer as a file, and its media type."""
-    out = io.BytesIO()
-    if form == "parquet":
-        pq.write_table(answer, out)
-        return out.getvalue(), "application/vnd.apache.parquet"
-    if form == "csv":
-        plain = [c.cast(pa.string()) if pa.types.is_decimal(c.type) else c for c in answer.columns]
-        pacsv.write_csv(pa.table(plain, answer.column_names), out)
-        return out.getvalue(), "text/csv; charset=utf-8"
-    raise FreshetError(f"no format {form}; there are csv and parquet")
-
-
-def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | None]]]:
-    """The first changes of a delta: weight and values."""
-    part = delta.slice(0, most)
-    weights = part.column("_weight").to_pylist()
-    columns = [texts(part.column(c)) for c in part.column_names if c != "_weight"]
-    yield from zip(weights, map(list, zip(*columns, strict=True)), strict=True)

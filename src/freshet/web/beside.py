@@ -67,6 +67,7 @@ class Beside:
         self.mirror.progress(self.run.query)
 
     def close(self) -> None:
+        self.hub.cancel()
         self.server.close()
         self.hub.close()
         shutil.rmtree(self.notes, ignore_errors=True)

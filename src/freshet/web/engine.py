@@ -1,26 +1,54 @@
 """What the page needs of whatever keeps its views: in this process, or on Spark.
 
-Law: `changed` is called once for each version, in order, with the deltas that lead to it; `answer` is of one version.
+Law: `changed` is called once for each version, in order, with the deltas that lead to it; a look is of one version.
+`health` and `catalog` answer at once, whatever the engine is doing; everything else may take as long as a budget lasts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 import freshet
+from freshet.budget import Budget
+from freshet.errors import FreshetError
 from freshet.plans import Plan
-from freshet.sql import Catalog
-from freshet.view import Transaction, View
-from freshet.web.answer import MOST_ROWS
+from freshet.plans.model import SortPlan
+from freshet.sql.catalog import Catalog
+from freshet.transaction import Transaction
+from freshet.view import View
+from freshet.web.answer import MOST_BYTES, MOST_ROWS
+from freshet.web.contained import Contained, reason_of
 from freshet.web.health import Meter
+from freshet.web.turn import PATIENCE, BusyError, Turn
 
 #: Takes the version and the delta of each view that changed.
 Changed = Callable[[int, Mapping[str, pa.Table]], None]
+
+#: Takes the name of a view that has failed, and why.
+Failed = Callable[[str, str], None]
+
+BUDGET = 5.0  # seconds of processor time for a view: to be made, to be read, to be kept through one transaction
+_MEMORY = max(1 << 29, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
+_CHUNK = 4_096  # rows read at a time: texts may be long
+_REMEDY = "select less, or start the page with a larger --budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A view as it was at one version: its answer, or the first rows of it, and its plan in words with counters."""
+
+    version: int
+    table: pa.Table
+    whole: bool
+    plan: dict[str, Any]
 
 
 class Engine(Protocol):
@@ -41,29 +69,42 @@ class Engine(Protocol):
     def apply(self, changes: Mapping[str, pa.Table]) -> int:
         """One transaction; how many rows it changes."""
 
-    def answer(self, name: str) -> tuple[int, pa.Table, bool]:
-        """Version, rows, and whether these are all."""
+    def look(self, name: str, patience: float = PATIENCE) -> Look: ...
 
-    def count(self, name: str) -> int: ...
+    def count(self, name: str) -> tuple[int, int]:
+        """Version, and rows of the answer."""
 
-    def explain(self, name: str) -> dict[str, Any]:
-        """The plan in words, with counters where the engine has them."""
+    def health(self) -> dict[str, Any]:
+        """What was last known, at once."""
 
-    def health(self) -> dict[str, Any]: ...
+    def refresh(self) -> None:
+        """Finds out what `health` answers."""
 
-    def close(self) -> None: ...
+    def cancel(self, name: str | None = None) -> None:
+        """Ends the making of a view; without a name, everything under way."""
+
+    def close(self) -> bool:
+        """Whether it came to an end; otherwise something is still at work, and only the process's end will stop it."""
 
 
 class InProcess:
     kind = "in-process"
 
     def __init__(
-        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, adapt: bool | freshet.Adapt = True
-    ) -> None:
-        self.db, self.meter, self._changed = freshet.connect(adapt=adapt), Meter(), changed
+        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, failed: Failed,
+        adapt: bool | freshet.Adapt = True, seconds: float = BUDGET,
+    ) -> None:  # fmt: skip
+        self.db, self.meter, self.seconds = freshet.connect(adapt=adapt), Meter(), seconds
+        self._changed, self._failed = changed, failed
+        self._turn = Turn()
+        self._making: dict[str, Budget] = {}
+        self._reading: Budget | None = None
+        self._keeping: list[Budget] = []  # one a view; known here, since the database may be busy when all is cancelled
+        self._cancelled = False
         self.db.execute(ddl)
         if fixed:
             self.db.apply(fixed)
+        self._metrics = self.db.metrics()
 
     @property
     def catalog(self) -> Catalog:
@@ -73,47 +114,126 @@ class InProcess:
     def version(self) -> int:
         return self.db.version
 
+    def _budget(self) -> Budget:
+        made = Budget(self.seconds, _MEMORY, _REMEDY)
+        if self._cancelled:
+            made.cancel("it was cancelled")
+        return made
+
+    # Views ----------------------------------------------------------------------------------------------------
+
     def create(self, name: str, query: str | Plan) -> Plan:
-        return self.db.create_view(name, query).plan
+        budget = self._making[name.lower()] = self._budget()
+        try:
+            with self._turn.taken(), budget:
+                view = self.db.create_view(name, query)
+                self._contain()
+                self._metrics = self.db.metrics()
+                return view.plan
+        finally:
+            del self._making[name.lower()]
+
+    def _contain(self) -> None:
+        """Every view fails alone, also one that has moved to another join tree since."""
+        for view in self.db.views.values():
+            if not isinstance(view.maintained, Contained):
+                view.maintained = Contained(view.maintained, self._budget())
+        kept = [view.maintained for view in self.db.views.values()]
+        self._keeping = [each.budget for each in kept if isinstance(each, Contained)]
 
     def drop(self, name: str) -> None:
-        with self.db.lock:
-            quoted = name.replace("`", "``")
-            self.db.execute(f"DROP VIEW `{quoted}`")
+        with self._turn.taken():
+            self._drop(name)
+            self._metrics = self.db.metrics()
+
+    def _drop(self, name: str) -> None:
+        quoted = name.replace("`", "``")
+        self.db.execute(f"DROP VIEW IF EXISTS `{quoted}`")
+
+    def look(self, name: str, patience: float = PATIENCE) -> Look:
+        with self._turn.taken(patience), self._budget() as self._reading:
+            view = self.db.view(name)
+            plan: dict[str, Any] = json.loads(view.explain("json"))
+            return Look(self.db.version, *read_view(view), plan)
+
+    def count(self, name: str) -> tuple[int, int]:
+        with self._turn.taken(), self._budget() as self._reading:
+            return self.db.version, self.db.view(name).count()
+
+    # Transactions ---------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, pa.Table]) -> int:
         rows = sum(int(t.num_rows) for t in changes.values())
-        start = time.perf_counter()
-        tx = self.db.apply(changes)
-        self.meter.add(rows, time.perf_counter() - start)
+        with self._turn.taken(None):
+            self._contain()
+            start = time.perf_counter()
+            with self._budget():  # of what is no view's own: moving to another join tree
+                tx = self.db.apply(changes)
+            self.meter.add(rows, time.perf_counter() - start)
+            deltas, failures = self._outcome(tx)
+            self._metrics = self.db.metrics()
         self.meter.tables.update({name.lower(): int(t.num_rows) for name, t in changes.items()})
-        self._changed(tx.version, _told(tx))
+        for name, reason in failures.items():
+            self._failed(name, reason)
+        self._changed(tx.version, deltas)
         return rows
 
-    def answer(self, name: str) -> tuple[int, pa.Table, bool]:
-        with self.db.lock:
-            view = self.db.view(name)
-            return self.db.version, *read_view(view)
+    def _outcome(self, tx: Transaction) -> tuple[dict[str, pa.Table], dict[str, str]]:
+        """The deltas that are not empty; and the views that have failed, which end here, with the reason."""
+        deltas, failures = dict[str, pa.Table](), dict[str, str]()
+        for name, view in list(self.db.views.items()):
+            kept = view.maintained
+            try:
+                delta = tx.deltas[name]
+            except Exception as e:
+                failures[name] = reason_of(e)
+                continue
+            if isinstance(kept, Contained) and kept.failure is not None:
+                failures[name] = kept.failure
+            elif delta.num_rows:
+                deltas[name] = delta
+        for name in failures:
+            with suppress(FreshetError):  # another view may read it, and ends by itself when it is next read
+                self._drop(name)
+        return deltas, failures
 
-    def count(self, name: str) -> int:
-        return self.db.view(name).count()
-
-    def explain(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.db.view(name).explain("json"))
-        return found
+    # Health ---------------------------------------------------------------------------------------------------
 
     def health(self) -> dict[str, Any]:
         """The database's metrics, with what all views paid together, and the time transactions take."""
-        found = self.db.metrics()
-        views = list(found["views"].values())
+        views = list(self._metrics["views"].values())
         paid = {
             "counters_per_change": _per_change(views),
             "counters_per_change_minute": _per_change([v["last_minute"] for v in views]),
         }
-        return {**found, **self.meter.figures(), **paid}
+        return {**self._metrics, **self.meter.figures(), **paid}
 
-    def close(self) -> None:
-        self.db.close()
+    def refresh(self) -> None:
+        with self._turn.taken():
+            self._metrics = self.db.metrics()
+
+    # The end --------------------------------------------------------------------------------------------------
+
+    def cancel(self, name: str | None = None) -> None:
+        if name is not None:
+            making = self._making.get(name.lower())
+            if making is not None:
+                making.cancel("it was cancelled")
+            return
+        self._cancelled = True
+        for budget in (*self._making.values(), *self._keeping, self._reading):
+            if budget is not None:
+                budget.cancel("it was cancelled")
+
+    def close(self) -> bool:
+        """Nothing of it is kept, so what does not end in a moment is left as it is."""
+        self.cancel()
+        try:
+            with self._turn.taken(0.5):
+                self.db.close()
+            return True
+        except BusyError:
+            return False
 
 
 def _per_change(spent: list[dict[str, Any]]) -> float | None:
@@ -122,16 +242,13 @@ def _per_change(spent: list[dict[str, Any]]) -> float | None:
 
 
 def read_view(view: View) -> tuple[pa.Table, bool]:
-    """The answer, or its first rows, and whether these are all. The database's lock is held."""
-    batches, rows = [], 0
-    for batch in view.batches():
+    """The answer, or its first rows, and whether these are all. Nothing changes the view meanwhile. What is too
+    large to be shown whole is not sorted either."""
+    batches, rows, size = [], 0, 0
+    ordered = not isinstance(view.plan.root, SortPlan) or view.count() <= MOST_ROWS
+    for batch in view.batches(_CHUNK, ordered=ordered):
         batches.append(batch)
-        rows += batch.num_rows
-        if rows >= MOST_ROWS:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= MOST_ROWS or size >= MOST_BYTES:
             return pa.Table.from_batches(batches, view.schema).slice(0, MOST_ROWS), False
     return pa.Table.from_batches(batches, view.schema), True
-
-
-def _told(tx: Transaction) -> dict[str, pa.Table]:
-    found = {name: tx.deltas[name] for name in tx.deltas}
-    return {name: delta for name, delta in found.items() if delta.num_rows}

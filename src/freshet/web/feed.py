@@ -94,11 +94,13 @@ class Feed:
     def resume(self) -> None:
         self._going.set()
 
-    def close(self) -> None:
+    def close(self, patience: float = 30.0) -> bool:
+        """Whether the transaction under way has ended within so many seconds."""
         self._closed.set()
         self._going.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=30)
+            self._thread.join(patience)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:

@@ -46,7 +46,7 @@ class History:
         part = answer if whole else self._extremes(answer) if self.measures else answer.slice(0, 0)
         named = [texts(part.column(k)) for k in self.keys]
         groups: list[Group] = list(zip(*named, strict=True)) if named else [()] * part.num_rows
-        numbers = [pc.cast(part.column(m), pa.float64()).to_pylist() for m in self.measures]
+        numbers = [_finite(part.column(m).cast(pa.float64(), safe=False)) for m in self.measures]
         values = dict(zip(groups, map(list, zip(*numbers, strict=True)), strict=True)) if numbers else {}
         self.samples.append(Sample(at, values, whole, rows))
         self.taken += 1
@@ -57,8 +57,10 @@ class History:
     def _extremes(self, answer: pa.Table) -> pa.Table:
         found = []
         for m in self.measures:
-            name = answer.column_names[m]
-            found += [pc.select_k_unstable(answer, EXTREMES, [(name, order)]) for order in ("descending", "ascending")]
+            numbers = pa.table({"number": answer.column(m)})  # by its place: names may repeat
+            found += [
+                pc.select_k_unstable(numbers, EXTREMES, [("number", order)]) for order in ("descending", "ascending")
+            ]
         return answer.take(pc.unique(pa.concat_arrays(found)))
 
     def chart(self, measure: int, k: int, largest: bool) -> dict[str, Any]:
@@ -82,3 +84,9 @@ class History:
             values = [s.values[group][at] if group in s.values else 0.0 if s.whole else None for s in self.samples]
             series.append({"group": " · ".join("NULL" if g is None else g for g in group) or "all", "values": values})
         return {"times": times, "series": series}
+
+
+def _finite(numbers: pa.ChunkedArray) -> list[float | None]:
+    """What a chart can draw, and JSON can say."""
+    found: list[float | None] = pc.if_else(pc.is_finite(numbers), numbers, None).to_pylist()
+    return found

@@ -21,12 +21,13 @@ from freshet.plans import Plan
 from freshet.plans.document import table_ddl
 from freshet.plans.explain import as_dict
 from freshet.spark.maintain import split
-from freshet.sql import Catalog
 from freshet.sql.bound import Field, TableSchema
+from freshet.sql.catalog import Catalog
 from freshet.view import View
-from freshet.web.engine import Changed, read_view
+from freshet.web.engine import Changed, Look, read_view
 from freshet.web.health import Meter
 from freshet.web.shard_notes import ShardNotes
+from freshet.web.turn import PATIENCE, Turn
 
 #: Steps of a micro-batch as Spark names them, in words.
 STAGES = {
@@ -48,12 +49,12 @@ class Mirror:
         """`notes`: the folder that `maintain` was given as `profile`."""
         self.catalog, self.meter, self._changed = catalog, Meter(), changed
         self.notes, self.reading = ShardNotes(notes), threading.Lock()
-        self.db = freshet.connect()
+        self.db, self._turn = freshet.connect(), Turn()
         self.plans: dict[str, Plan] = {}
         self.copies: dict[str, str] = {}  # view in lower case to the table that is its copy
         self.made = 0
-        self.stages: dict[str, int] = {}
-        self.shown, self.state_bytes = -1, 0
+        self.shown = -1  # the last micro-batch that was taken note of
+        self.known = self._figures({}, 0)
 
     @property
     def version(self) -> int:
@@ -84,7 +85,8 @@ class Mirror:
 
     def empty(self) -> None:
         """The answers as they are before any change."""
-        gone = {name: self.answer(name)[1] for name in self.plans}
+        with self._turn.taken(None):
+            gone = {name: self._rows(name).to_arrow() for name in self.plans}
         self.move({n: t.append_column(WEIGHT, pa.array([-1] * t.num_rows, pa.int64())) for n, t in gone.items()})
 
     def take(self, changes: DataFrame) -> None:
@@ -93,22 +95,25 @@ class Mirror:
 
     def move(self, deltas: Mapping[str, pa.Table]) -> None:
         given = {self.copies[name.lower()]: delta for name, delta in deltas.items() if delta.num_rows}
-        tx = self.db.apply(given)
-        told = {name: tx.deltas[f"{self.copies[name.lower()]}_rows"] for name in deltas}
+        with self._turn.taken(None):
+            tx = self.db.apply(given)
+            told = {name: tx.deltas[f"{self.copies[name.lower()]}_rows"] for name in deltas}
         self._changed(tx.version, {name: delta for name, delta in told.items() if delta.num_rows})
 
-    def answer(self, name: str) -> tuple[int, pa.Table, bool]:
-        with self.db.lock:
-            return self.db.version, *read_view(self._rows(name))
+    def look(self, name: str, patience: float = PATIENCE) -> Look:
+        with self._turn.taken(patience):
+            return Look(self.db.version, *read_view(self._rows(name)), self._explain(name))
 
-    def count(self, name: str) -> int:
-        return self._rows(name).count()
+    def count(self, name: str) -> tuple[int, int]:
+        with self._turn.taken():
+            return self.db.version, self._rows(name).count()
 
     def _rows(self, name: str) -> View:
         return self.db.view(f"{self.copies[name.lower()]}_rows")
 
-    def explain(self, name: str) -> dict[str, Any]:
-        standings = self.notes.standings([p.root for p in self.plans.values()])
+    def _explain(self, name: str) -> dict[str, Any]:
+        with self.reading:
+            standings = self.notes.standings([p.root for p in self.plans.values()])
         for (view, plan), standing in zip(self.plans.items(), standings, strict=True):
             if view.lower() == name.lower():
                 return as_dict(plan.root, standing)
@@ -126,17 +131,26 @@ class Mirror:
             self.shown = last.batchId
             self.notes.read()
             self.meter.tables = Counter(self.notes.tables)
-            self.stages = {STAGES[k]: int(v) for k, v in last.durationMs.items() if k in STAGES}
-            self.stages |= {f"{STAGES['addBatch']} · {step}": ms for step, ms in self.notes.spent(len(news)).items()}
-            self.state_bytes = sum(int(o.customMetrics.get(ON_DISK, 0)) for o in last.stateOperators)
+            stages = {STAGES[k]: int(v) for k, v in last.durationMs.items() if k in STAGES}
+            stages |= {f"{STAGES['addBatch']} · {step}": ms for step, ms in self.notes.spent(len(news)).items()}
+            state_bytes = sum(int(o.customMetrics.get(ON_DISK, 0)) for o in last.stateOperators)
+            self.known = self._figures(stages, state_bytes)
             return sum(p.numInputRows for p in news)
 
-    def health(self) -> dict[str, Any]:
+    def _figures(self, stages: dict[str, int], state_bytes: int) -> dict[str, Any]:
         return {
-            **self.meter.figures(), "version": self.version, "stages": self.stages,
-            "tuples": self.notes.tuples, **self.notes.paid(),
-            "state_bytes": self.state_bytes or None,
+            "stages": stages, "tuples": self.notes.tuples, **self.notes.paid(), "state_bytes": state_bytes or None
         }  # fmt: skip
 
-    def close(self) -> None:
+    def health(self) -> dict[str, Any]:
+        return {**self.meter.figures(), "version": self.version, **self.known}
+
+    def refresh(self) -> None:
+        """The job tells of its progress itself."""
+
+    def cancel(self, name: str | None = None) -> None:
+        """What is under way is Spark's, and ends with its query."""
+
+    def close(self) -> bool:
         self.db.close()
+        return True

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from freshet.errors import StateError
 
 COOKIE = "freshet_token"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = "localhost"
 MOST_BODY = 300_000
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@\[\]\\]+))(?::\d{1,5})?")
 _POLICY = (
     b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -34,13 +35,24 @@ _HEADERS = (
 )
 
 
+def bare_host(host: str) -> str:
+    """An address as sockets take it: [::1] is written so in URLs only."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
 def is_loopback(host: str) -> bool:
-    if host in LOOPBACK:
+    if host.lower() == LOOPBACK:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def named_host(header: str) -> str | None:
+    """The name or address in a Host header, without its port; None if that is no Host."""
+    found = _HOST.fullmatch(header)
+    return None if found is None else (found[1] or found[2]).lower()
 
 
 def check_binding(host: str, token: str | None) -> None:
@@ -74,12 +86,19 @@ class Guard:
     def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self.loopback and urlsplit(f"//{host}").hostname not in LOOPBACK:
+        name = named_host(host)
+        if name is None:
+            return PlainTextResponse("the request names no host; send a Host header\n", 400)
+        if self.loopback and not is_loopback(name):
             return PlainTextResponse("this page answers to localhost only\n", 421)
         origin = headers.get("origin")
         changing = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-        if (changing or origin is not None) and (origin is None or urlsplit(origin).netloc != host):
+        ours = (f"http://{host}".lower(), f"https://{host}".lower())
+        if (changing or origin is not None) and (origin or "").lower() not in ours:
             return PlainTextResponse("requests from other pages are refused\n", 403)
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or len(length) > 18 or int(length) > MOST_BODY:
+            return JSONResponse({"error": "the request is too large"}, 413, {"connection": "close"})
         if self.token is None:
             return None
         given = QueryParams(scope.get("query_string", b"")).get("token")

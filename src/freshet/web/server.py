@@ -1,13 +1,11 @@
 """The page's server: files of the page, a few requests that change things, and a live connection for what is seen.
 
-A live connection sends at most one message a BEAT, whatever happens in between, and that message holds a window of
-rows: a page costs the same at ten changes a second and at ten thousand.
+Law: the event loop never runs the engine and never waits for it. What needs it is done by `Workers`; the page's files
+and its state need no worker, so they are answered whatever the engine is doing.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import errno
 import json
 import logging
@@ -22,35 +20,41 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
-from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from freshet.errors import FreshetError, PlanError, SqlError, StateError
-from freshet.web.answer import Window, download
+from freshet.web.connections import Http, Uvicorn
+from freshet.web.download import disposition, download
 from freshet.web.hub import Hub, to_json
-from freshet.web.security import Guard, TooLargeError, check_binding
-
-BEAT = 0.1  # seconds between two messages to a page, at least
-PULSE = 1.0  # and at most: figures age also when nothing changes
-MOST_PAGES = 50
+from freshet.web.live import MOST_PAGES, Pages
+from freshet.web.security import Guard, TooLargeError, bare_host, check_binding
+from freshet.web.turn import BusyError
+from freshet.web.workers import Workers
 
 logger = logging.getLogger("freshet.web")
 STATIC = Path(str(files("freshet.web"))) / "static"
+MOST_REASON = 2_000  # characters of a refusal
+STARTING = 10.0  # seconds
+
+#: Does what a request asks for: takes the request and the JSON object it brought, gives the one to answer with.
+Work = Callable[[Request, dict[str, Any]], dict[str, Any] | None]
 
 
-def make_app(hub: Hub, host: str, token: str | None) -> Guard:
-    pages = _Pages(hub)
+def make_app(hub: Hub, requests: Workers, pages: Pages, host: str, token: str | None) -> Guard:
+    def answered(work: Work, *methods: str) -> dict[str, Any]:
+        return {"endpoint": _answering(work, requests), "methods": list(methods)}
+
     routes = [
         Route("/", lambda request: FileResponse(STATIC / "index.html")),
-        Route("/api/state", _answering(lambda r, given: hub.state())),
-        Route("/api/explain", _answering(lambda r, given: hub.explain(_text(given, "text"))), methods=["POST"]),
-        Route("/api/views", _answering(lambda r, given: _create(hub, given)), methods=["POST"]),
-        Route("/api/views/{name}", _answering(lambda r, given: hub.drop(r.path_params["name"])), methods=["DELETE"]),
-        Route("/api/stream", _answering(lambda r, given: _steer(hub, given)), methods=["POST"]),
-        Route("/api/download/{name}.{form}", _downloading(hub)),
+        Route("/api/state", _state(hub)),
+        Route("/api/explain", **answered(lambda r, given: hub.explain(_text(given, "text")), "POST")),
+        Route("/api/views", **answered(lambda r, given: _create(hub, given), "POST")),
+        Route("/api/views/{name:path}", **answered(lambda r, given: hub.drop(r.path_params["name"]), "DELETE")),
+        Route("/api/stream", **answered(lambda r, given: _steer(hub, given), "POST")),
+        Route("/api/download/{name:path}.{form}", _downloading(hub, requests)),
         WebSocketRoute("/api/live", pages.live),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -96,10 +100,15 @@ def _steer(hub: Hub, given: dict[str, Any]) -> dict[str, Any]:
 # Requests ---------------------------------------------------------------------------------------------------------
 
 
-def _answering(
-    work: Callable[[Request, dict[str, Any]], dict[str, Any] | None],
-) -> Callable[[Request], Awaitable[Response]]:
-    """A request answered with JSON, its work done beside the event loop."""
+def _state(hub: Hub) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return Response(to_json(hub.state()), media_type="application/json")
+
+    return answer
+
+
+def _answering(work: Work, workers: Workers) -> Callable[[Request], Awaitable[Response]]:
+    """A request answered with JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -110,10 +119,12 @@ def _answering(
                 given = _parsed(await request.body())
             if not isinstance(given, dict):
                 raise PlanError("the request is no JSON object; send one")
-            found = await asyncio.to_thread(work, request, given)
+            found = await workers.run(work, request, given)
             return Response(to_json(found or {}), media_type="application/json")
         except FreshetError as e:
             return _refusal(e)
+        except ClientDisconnect:  # nobody is there to be answered
+            return Response(status_code=400)
 
     return answer
 
@@ -125,18 +136,21 @@ def _parsed(body: bytes) -> Any:
         raise PlanError("the request is not JSON; correct it") from None
 
 
-def _downloading(hub: Hub) -> Callable[[Request], Awaitable[Response]]:
+def _downloading(hub: Hub, workers: Workers) -> Callable[[Request], Awaitable[Response]]:
+    def made(name: str, form: str) -> Response:
+        view = hub.view(name)
+        look = hub.look(view)
+        body, media = download(look.table, form)
+        headers = {"content-disposition": disposition(view.name, form)}
+        if not look.whole:
+            headers["x-freshet-first-rows"] = str(look.table.num_rows)
+        return Response(body, media_type=media, headers=headers)
+
     async def answer(request: Request) -> Response:
-        name, form = request.path_params["name"], request.path_params["form"]
         try:
-            _, table, whole = await asyncio.to_thread(hub.answer, name)
-            body, media = await asyncio.to_thread(download, table, form)
+            return await workers.run(made, request.path_params["name"], request.path_params["form"])
         except FreshetError as e:
             return _refusal(e)
-        headers = {"content-disposition": f'attachment; filename="{hub.view(name).name}.{form}"'}
-        if not whole:
-            headers["x-freshet-first-rows"] = str(table.num_rows)
-        return Response(body, media_type=media, headers=headers)
 
     return answer
 
@@ -145,7 +159,9 @@ def _refusal(error: FreshetError) -> JSONResponse:
     placed = isinstance(error, SqlError) and error.line is not None
     reason = error.reason if isinstance(error, SqlError) and placed else str(error)
     place = {"line": error.line, "column": error.column} if isinstance(error, SqlError) and placed else {}
-    return JSONResponse({"error": reason, **place}, 400)
+    shown = reason if len(reason) <= MOST_REASON else reason[:MOST_REASON] + "…"
+    shown = shown.encode(errors="replace").decode()
+    return JSONResponse({"error": shown, **place}, 503 if isinstance(error, BusyError) else 400)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
@@ -161,85 +177,6 @@ async def _broken(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "something broke inside; the server's log says what"}, 500)
 
 
-# The live connection ----------------------------------------------------------------------------------------------
-
-
-class _Pages:
-    def __init__(self, hub: Hub) -> None:
-        self.hub, self.open = hub, 0
-
-    async def live(self, socket: WebSocket) -> None:
-        if self.open >= MOST_PAGES:
-            await socket.close(1013)
-            return
-        await socket.accept()
-        self.open += 1
-        loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be closing
-                loop.call_soon_threadsafe(woken.set)
-
-        self.hub.listeners.append(wake)
-        looking: dict[str, Any] = {}
-        listening = asyncio.create_task(self._listen(socket, looking, woken))
-        try:
-            await self._tell(socket, looking, woken, listening)
-        except (WebSocketDisconnect, RuntimeError):
-            pass
-        finally:
-            self.hub.listeners.remove(wake)
-            listening.cancel()
-            self.open -= 1
-
-    async def _listen(self, socket: WebSocket, looking: dict[str, Any], woken: asyncio.Event) -> None:
-        """What the page looks at, whenever it says so."""
-        while True:
-            text = await socket.receive_text()
-            with contextlib.suppress(ValueError, RecursionError):
-                given = json.loads(text) if len(text) < 10_000 else None
-                if isinstance(given, dict):
-                    looking.clear()
-                    looking.update(given)
-                    woken.set()
-
-    async def _tell(
-        self, socket: WebSocket, looking: dict[str, Any], woken: asyncio.Event, listening: asyncio.Task[None]
-    ) -> None:
-        charted: object = None
-        while not listening.done():
-            started = time.monotonic()
-            woken.clear()
-            message = await asyncio.to_thread(self._message, dict(looking))
-            seen = message.get("seen")
-            if seen is not None:  # a chart travels when it has grown, not with every row
-                chart = (seen["view"], seen["measure"], seen["samples"], json.dumps(looking.get("chart")))
-                if chart == charted:
-                    seen.pop("chart")
-                charted = chart
-            await socket.send_text(to_json(message))
-            await asyncio.sleep(max(0.0, BEAT - (time.monotonic() - started)))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), PULSE)
-
-    def _message(self, looking: dict[str, Any]) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = {
-                "status": self.hub.status(),
-                "views": [v.name for v in list(self.hub.views.values())],
-            }
-            name, chart = looking.get("view"), looking.get("chart")
-            if isinstance(name, str) and name.lower() in self.hub.views:
-                found["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
-            return found
-        except FreshetError as e:
-            return {"error": str(e)}
-        except Exception:
-            logger.exception("a page could not be told")
-            return {"error": "something broke inside; the server's log says what"}
-
-
 # Running ----------------------------------------------------------------------------------------------------------
 
 
@@ -247,41 +184,57 @@ class Server:
     """The page on a thread of its own, until it is closed."""
 
     def __init__(self, hub: Hub, host: str = "127.0.0.1", port: int = 0, token: str | None = None) -> None:
-        check_binding(host, token)
         self.hub, self.token = hub, token
+        host = bare_host(host)
         if not 0 <= port <= 65_535:
             raise StateError(f"the page cannot be at port {port}; give 1 to 65535, or 0 for a free one")
-        try:
-            socket.getaddrinfo(host, port)
-            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        except socket.gaierror:
-            raise StateError(f"the page cannot be at {host}, which is no address; give another --host") from None
-        except OSError as e:
-            said = os.strerror(e.errno) if e.errno else str(e)
-            other = "--host" if e.errno == errno.EADDRNOTAVAIL else "--port"
-            raise StateError(f"the page cannot be at {host}:{port}: {said}; give another {other}") from None
+        check_binding(host, token)
+        self._socket = _listening(host, port)
         self.port = int(self._socket.getsockname()[1])
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.port}/" + (f"?token={token}" if token else "")
+        self._requests = Workers("requests", threads=8, room=32)
+        self._messages = Workers("messages", threads=4, room=MOST_PAGES)
+        self._pages = Pages(hub, self._messages)
         config = uvicorn.Config(
-            make_app(hub, host, token), log_level="warning", access_log=False, ws_max_size=65_536, server_header=False,
+            make_app(hub, self._requests, self._pages, host, token), log_level="error", access_log=False, http=Http,
+            loop="asyncio", ws="websockets-sansio", ws_max_size=65_536, proxy_headers=False, server_header=False,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
-        self._server = uvicorn.Server(config)
+        self._server = Uvicorn(config, self._end)
         self._thread = threading.Thread(target=self._serve, name="freshet page", daemon=True)
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])
 
+    def _end(self) -> None:
+        self._pages.close()
+        self._requests.close()
+        self._messages.close()
+
     def start(self) -> None:
         self._thread.start()
-        for _ in range(200):
-            if self._server.started:
-                return
+        end = time.monotonic() + STARTING
+        while not self._server.started:
+            if time.monotonic() > end:
+                raise StateError("the page's server does not start; the log says why")
             time.sleep(0.02)
-        raise StateError("the page's server does not start; the log says why")
 
     def close(self) -> None:
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(timeout=5)
+        self._socket.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        socket.getaddrinfo(host, port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except (socket.gaierror, ValueError):
+        raise StateError(f"the page cannot be at {host}, which is no address; give another --host") from None
+    except OSError as e:
+        said = os.strerror(e.errno) if e.errno else str(e)
+        other = "--host" if e.errno == errno.EADDRNOTAVAIL else "--port"
+        raise StateError(f"the page cannot be at {host}:{port}: {said}; give another {other}") from None

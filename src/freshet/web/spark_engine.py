@@ -24,8 +24,9 @@ from freshet.job.run import failure_of
 from freshet.job.session import start_spark
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
-from freshet.spark.maintain import fields_ddl, maintain
-from freshet.sql import Catalog
+from freshet.spark.decode import fields_ddl
+from freshet.spark.maintain import maintain
+from freshet.sql.catalog import Catalog
 from freshet.web.engine import Changed
 from freshet.web.mirror import Mirror
 
@@ -70,9 +71,10 @@ class SparkEngine(Mirror):
 
     def drop(self, name: str) -> None:
         with self.guard:
-            self.stale.set()
-            with self.moving:
-                self.forget(name)
+            if name.lower() in self.copies:
+                self.stale.set()
+                with self.moving:
+                    self.forget(name)
 
     def apply(self, changes: Mapping[str, pa.Table]) -> int:
         with self.guard:
@@ -134,18 +136,18 @@ class SparkEngine(Mirror):
 
         self.query = changes.writeStream.foreachBatch(take).option("checkpointLocation", place).start()
 
-    def health(self) -> dict[str, Any]:
+    def refresh(self) -> None:
         query = self.query
         if query is not None and time.monotonic() - self.looked > LOOK:  # also while nothing is applied
             self.looked = time.monotonic()
             self.waiting -= self.progress(query)
-        return super().health()
 
-    def close(self) -> None:
+    def close(self) -> bool:
         with self.guard:
             if self.query is not None:
                 self.query.stop()
             if self.owns:
                 self.spark.stop()
-            super().close()
+            ended = super().close()
             shutil.rmtree(self.folder, ignore_errors=True)
+            return ended

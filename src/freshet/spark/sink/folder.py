@@ -23,8 +23,8 @@ class Folder(Protocol):
     def read(self, path: str) -> str:
         """The text of a file; FileNotFoundError where there is none."""
 
-    def create(self, path: str, text: str) -> bool:
-        """Writes a file that does not exist; False, and nothing written, if it does."""
+    def create(self, path: str, text: str, private: bool = False) -> bool:
+        """Writes a file that does not exist; False, and nothing written, if it does. `private`: for its owner only."""
 
     def remove(self, path: str) -> None:
         """Removes a file or a folder with all it holds, if it is there."""
@@ -56,11 +56,12 @@ class LocalFolder:
         with open(os.path.join(self.path, path), encoding="utf-8") as file:
             return file.read()
 
-    def create(self, path: str, text: str) -> bool:
+    def create(self, path: str, text: str, private: bool = False) -> bool:
         final = os.path.join(self.path, path)
         os.makedirs(os.path.dirname(final), exist_ok=True)
         draft = _draft(final)
-        with open(draft, "w", encoding="utf-8") as file:
+        made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with open(made, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -109,12 +110,14 @@ class HadoopFolder:
         finally:
             stream.close()
 
-    def create(self, path: str, text: str) -> bool:
+    def create(self, path: str, text: str, private: bool = False) -> bool:
         final, draft = self._path(path), self._path(_draft(path))
         if self.files.exists(final):
             return False
         stream = self.files.create(draft, False)
         try:
+            if private:  # before anything is in it
+                self.files.setPermission(draft, self.jvm.org.apache.hadoop.fs.permission.FsPermission("600"))
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()

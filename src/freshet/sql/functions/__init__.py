@@ -22,6 +22,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     logic,
     mathematics,
     measures,
+    moments,
     regexp,
     rounding,
     search,
@@ -31,13 +32,13 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
 )
 from freshet.sql.functions.attempts import try_cast
 from freshet.sql.functions.casting import cast
-from freshet.sql.functions.coercion import aggregate_type, common_type
-from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.coercion import common_type
+from freshet.sql.functions.compiled import fold, unreached
 from freshet.sql.functions.nullability import nullable
 from freshet.sql.functions.registry import names, resolve
 from freshet.types import Type
 
-__all__ = ["aggregate_type", "build", "cast", "common_type", "names", "nullable", "try_cast"]
+__all__ = ["build", "cast", "common_type", "fold", "names", "nullable", "try_cast", "unreached"]
 
 
 def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:

@@ -19,9 +19,9 @@ from freshet.sql.functions.casting import cast
 from freshet.sql.functions.coercion import arithmetic_decimal, common_type, literal_decimal
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import ALL, both, constant, first_bad, lane, longest
+from freshet.sql.functions.rows import ALL, both, first_bad, lane, longest
 from freshet.state import checked, wide
-from freshet.types import BIGINT, DOUBLE, INTEGER_RANGE, Type, decimal
+from freshet.types import BIGINT, DOUBLE, INTEGER_RANGE, Type
 
 _LANE_DIGITS = 18
 _KERNELS = {"add": checked.add, "subtract": checked.subtract, "multiply": checked.multiply}
@@ -288,8 +288,8 @@ def _scaled_literal(argument: Expression, up: int) -> Int64s | None:
     """A literal side is brought to the common scale once, when the step is made."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, int):
         return None
-    ready = constant(Literal(decimal(38, 0), argument.value * 10**up))
-    return None if ready.hi is not None else ready.data
+    scaled = argument.value * 10**up
+    return np.array([scaled], np.int64) if -(1 << 63) <= scaled < 1 << 63 else None
 
 
 def _rescaled(data: Int64s, up: int, factor: Int64s, known: Any) -> Int64s | None:

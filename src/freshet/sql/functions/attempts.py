@@ -1,4 +1,5 @@
-"""TRY_CAST and the TRY_ operators: NULL where the plain form is an error. Errors inside their arguments stay errors.
+"""TRY_CAST and the TRY_ operators: NULL where the plain form is an error. Errors inside their arguments stay errors,
+except where they read text as a number themselves.
 
 Whoever fails is found by halving the batch: nothing is computed twice where nothing fails.
 """
@@ -17,7 +18,7 @@ from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.nullability import MAY_BE_NULL
 from freshet.sql.functions.registry import STRICT, Step, refuse, resolve, resolves, strict
 from freshet.sql.functions.rows import gather, longest, spread
-from freshet.types import STRING, Type
+from freshet.types import BIGINT, DOUBLE, STRING, Type
 
 _PLAIN = {"try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide",
           "try_mod": "modulo"}  # fmt: skip
@@ -40,6 +41,10 @@ def try_cast(expression: Expression, type: Type) -> Expression:
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or any(a.type.name in ("MONTHS", "MICROS") for a in args):
         raise refuse(name, args)
+    number = next((a.type for a in args if a.type.is_numeric), None)
+    if number is not None:  # text beside a number is read as one, which is attempted too
+        read = BIGINT if number.is_integer else DOUBLE
+        args = tuple(try_cast(a, read) if a.type.name == "STRING" else a for a in args)
     return _attempt(resolve(_PLAIN[name], args))
 
 

@@ -11,9 +11,9 @@ from freshet.column import Bools, Column, Int64s
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
-from freshet.sql.functions.datetime import DAY, WHEN, checked, day_of_month, first_day, months, moved, year_start
+from freshet.sql.functions.datetime import DAY, WHEN, day_of_month, first_day, months, moved, year_start
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import both, every, first_bad
+from freshet.sql.functions.rows import both, every, first_bad, out_of_years, within_years
 from freshet.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")  # Monday is 0
@@ -128,15 +128,17 @@ def _resolve_instant(name: str, args: tuple[Expression, ...]) -> Expression:
 def _instant(call: Call) -> Step:
     unit = _OF_SECOND[call.name]
 
-    return lambda a: checked(_micros(a.data, unit, a.valid), a.valid, TIMESTAMP)
+    return lambda a: within_years(_micros(a.data, unit, a.valid), a.valid, TIMESTAMP)
 
 
 def _micros(count: Int64s, unit: int, valid: Bools | None) -> Int64s:
     """So many units as microseconds; more than fit are far outside of time."""
-    far = first_bad(np.abs(count) > (1 << 62) // unit, valid)
+    most = (1 << 62) // unit
+    outside = (count > most) | (count < -most)
+    far = first_bad(outside, valid)
     if far >= 0:
-        raise EvaluationError("a TIMESTAMP outside the years 1 to 9999; correct the number it is made of", far)
-    return count * unit
+        raise out_of_years(TIMESTAMP, far)
+    return np.where(outside, 0, count) * unit
 
 
 @resolves("unix_date", takes="a DATE")
@@ -159,7 +161,7 @@ def _resolve_from_days(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @strict("date_from_unix_date")
 def _from_days(call: Call) -> Step:
-    return lambda a: checked(a.data, a.valid, DATE)
+    return lambda a: within_years(a.data, a.valid, DATE)
 
 
 @resolves("make_date", takes="a year, a month and a day (INT)")
@@ -246,8 +248,9 @@ def _add(call: Call) -> Step:
     def step(_: Column, count: Column, a: Column) -> Column:
         valid = both(count.valid, a.valid)
         if of_month is None:
-            return checked(a.data + _micros(count.data, _UNITS[unit], valid), valid, TIMESTAMP)
-        return checked(moved(a.data // DAY, count.data * of_month) * DAY + a.data % DAY, valid, TIMESTAMP)
+            return within_years(a.data + _micros(count.data, _UNITS[unit], valid), valid, TIMESTAMP)
+        days = moved(a.data // DAY, count.data * of_month, valid, TIMESTAMP)
+        return within_years(days * DAY + a.data % DAY, valid, TIMESTAMP)
 
     return step
 
@@ -290,4 +293,4 @@ def _resolve_next_day(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @strict("next_day")
 def _next_day(call: Call) -> Step:
-    return lambda a, day: checked(a.data + 1 + (day.data - a.data - 4) % 7, a.valid, DATE)
+    return lambda a, day: within_years(a.data + 1 + (day.data - a.data - 4) % 7, a.valid, DATE)

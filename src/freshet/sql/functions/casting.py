@@ -21,9 +21,9 @@ from freshet.sql.functions import text_casts
 from freshet.sql.functions.coercion import as_decimal
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, strict
-from freshet.sql.functions.rows import ALL, first_bad, lane
+from freshet.sql.functions.rows import ALL, first_bad, lane, out_of_years, within_years
 from freshet.state import checked, wide
-from freshet.types import BIGINT, DOUBLE, INTEGER_RANGE, Type, decimal
+from freshet.types import BIGINT, DOUBLE, INTEGER_RANGE, TIME_RANGE, Type, decimal
 
 _DAY = 86_400_000_000
 _SECOND = 1_000_000
@@ -235,12 +235,13 @@ def _from_fraction(source: Type, target: Type) -> Step:
 def from_doubles(a: Column, target: Type) -> Column:
     """Doubles as decimals: the shortest decimal text of each, rounded HALF_UP. The product with 10**scale decides,
     except so near to a half, or so large, that its own rounding could tip the balance: those few go by their text."""
-    scaled = np.abs(a.data) * 10.0**target.scale
     finite = np.isfinite(a.data)
     bad = first_bad(~finite, a.valid)
     if bad >= 0:
         raise unfit(text_casts.java_double(a.data[bad], DOUBLE), target, bad)
-    base = np.floor(np.where(finite, scaled, 0))
+    with np.errstate(over="ignore"):
+        scaled = np.minimum(np.where(finite, np.abs(a.data), 0) * 10.0**target.scale, _SAFE)
+    base = np.floor(scaled)
     near = np.abs(scaled - base - 0.5) <= 1e-3
     doubtful = np.flatnonzero(near | (scaled >= _SAFE) | (target.scale > _EXACT_POWER))
     data = np.where(scaled - base >= 0.5, base + 1, base)
@@ -269,27 +270,20 @@ def _to_timestamp(source: Type, target: Type) -> Step:
     if source.name == "DATE":
         return lambda a: Column(target, a.data * _DAY, a.valid)
     if source.is_integer:
-        most = INTEGER_RANGE["BIGINT"][1] // _SECOND
-
-        def saturated(a: Column) -> Column:
-            data = np.clip(a.data, -most, most) * _SECOND
-            ends = INTEGER_RANGE["BIGINT"]
-            data = np.where(a.data > most, ends[1], np.where(a.data < -most, ends[0], data))
-            return Column(target, data, a.valid)
-
-        return saturated
+        most = TIME_RANGE["TIMESTAMP"][1] // _SECOND + 1
+        return lambda a: within_years(np.clip(a.data, -most, most) * _SECOND, a.valid, target)
     if source.name == "DECIMAL":
 
         def step(a: Column) -> Column:
             micros = rescaled(a, source.scale, decimal(38, 6), wide.DOWN)
             bad = -1 if micros.hi is None else first_bad(micros.hi != micros.data >> 63, a.valid)
             if bad >= 0:
-                raise unfit(text_casts.decimal_text(a, source.scale, bad), target, bad)
-            return Column(target, micros.data, a.valid)
+                raise out_of_years(target, bad)
+            return within_years(micros.data, a.valid, target)
 
         return step
     to_bigint: Callable[[Column], Column] = _from_fraction(source, BIGINT)
-    return lambda a: Column(target, to_bigint(Column(a.type, a.data * _SECOND, a.valid)).data, a.valid)
+    return lambda a: within_years(to_bigint(Column(a.type, a.data * _SECOND, a.valid)).data, a.valid, target)
 
 
 def _from_timestamp(target: Type) -> Step:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from freshet.errors import SqlError
 from freshet.sql.expression import Expression, Literal
 from freshet.types import (
     BIGINT,
@@ -106,30 +105,3 @@ def _wider_number(a: Type, b: Type) -> Type:
     if name == "FLOAT" and (a.is_integer or b.is_integer):
         return DOUBLE
     return Type(name)
-
-
-def aggregate_type(function: str, arg_types: Sequence[Type]) -> Type:
-    """The type of COUNT, SUM, AVG, MIN or MAX over arguments of these types."""
-    if function == "count":
-        return BIGINT
-    if function not in ("sum", "avg", "min", "max", *_SPREAD):
-        raise SqlError(f"no aggregate {function.upper()}; there are COUNT, SUM, AVG, MIN and MAX")
-    if len(arg_types) != 1:
-        raise SqlError(f"{function.upper()} takes one argument, not {len(arg_types)}")
-    t = arg_types[0]
-    if t.items is not None:
-        raise SqlError(f"no aggregate {function.upper()}({t}); aggregate what the array is made from")
-    if function in ("min", "max"):
-        if t.name in ("MONTHS", "MICROS"):
-            raise SqlError(f"no aggregate {function.upper()} of an interval; use the dates it is made from")
-        return t
-    if t.name == "VOID":
-        return DOUBLE
-    if t.name == "DECIMAL" and function not in _SPREAD:
-        return bounded(t.precision + 10, t.scale) if function == "sum" else bounded(t.precision + 4, t.scale + 4)
-    if not t.is_numeric:
-        raise SqlError(f"no aggregate {function.upper()}({t}); {function.upper()} takes a number: use CAST")
-    return BIGINT if function == "sum" and t.is_integer else DOUBLE
-
-
-_SPREAD = ("stddev_samp", "stddev_pop", "var_samp", "var_pop")

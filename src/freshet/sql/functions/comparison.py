@@ -117,6 +117,25 @@ def _null_safe(call: Call) -> Step:
     return step
 
 
+@resolves("nulls_first_lt", takes=_TAKES)
+def _resolve_before(name: str, args: tuple[Expression, ...]) -> Expression:
+    """Whether one value comes before the other, NULL before all: never NULL."""
+    return _resolve(name, args)
+
+
+@strict("nulls_first_lt", total=True, sees_null=True)
+def _before(call: Call) -> Step:
+    less = comparer("lt", call.args)
+
+    def step(a: Column, b: Column) -> Column:
+        data = less(a, b)
+        if a.valid is not None:
+            data = (data & a.valid) | ~a.valid
+        return Column(BOOLEAN, data if b.valid is None else data & b.valid)
+
+    return step
+
+
 @strict("in", total=True, sees_null=True)
 def _in(call: Call) -> Step:
     equals = [comparer("eq", (call.args[0], other)) for other in call.args[1:]]

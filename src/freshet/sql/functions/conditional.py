@@ -15,14 +15,14 @@ from freshet.sql.functions.coercion import common_type
 from freshet.sql.functions.comparison import aligned, comparer
 from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolve, resolves, strict
 from freshet.sql.functions.rows import gather, longest, on_rows, spread, truth
-from freshet.types import BOOLEAN, INT, VOID, Type
+from freshet.types import BOOLEAN, INT, STRING, VOID, Type
 
 
 @resolves("case", takes="conditions and values in turn, then the value for all other rows")
 def _resolve_case(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) % 2 == 0:
         args = (*args, Literal(VOID, None))
-    if len(args) < 3 or any(a.type.name not in ("BOOLEAN", "VOID", "STRING") for a in args[:-1:2]):
+    if len(args) < 3 or any(a.type.name not in ("BOOLEAN", "VOID") for a in args[:-1:2]):
         raise refuse(name, args)
     values = _same(name, (*args[1::2], args[-1]))
     type, made = values[0].type, list(args)
@@ -82,7 +82,7 @@ def _resolve_nvl2(name: str, args: tuple[Expression, ...]) -> Expression:
     "decode", takes="a value, then pairs of a value to compare it with and a result, and optionally one for others"
 )
 def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
-    """Unlike CASE, NULL is found where NULL is looked for."""
+    """Unlike CASE, NULL is found where NULL is looked for, and what is for others is a text unless it is given."""
     if len(args) < 3:
         raise refuse(name, args)
     paired = 1 + (len(args) - 1) // 2 * 2
@@ -90,7 +90,7 @@ def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
     branches: list[Expression] = []
     for sought, found in zip(pairs[::2], pairs[1::2], strict=True):
         branches += [resolve("not_distinct", (args[0], sought)), found]
-    return _resolve_case("case", (*branches, *rest))
+    return _resolve_case("case", (*branches, *(rest or (Literal(STRING, None),))))
 
 
 @resolves("zeroifnull", takes="a number")
@@ -132,7 +132,7 @@ def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
         left: Int64s = np.arange(rows)
         pieces: list[tuple[Int64s, Column]] = []
         for condition, value in branches:
-            if not len(left) and rows:
+            if not len(left):
                 break
             met = on_rows(condition, columns, left, rows)
             holds = truth(met) if met.valid is None else truth(met) & met.valid
@@ -159,7 +159,7 @@ def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
         left: Int64s = np.arange(rows)
         pieces: list[tuple[Int64s, Column]] = []
         for candidate in nodes:
-            if not len(left) and rows:
+            if not len(left):
                 break
             found = on_rows(candidate, columns, left, rows)
             if found.valid is None:
@@ -183,7 +183,7 @@ def _typed(column: Column, type: Type) -> Column:
 @strict("greatest", "least", total=True, sees_null=True)
 def _extreme(call: Call) -> Step:
     """NULLs are skipped; the result is NULL when all are."""
-    beats = comparer("gt" if call.name == "greatest" else "lt", call.args)
+    beats = comparer("gt" if call.name == "greatest" else "lt", call.args[:2])
     type = call.type
 
     def better(best: Column, other: Column) -> Column:

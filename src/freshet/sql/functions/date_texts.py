@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column, Int64s
+from freshet.column import TEXT, Column, Int64s
 from freshet.errors import SqlError, UnsupportedError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.calendar import DAYS, only
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.datetime import DAY, WHEN, day_of_month, months, year_start
 from freshet.sql.functions.registry import Step, refuse, resolves, strict
-from freshet.sql.functions.rows import strings
+from freshet.sql.functions.rows import joined
 from freshet.types import BIGINT, STRING, TIMESTAMP
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
@@ -31,7 +31,7 @@ def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], 
     """Digits, with zeros before them up to a width."""
 
     def write(t: Int64s) -> Any:
-        text = pc.cast(pa.array(part(t)), pa.string())
+        text = pc.cast(pa.array(part(t)), TEXT)
         return pc.utf8_lpad(text, width, "0") if width > 1 else text
 
     return write
@@ -39,7 +39,7 @@ def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], 
 
 def _named(names: tuple[str, ...], part: Callable[[Int64s], Int64s], letters: int | None) -> Callable[[Int64s], Any]:
     # Made at its first use: pyarrow's first array of a list imports pandas, which takes longer than Freshet itself.
-    known = cache(lambda: pa.array([n[:letters] for n in names]))
+    known = cache(lambda: pa.array([n[:letters] for n in names], TEXT))
     return lambda t: known().take(pa.array(part(t)))
 
 
@@ -69,6 +69,7 @@ _WRITTEN: dict[str, Callable[[Int64s], Any]] = {
     "SSS": _number(3, lambda t: t // 1_000 % 1_000), "SSSSSS": _number(6, lambda t: t % 1_000_000),
     "q": _number(1, lambda t: _MONTH(t) // 3 + 1), "Q": _number(1, lambda t: _MONTH(t) // 3 + 1),
 }  # fmt: skip
+_LONGEST = 500  # characters of a pattern
 _PIECES = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+")
 
 
@@ -77,6 +78,9 @@ def _pieces(name: str, argument: Expression) -> list[str]:
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
         raise SqlError(f"the pattern of {name.upper()} must be a literal")
     pattern, at, found = argument.value, 0, []
+    if len(pattern) > _LONGEST:
+        reason = f"the pattern of {name.upper()} has {len(pattern):,} characters; {_LONGEST} are the most"
+        raise SqlError(f"{reason}: write it in parts")
     while at < len(pattern):
         piece = _PIECES.match(pattern, at)
         if piece is None:
@@ -112,11 +116,11 @@ def _date_format(call: Call) -> Step:
 
     def step(a: Column, _: Column) -> Column:
         if not pieces:
-            return Column(STRING, pa.array([""] * len(a), pa.string()), a.valid)
+            return Column(STRING, pa.array([""] * len(a), TEXT), a.valid)
         texts: list[Any] = [_written(piece, a.data) for piece in pieces]
         if all(isinstance(t, str) for t in texts):
-            return Column(STRING, pa.array(["".join(texts)] * len(a), pa.string()), a.valid)
-        return Column(STRING, strings(pc.binary_join_element_wise(*texts, "")), a.valid)
+            return Column(STRING, pa.array(["".join(texts)] * len(a), TEXT), a.valid)
+        return Column(STRING, joined(*texts), a.valid)
 
     return step
 

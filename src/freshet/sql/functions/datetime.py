@@ -7,16 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from freshet.column import Bools, Column, Int64s
-from freshet.errors import EvaluationError, SqlError
+from freshet.errors import SqlError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import both, first_bad
+from freshet.sql.functions.rows import both, first_bad, out_of_years, within_years
 from freshet.types import DATE, INT, STRING, TIMESTAMP, Type
 
 DAY = 86_400_000_000
-#: Days of 0001-01-01 and 9999-12-31, the dates SQL text can write.
-_LEAST_DAY, _GREATEST_DAY = -719_162, 2_932_896
+#: More months, or microseconds, than lie between any two dates; sums with fewer do not overflow.
+_MOST_MONTHS, _MOST_MICROS = 12 * 10_000, 366 * 10_000 * DAY
 
 
 def months(days: Int64s) -> Int64s:
@@ -179,17 +179,9 @@ def _part(call: Call) -> Step:
     return lambda a: Column(INT, part(a.data), a.valid)
 
 
-def checked(data: Int64s, valid: Bools | None, type: Type) -> Column:
-    days = data if type.name == "DATE" else data // DAY
-    bad = first_bad((days < _LEAST_DAY) | (days > _GREATEST_DAY), valid)
-    if bad >= 0:
-        raise EvaluationError(f"a {type} outside the years 1 to 9999; correct the interval added to it", bad)
-    return Column(type, data, valid)
-
-
 @strict("date_add")
 def _date_add(call: Call) -> Step:
-    return lambda a, b: checked(a.data + b.data, both(a.valid, b.valid), DATE)
+    return lambda a, b: within_years(a.data + b.data, both(a.valid, b.valid), DATE)
 
 
 @strict("datediff", total=True)
@@ -197,17 +189,30 @@ def _datediff(call: Call) -> Step:
     return lambda a, b: Column(INT, a.data - b.data, both(a.valid, b.valid))
 
 
-def moved(days: Int64s, by: Int64s) -> Int64s:
+def moved(days: Int64s, by: Int64s, valid: Bools | None, type: Type) -> Int64s:
     """The same day of a month so many later, or that month's last day when it is shorter."""
-    month = months(days) + by
+    month = months(days) + _bounded(np.broadcast_arrays(by, days)[0], _MOST_MONTHS, valid, type)
     first = first_day(month)
     last: Int64s = first_day(month + 1) - first - 1
     return first + np.minimum(day_of_month(days) - 1, last)
 
 
+def _bounded(by: Int64s, most: int, valid: Bools | None, type: Type) -> Int64s:
+    """What is added to a date or timestamp; more leads out of the years there are from any of them."""
+    far = (by > most) | (by < -most)
+    bad = first_bad(far, valid)
+    if bad >= 0:
+        raise out_of_years(type, bad)
+    return np.where(far, 0, by)
+
+
 @strict("add_months")
 def _add_months(call: Call) -> Step:
-    return lambda a, b: checked(moved(a.data, b.data), both(a.valid, b.valid), DATE)
+    def step(a: Column, b: Column) -> Column:
+        valid = both(a.valid, b.valid)
+        return within_years(moved(a.data, b.data, valid, DATE), valid, DATE)
+
+    return step
 
 
 @strict("last_day", total=True)
@@ -237,11 +242,14 @@ def _word(argument: Expression) -> str:
 
 @strict("plus_interval")
 def _plus_interval(call: Call) -> Step:
-    if call.args[1].type.name == "MICROS":
-        return lambda a, b: checked(a.data + b.data, both(a.valid, b.valid), TIMESTAMP)
+    in_micros = call.args[1].type.name == "MICROS"
 
     def step(a: Column, b: Column) -> Column:
-        when = moved(a.data // DAY, b.data) * DAY + a.data % DAY
-        return checked(when, both(a.valid, b.valid), TIMESTAMP)
+        valid = both(a.valid, b.valid)
+        if in_micros:
+            micros, _ = np.broadcast_arrays(b.data, a.data)
+            return within_years(a.data + _bounded(micros, _MOST_MICROS, valid, TIMESTAMP), valid, TIMESTAMP)
+        days = moved(a.data // DAY, b.data, valid, TIMESTAMP)
+        return within_years(days * DAY + a.data % DAY, valid, TIMESTAMP)
 
     return step

@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
-from freshet.column import Column
+import numpy as np
+
+from freshet.column import Column, Int64s
 from freshet.errors import EvaluationError, UnsupportedError
 from freshet.sql.expression import Call, Expression
+from freshet.sql.functions.bounds import byte_sizes, check_sizes
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.nullability import MAY_BE_NULL
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
+from freshet.sql.functions.rows import longest
 from freshet.sql.functions.text_calls import as_text, in_python, literal, register, signature
 from freshet.sql.functions.text_casts import writer
 from freshet.types import BIGINT, DOUBLE, INT, STRING, Type
@@ -27,6 +32,7 @@ MAY_BE_NULL.update(("sha2", "format_number"))
 
 #: The digits after the point that FORMAT_NUMBER shows of a decimal, and of other numbers.
 _MOST_DIGITS, _LANE_DIGITS = 10_000, 340
+_WIDEST = 420  # bytes before the point
 _EXACT = Context(prec=_MOST_DIGITS + 400, rounding=ROUND_HALF_EVEN)
 _WORDS = {"NaN": "NaN", "Infinity": "∞", "-Infinity": "-∞"}
 
@@ -76,7 +82,7 @@ def _crc32(call: Call) -> Step:
     return in_python(BIGINT, lambda text: zlib.crc32(text.encode()))
 
 
-@strict("base64", total=True)
+@strict("base64", sized=True)
 def _base64(call: Call) -> Step:
     """As in MIME: lines of 76 characters."""
 
@@ -84,13 +90,26 @@ def _base64(call: Call) -> Step:
         written = base64.b64encode(text.encode()).decode()
         return "\r\n".join(written[i : i + 76] for i in range(0, len(written), 76))
 
-    return in_python(STRING, encode)
+    return _sized(call, in_python(STRING, encode), lambda size: -(-size // 3) * 4 + size // 57 * 2)
 
 
-@strict("hex", total=True)
+def _sized(call: Call, step: Step, made: Callable[[Int64s], Int64s]) -> Step:
+    """The step on texts of which those it makes are not too long."""
+
+    def sized(a: Column) -> Column:
+        check_sizes(call.name, made(byte_sizes(a)), a.valid, len(a))
+        return step(a)
+
+    return sized
+
+
+TOTAL_WHEN["hex"] = lambda call: call.args[0].type.name != "STRING"
+
+
+@strict("hex", sized=True)
 def _hex(call: Call) -> Step:
     if call.args[0].type.name == "STRING":
-        return in_python(STRING, lambda text: text.encode().hex().upper())
+        return _sized(call, in_python(STRING, lambda text: text.encode().hex().upper()), lambda size: 2 * size)
     return in_python(STRING, lambda number: f"{number & 0xFFFF_FFFF_FFFF_FFFF:X}")
 
 
@@ -128,6 +147,8 @@ def _format_number(call: Call) -> Step:
     shown = in_python(STRING, lambda written, digits: format_number(written, digits, source))
 
     def step(a: Column, digits: Column) -> Column:
+        most = _MOST_DIGITS if source.name == "DECIMAL" else _LANE_DIGITS
+        check_sizes(call.name, np.clip(digits.data, 0, most) + _WIDEST, digits.valid, longest(a, digits))
         return shown(write(a), digits)
 
     return step

@@ -1,27 +1,28 @@
 """LIKE and ILIKE. ILIKE is LIKE between the lower-case forms of text and pattern, as in Spark.
 
-A literal pattern is taken apart once, and becomes the simplest Arrow call that tests it.
+A literal pattern is taken apart once, and becomes an Arrow call that compares or finds a plain text where it can be
+one; any other is run by `state.texts`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from freshet.column import Bools, Column
-from freshet.errors import EvaluationError, SqlError
+from freshet.column import Bools, Column, Int64s
+from freshet.errors import EvaluationError, SqlError, brief
 from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.bounds import STEPS_A_BYTE, Texts, known, most_steps, too_many_steps
 from freshet.sql.functions.compiled import fold
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolve, resolves, strict
-from freshet.sql.functions.rows import every, flags, longest, text_of
+from freshet.sql.functions.rows import every, longest, spread, text_or_null
 from freshet.sql.functions.text_calls import as_text, literal, whole
+from freshet.state import texts
+from freshet.state.texts import ANY, MANY
 from freshet.types import BOOLEAN
-
-_ANY, _MANY = object(), object()
 
 
 @resolves("like", takes="text, a pattern, and optionally a literal escape character")
@@ -53,71 +54,83 @@ def _resolve_ilike(name: str, args: tuple[Expression, ...]) -> Expression:
     return resolve("like", (*lowered, *args[2:]))
 
 
-def _tokens(pattern: str, escape: str) -> list[Any]:
-    """Characters as they are, _ANY for `_` and _MANY for `%`. An escape may stand before `_`, `%` and itself only."""
-    tokens: list[Any] = []
+def _tokens(pattern: str, escape: str) -> list[int]:
+    """Code points, ANY for `_` and MANY for `%`. An escape may stand before `_`, `%` and itself only."""
+    tokens: list[int] = []
     rest = iter(pattern)
     for c in rest:
         if c == escape:
             follower = next(rest, None)
             if follower is None or follower not in ("_", "%", escape):
                 what = "nothing" if follower is None else repr(follower)
-                raise EvaluationError(f"LIKE pattern {pattern!r} escapes {what}; escape only _, % or {escape!r}", 0)
-            tokens.append(follower)
+                raise EvaluationError(f"LIKE pattern {brief(pattern)} escapes {what}; escape only _, % or {escape!r}")
+            tokens.append(ord(follower))
         else:
-            tokens.append(_ANY if c == "_" else _MANY if c == "%" else c)
+            tokens.append(ANY if c == "_" else MANY if c == "%" else ord(c))
     return tokens
 
 
-def _plain(tokens: list[Any]) -> str | None:
-    return None if _ANY in tokens or _MANY in tokens else "".join(tokens)
+def _plain(tokens: list[int]) -> str | None:
+    return None if ANY in tokens or MANY in tokens else "".join(map(chr, tokens))
 
 
-def matcher(pattern: str, escape: str) -> Callable[[Any], Any]:
-    """The Arrow call that tests a pattern: a plain comparison or search where the pattern allows it."""
-    tokens = _tokens(pattern, escape)
+def _matcher(tokens: list[int]) -> Callable[[Any], Any] | None:
+    """The Arrow call that tests a pattern, where it is a comparison with a plain text or a search for one."""
     whole = _plain(tokens)
     if whole is not None:
         return lambda text: pc.equal(text, whole)
-    starts, ends = tokens[0] is _MANY, tokens[-1] is _MANY
+    starts, ends = tokens[0] == MANY, tokens[-1] == MANY
     inner = _plain(tokens[1 if starts else 0 : -1 if ends else None])
     if inner is not None and starts and ends:
         return lambda text: pc.match_substring(text, inner)
     if inner is not None:
         return lambda text: pc.ends_with(text, inner) if starts else pc.starts_with(text, inner)
-    regex = "".join("." if t is _ANY else ".*" if t is _MANY else re.escape(t) for t in tokens)
-    return lambda text: pc.match_substring_regex(text, rf"(?s)\A(?:{regex})\z")
+    return None
 
 
-TOTAL_WHEN["like"] = lambda call: isinstance(call.args[1], Literal)  # its escapes were checked
+def _few_steps(call: Call) -> bool:
+    """Whether the pattern is known, so that its escapes were checked, and short: each of its tokens may be compared
+    with each character."""
+    pattern = call.args[1]
+    return isinstance(pattern, Literal) and len(str(pattern.value)) < STEPS_A_BYTE
 
 
-@strict("like")
+TOTAL_WHEN["like"] = _few_steps
+
+
+@strict("like", sized=True)
 def _like(call: Call) -> Step:
-    escape = _escape(call.args)
-    pattern = literal(call.args[1])
+    escape, pattern = _escape(call.args), literal(call.args[1])
     if pattern is not None:
-        return whole(BOOLEAN, matcher(pattern, escape))
+        tokens = _tokens(pattern, escape)
+        plain = _matcher(tokens)
+        if plain is not None:
+            return whole(BOOLEAN, plain)
+        begins, joined = np.array([0, len(tokens)]), np.array(tokens, np.int32)
+        return lambda a, *_: _run(a, np.zeros(len(a), np.int64), begins, joined, a.valid, (a,))
 
     def step(a: Column, b: Column, *_: Column) -> Column:
-        """Each distinct pattern is tested once, on its own rows."""
+        """Each distinct pattern is taken apart once."""
         rows, valid = longest(a, b), every((a, b))
-        text, patterns = text_of(a), text_of(b)
-        if len(patterns) != rows:
-            patterns = patterns.take(np.zeros(rows, np.int64))
-        if len(text) != rows:
-            text = text.take(np.zeros(rows, np.int64))
-        codes = patterns.dictionary_encode()
-        which = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        data: Bools = np.zeros(rows, np.bool_)
+        codes = text_or_null(spread(b, rows), valid).dictionary_encode()
+        which = codes.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        parts = [np.empty(0, np.int32)]
         for code, one in enumerate(codes.dictionary.to_pylist()):
-            mine = np.flatnonzero(which == code if valid is None else (which == code) & valid)
-            if not len(mine):
-                continue
             try:
-                data[mine] = flags(matcher(one, escape)(text.take(mine)))
+                parts.append(np.array(_tokens(one, escape), np.int32))
             except EvaluationError as e:
-                raise EvaluationError(e.reason, int(mine[0])) from None
-        return Column(BOOLEAN, data, valid)
+                first = int(np.argmax(codes.indices.fill_null(-1).to_numpy(zero_copy_only=False) == code))
+                raise EvaluationError(e.reason, first) from None
+        return _run(a, which, np.cumsum([len(p) for p in parts]), np.concatenate(parts), valid, (a, b))
 
     return step
+
+
+def _run(a: Column, which: Int64s, begins: Int64s, tokens: Any, valid: Bools | None, args: Sequence[Column]) -> Column:
+    rows, text = len(which), Texts(a)
+    out: Bools = np.empty(rows, np.bool_)
+    steps = most_steps(args, rows)
+    bad = texts.like(*text.parts, known(valid, rows), which, begins, tokens, steps, out)
+    if bad >= 0:
+        raise too_many_steps("like", args, rows, bad, "use a shorter pattern, or compare shorter texts")
+    return Column(BOOLEAN, out, valid)

@@ -1,8 +1,8 @@
 """AND, OR, NOT and IS [NOT] NULL in three-valued logic.
 
-The right side of AND and OR is computed only for the rows the left side has not decided, so that a guard on the left
-keeps a failing division on the right from running. Where the right side cannot fail, it runs on all rows, which is
-faster.
+AND and OR take any number of conditions, from left to right. Each is computed only for the rows that those before it
+have not decided, so that a guard on the left keeps a failing division on the right from running. One that cannot fail
+runs on all rows, which is faster.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from freshet.types import BOOLEAN
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2:
         raise refuse(name, args)
-    conditions = tuple(_condition(name, a, args) for a in args)
-    joined = conditions[0]
-    for condition in conditions[1:]:
-        joined = Call(BOOLEAN, name, (joined, condition))
-    return joined
+    return Call(BOOLEAN, name, tuple(_condition(name, a, args) for a in args))
 
 
 @resolves("not", takes="a BOOLEAN condition")
@@ -51,19 +47,23 @@ def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @lazy("and", "or", total=True)
 def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
-    left, right = nodes
     decides = call.name == "or"  # the truth value that decides the result alone
-    eager = is_total(call.args[1])
+    others = [(node, is_total(arg)) for node, arg in zip(nodes[1:], call.args[1:], strict=True)]
 
     def node(columns: Columns, rows: int) -> Column:
-        a = left(columns, rows)
-        x = truth(a)
-        if not eager:
-            decided = x == decides if a.valid is None else (x == decides) & a.valid
-            open_rows = np.flatnonzero(~np.broadcast_to(decided, rows))
-            if len(open_rows) < rows:
-                return _patched(a, on_rows(right, columns, open_rows, rows), open_rows, rows)
-        return _joined(a, x, right(columns, rows))
+        found = nodes[0](columns, rows)
+        for right, eager in others:
+            x = truth(found)
+            if not eager:
+                decided = x == decides if found.valid is None else (x == decides) & found.valid
+                open_rows = np.flatnonzero(~np.broadcast_to(decided, rows))
+                if not len(open_rows):
+                    break  # also where there are no rows: what has no value is not reached
+                if len(open_rows) < rows:
+                    found = _patched(found, on_rows(right, columns, open_rows, rows), open_rows, rows)
+                    continue
+            found = _joined(found, x, right(columns, rows))
+        return found
 
     def _patched(a: Column, b: Column, open_rows: Int64s, rows: int) -> Column:
         """The left side's decisions, with the rest filled from what both sides say of the open rows."""

@@ -32,7 +32,10 @@ _ALWAYS: dict[str, Callable[[Doubles], Any]] = {
 _LOGARITHMS: dict[str, tuple[Callable[[Doubles], Any], float]] = {
     "ln": (np.log, 0.0), "log10": (np.log10, 0.0), "log2": (np.log2, 0.0), "log1p": (np.log1p, -1.0),
 }  # fmt: skip
-_PAIRS: dict[str, Callable[[Doubles, Doubles], Any]] = {"atan2": np.arctan2, "hypot": np.hypot}
+_PAIRS: dict[str, Callable[[Doubles, Doubles], Any]] = {
+    "atan2": lambda y, x: np.arctan2(y + 0.0, x + 0.0),  # -0.0 is 0.0 to Spark here
+    "hypot": np.hypot,
+}
 _FACTORIALS = np.array([math.factorial(n) for n in range(21)], np.int64)
 MAY_BE_NULL.update(_LOGARITHMS, ("log", "factorial"))
 

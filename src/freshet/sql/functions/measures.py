@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow.compute as pc
 
-from freshet.sql.expression import Call
-from freshet.sql.functions.registry import Step, strict
+from freshet.column import Column
+from freshet.sql.expression import Call, Literal
+from freshet.sql.functions.bounds import STEPS_A_BYTE, Texts, byte_sizes, known, most_steps, too_many_steps
+from freshet.sql.functions.registry import TOTAL_WHEN, Step, strict
+from freshet.sql.functions.rows import every, lane, longest
 from freshet.sql.functions.text_calls import in_python, register, signature, whole
+from freshet.state import texts
 from freshet.types import INT, STRING
 
 register(INT, "text", signature("s", least=1), "ascii")
 register(INT, "text", signature("s", least=1), "octet_length")
 register(INT, "text", signature("s", least=1), "bit_length")
-register(STRING, "text", signature("s", least=1), "soundex")
+register(STRING, "text", signature("t", least=1), "soundex")
 register(INT, "two texts, and optionally the greatest distance", signature("s", "s", "i", least=2), "levenshtein")
 
 
@@ -31,19 +36,32 @@ def _bit_length(call: Call) -> Step:
     return whole(INT, lambda text: pc.multiply(pc.binary_length(text), 8))
 
 
-def levenshtein(a: str, b: str, most: int | None = None) -> int:
-    """Characters to insert, delete or replace; -1 beyond the greatest distance asked for."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        before, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            before, row[j] = row[j], before if x == y else 1 + min(before, row[j], row[j - 1])
-    return row[-1] if most is None or row[-1] <= most else -1
+def _has_short(call: Call) -> bool:
+    """Whether one of the texts is known, and so short that each of its characters may be compared with each of the
+    other's."""
+    return any(isinstance(a, Literal) and len(str(a.value)) < STEPS_A_BYTE for a in call.args[:2])
 
 
-@strict("levenshtein", total=True)
+TOTAL_WHEN["levenshtein"] = _has_short
+
+
+@strict("levenshtein", sized=True)
 def _levenshtein(call: Call) -> Step:
-    return in_python(INT, levenshtein)
+    """Characters to insert, delete or replace; -1 beyond the greatest distance asked for."""
+
+    def step(a: Column, b: Column, *most: Column) -> Column:
+        args = (a, b, *most)
+        rows, valid, x, y = longest(*args), every(args), Texts(a), Texts(b)
+        greatest = lane(most[0].data) if most else np.empty(0, np.int64)
+        size = max(int(byte_sizes(t).max(initial=0)) for t in (a, b))
+        out, steps = np.empty(rows, np.int64), most_steps((a, b), rows)
+        bad = texts.levenshtein(*x.parts, *y.parts, known(valid, rows), greatest, size, steps, out)
+        if bad >= 0:
+            remedy = "compare shorter texts, or give the greatest distance that matters as the third argument"
+            raise too_many_steps("levenshtein", (a, b), rows, bad, remedy)
+        return Column(INT, out, valid)
+
+    return step
 
 
 #: The digit of each letter; vowels part equal digits, H and W do not.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal
 
-_NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from"}
+_NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from", "nulls_first_lt"}
 _WHEN_ALL = {"coalesce", "greatest", "least"}
 #: Functions that are NULL for some arguments that are not; their families add them.
 MAY_BE_NULL: set[str] = set()

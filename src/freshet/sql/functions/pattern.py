@@ -1,10 +1,11 @@
 """Regular expressions that mean the same in Java, where Spark runs them, and in the two engines that run them here.
 
 A pattern is read into characters, sets of characters, ends of the text, groups, alternatives and repetitions, and
-written anew for RE2 (Arrow's, a column at a time) and for Python, with every set spelled out: `.` leaves out what Java
-calls line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only, `$` also stands before a last line end. What is
-not read here is refused: look-around, back references, \\b, possessive quantifiers, classes inside classes, \\p{..},
-and repetitions of what may be empty, whose groups the engines fill differently.
+written for RE2 (Arrow's, which says whether a text matches) and as a program of `state.regex` (which says where), with
+every set spelled out: `.` leaves out what Java calls line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only,
+`$` also stands before a last line end. Both engines take time linear in the text. What is not read here is refused:
+look-around, back references, \\b, possessive quantifiers, classes inside classes, \\p{..}, repetitions of what may be
+empty, whose groups engines fill differently, and patterns whose program is too long.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NoReturn
 
-from freshet.errors import SqlError, UnsupportedError
+from freshet.errors import SqlError, UnsupportedError, brief
+from freshet.sql.functions.program import Code, Program, Ranges, program
+from freshet.state import regex
 
 _LAST = 0x10FFFF
 _MOST = 1000  # repetitions RE2 takes
-
-#: Sets of characters are sorted, disjoint ranges of code points, both ends included.
-Ranges = tuple[tuple[int, int], ...]
+_LONGEST = 10_000  # instructions of a program
+_QUICK = 100  # instructions up to which RE2, which gives each character no more than a few steps for each, is not slow
 
 
 def _ranges(found: Sequence[tuple[int, int]]) -> Ranges:
@@ -51,8 +54,6 @@ _SPACE = _of(" \t\n\x0b\f\r")
 _SETS = {"d": _DIGIT, "w": _WORD, "s": _SPACE, "D": _others(_DIGIT), "W": _others(_WORD), "S": _others(_SPACE)}
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\x07", "e": "\x1b"}
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-#: Java's `$`: the end, or before a line end that ends the text; never between the two halves of \r\n.
-_PYTHON_END = r"(?:\Z|(?=[\r\x85\u2028\u2029]\Z)|(?=\r\n\Z)|(?<!\r)(?=\n\Z))"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Node:
     """A part of a pattern written for both engines, and whether it can match the empty text."""
 
     re2: str
-    python: str
+    code: Code
     may_be_empty: bool
 
 
@@ -68,11 +69,23 @@ class Node:
 class Pattern:
     text: str
     re2: str
-    python: re.Pattern[str]
+    code: Code
     groups: int
-    may_be_empty: bool
     #: Whether `$` stands in it, for which RE2 reads the very end: wrong on texts that end in a line end.
     has_dollar: bool
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether RE2 tests it in no more than a few steps a character."""
+        return len(self.code) <= _QUICK
+
+    def program(self, *groups: int) -> Program:
+        """What finds it, and the spans of some of its groups."""
+        return program(self.code, groups)
+
+    @cached_property
+    def whole(self) -> Program:
+        return self.program()
 
 
 def read(text: str) -> Pattern:
@@ -80,11 +93,8 @@ def read(text: str) -> Pattern:
     reader = _Reader(text)
     node = reader.alternatives(0)
     if reader.at < len(text):
-        raise SqlError(
-            f"the regular expression {text!r} closes a group that is not open; write \\\\) for the character"
-        )
-    compiled = re.compile(node.python, re.DOTALL)
-    return Pattern(text, node.re2, compiled, reader.groups, node.may_be_empty, reader.has_dollar)
+        reader.wrong("closes a group that is not open; write \\\\) for the character")
+    return Pattern(text, node.re2, node.code, reader.groups, reader.has_dollar)
 
 
 @dataclass
@@ -102,10 +112,16 @@ class _Reader:
             self.fold, self.dot_all, self.at = "i" in flags[1], "s" in flags[1], flags.end()
 
     def refuse(self, what: str, instead: str) -> NoReturn:
-        raise UnsupportedError(f"{what} in the regular expression {self.text!r} is not supported; {instead}")
+        raise UnsupportedError(f"{what} in the regular expression {brief(self.text)} is not supported; {instead}")
 
     def wrong(self, what: str) -> NoReturn:
-        raise SqlError(f"the regular expression {self.text!r} {what}; correct it")
+        remedy = "" if ";" in what else "; correct it"
+        raise SqlError(f"the regular expression {brief(self.text)} {what}{remedy}")
+
+    def bounded(self, instructions: int) -> None:
+        if instructions > _LONGEST:
+            what = f"a program of more than {_LONGEST:,} instructions ({instructions:,} so far)"
+            self.refuse(what, "repeat fewer times, or write fewer characters")
 
     def peek(self, ahead: int = 0) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]
@@ -125,19 +141,24 @@ class _Reader:
         while self.peek() == "|":
             self.at += 1
             branches.append(self.sequence(depth))
+            self.bounded(sum(len(b.code) + 2 for b in branches))
         if len(branches) == 1:
             return branches[0]
-        return Node(
-            f"(?:{'|'.join(b.re2 for b in branches)})",
-            f"(?:{'|'.join(b.python for b in branches)})",
-            any(b.may_be_empty for b in branches),
-        )
+        code = branches[-1].code
+        for branch in reversed(branches[:-1]):
+            first = len(branch.code)
+            code = ((regex.FORK, 1, first + 2), *branch.code, (regex.JUMP, len(code) + 1, 0), *code)
+        return Node(f"(?:{'|'.join(b.re2 for b in branches)})", code, any(b.may_be_empty for b in branches))
 
     def sequence(self, depth: int) -> Node:
         parts: list[Node] = []
+        instructions = 0
         while self.peek() not in ("", "|", ")"):
             parts.append(self.repeated(depth))
-        return Node("".join(p.re2 for p in parts), "".join(p.python for p in parts), all(p.may_be_empty for p in parts))
+            instructions += len(parts[-1].code)
+            self.bounded(instructions)
+        code = tuple(instruction for p in parts for instruction in p.code)
+        return Node("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
 
     def repeated(self, depth: int) -> Node:
         begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in ("\\A", "\\z")
@@ -154,13 +175,15 @@ class _Reader:
             self.refuse(what, "repeat something that matches at least one character")
         least, most = bounds
         mark = f"{{{least}}}" if most == least else f"{{{least},{'' if most is None else most}}}"
-        if self.peek() == "?":
+        lazy = self.peek() == "?"
+        if lazy:
             self.at += 1
             mark += "?"
         if self.peek() in ("+", "*", "?", "{"):
             what = f"the quantifier {self.peek()} after a quantifier"
             self.refuse(what, "write one quantifier, greedy or lazy, and (?:...) around what is repeated twice")
-        return Node(f"(?:{node.re2}){mark}", f"(?:{node.python}){mark}", least == 0)
+        self.bounded((len(node.code) + 2) * max(least, most or 0, 1))
+        return Node(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
 
     def bounds(self) -> tuple[int, int | None] | None:
         """How often the part before is repeated; None where no quantifier follows."""
@@ -189,10 +212,10 @@ class _Reader:
         if character == ".":
             return self.written(_ALL if self.dot_all else _others(_of(LINE_ENDS)))
         if character == "^":
-            return Node(r"\A", r"\A", True)
+            return Node(r"\A", ((regex.BEGIN, 0, 0),), True)
         if character == "$":
             self.has_dollar = True
-            return Node(r"\z", _PYTHON_END, True)
+            return Node(r"\z", ((regex.DOLLAR, 0, 0),), True)
         if character in "*+?":
             self.wrong(f"has nothing that {character} could repeat")
         if character == "{":
@@ -200,7 +223,8 @@ class _Reader:
         if character != "\\":
             return self.written(self.folded(_of(character)))
         if self.peek() in ("A", "z"):
-            return Node(r"\A", r"\A", True) if self.take() == "A" else Node(r"\z", r"\Z", True)
+            begins = self.take() == "A"
+            return Node(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
         return self.written(self.escaped())
 
     def group(self, depth: int) -> Node:
@@ -209,15 +233,17 @@ class _Reader:
                 what = f"the group ({self.text[self.at : self.at + 3]}...)"
                 self.refuse(what, "use (...) and (?:...), and (?i) or (?s) at the very beginning")
             self.at += 2
-            opening = "(?:"
+            inside = self.alternatives(depth + 1)
+            code = inside.code
         else:
             self.groups += 1
-            opening = "("
-        inside = self.alternatives(depth + 1)
+            number = self.groups
+            inside = self.alternatives(depth + 1)
+            code = ((regex.SAVE, 2 * number, 0), *inside.code, (regex.SAVE, 2 * number + 1, 0))
         if self.peek() != ")":
             self.wrong("does not close a group")
         self.at += 1
-        return Node(f"{opening}{inside.re2})", f"{opening}{inside.python})", inside.may_be_empty)
+        return Node(f"(?:{inside.re2})", code, inside.may_be_empty)
 
     # Characters ---------------------------------------------------------------------------------------------------
 
@@ -290,20 +316,26 @@ class _Reader:
         return _ranges(more)
 
     def written(self, ranges: Ranges) -> Node:
+        code: Code = ((regex.SET, ranges, 0),)
         if not ranges:
-            return Node(r"[^\x00-\x{10FFFF}]", r"(?!)", False)
+            return Node(r"[^\x00-\x{10FFFF}]", code, False)
         if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-            return Node(_re2(ranges[0][0]), _python(ranges[0][0]), False)
-        return Node(
-            "[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]",
-            "[" + "".join(f"{_python(low)}-{_python(high)}" for low, high in ranges) + "]",
-            False,
-        )
+            return Node(_re2(ranges[0][0]), code, False)
+        return Node("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, False)
+
+
+def _repetition(code: Code, least: int, most: int | None, lazy: bool) -> Code:
+    """At least and at most so many times; what is repeated reads at least one character."""
+
+    def fork(on: int, past: int) -> Code:
+        return ((regex.FORK, past, on),) if lazy else ((regex.FORK, on, past),)
+
+    size = len(code)
+    if most is None:
+        return (*code * least, *fork(1, size + 2), *code, (regex.JUMP, -(size + 1), 0))
+    optional = [i for left in range(most - least, 0, -1) for i in (*fork(1, left * (size + 1)), *code)]
+    return (*code * least, *optional)
 
 
 def _re2(code: int) -> str:
     return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\x{{{code:X}}}"
-
-
-def _python(code: int) -> str:
-    return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\U{code:08X}"

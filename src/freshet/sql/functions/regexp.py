@@ -1,28 +1,38 @@
 """RLIKE and the REGEXP functions. A pattern is a literal that `pattern` can read; see there for what that is.
 
-Whether a text matches, and replacing what is never empty, is RE2's work, a column at a time. Texts that end in a line
-end, of which RE2 knows nothing where the pattern has `$`, and all else are Python's, once for each distinct text.
+Whether a text matches is RE2's work, except for long patterns, and for texts that end in a line end where the pattern
+has `$`, of which RE2 knows nothing. Where it matches, and all that is made of that, is the work of `state.regex`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column
-from freshet.errors import SqlError, UnsupportedError
+from freshet.column import Bools, Column, Int64s
+from freshet.errors import SqlError, UnsupportedError, brief
 from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.bounds import (
+    LONGEST_TEXT,
+    STEPS_A_BYTE,
+    Texts,
+    check_sizes,
+    known,
+    made_text,
+    most_steps,
+    too_many_steps,
+)
 from freshet.sql.functions.nullability import MAY_BE_NULL
 from freshet.sql.functions.pattern import LINE_ENDS, Pattern, read
-from freshet.sql.functions.registry import Step, refuse, resolves, strict
-from freshet.sql.functions.rows import flags, strings, text_of
-from freshet.sql.functions.text_calls import as_text, in_python, literal
+from freshet.sql.functions.program import Program
+from freshet.sql.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
+from freshet.sql.functions.rows import both, flags, text_of
+from freshet.sql.functions.text_calls import as_text, literal
+from freshet.state import regex
 from freshet.types import BOOLEAN, INT, STRING, Type
 
 MAY_BE_NULL.add("regexp_substr")
@@ -72,7 +82,7 @@ def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
         groups = _read(pattern).groups
         if not 0 <= int(number) <= groups:
             raise SqlError(
-                f"no group {number} in the regular expression {pattern!r}, which has {groups}; 0 is all of it"
+                f"no group {number} in the regular expression {brief(pattern)}, which has {groups}; 0 is all of it"
             )
     return call
 
@@ -104,14 +114,16 @@ def _pieces(replacement: str, groups: int) -> list[str | int]:
         character, following = replacement[at], replacement[at + 1 : at + 2]
         if character == "\\":
             if not following:
-                raise SqlError(f"the replacement {replacement!r} ends in \\; write \\\\\\\\ for the character")
+                raise SqlError(f"the replacement {brief(replacement)} ends in \\; write \\\\\\\\ for the character")
             pieces.append(following)
             at += 2
         elif character == "$":
             if following == "{":
-                raise UnsupportedError(f"${{name}} in {replacement!r} is not supported; write the number of the group")
+                raise UnsupportedError(
+                    f"${{name}} in {brief(replacement)} is not supported; write the number of the group"
+                )
             if not (following.isascii() and following.isdigit()) or int(following) > groups:
-                what = f"the replacement {replacement!r} names a group by $ that does not exist"
+                what = f"the replacement {brief(replacement)} names a group by $ that does not exist"
                 raise SqlError(f"{what}; write \\\\$ for the character")
             number, at = int(following), at + 2
             while replacement[at : at + 1].isdigit() and replacement[at].isascii():
@@ -127,100 +139,153 @@ def _pieces(replacement: str, groups: int) -> list[str | int]:
 
 # Computing ------------------------------------------------------------------------------------------------------
 
+_REMEDY = "use a simpler pattern, or match shorter texts"
+_ENDS = "[" + "".join(f"\\x{{{ord(c):X}}}" for c in LINE_ENDS) + r"]\z"
+
 
 def _pattern(call: Call) -> Pattern:
     return _read(str(literal(call.args[1])))
 
 
-def _matches(pattern: Pattern, text: str) -> Iterator[re.Match[str]]:
-    """All matches in Java's order: after an empty one the search goes on a character further, even where something
-    could match in its place. (Within a character beyond U+FFFF too, which Java tears apart; here it stays whole.)"""
-    at = 0
-    while at <= len(text) and (found := pattern.python.search(text, at)) is not None:
-        yield found
-        at = found.end() + (found.end() == found.start())
+def _few_steps(call: Call) -> bool:
+    """Whether no text takes more steps than its bytes allow: an instruction takes three at most for a character."""
+    return isinstance(call.args[1], Literal) and (
+        call.args[1].value is None or 3 * (len(_pattern(call).code) + 3) < STEPS_A_BYTE
+    )
 
 
-def _fits_re2(pattern: Pattern) -> bool:
-    """Whether RE2 takes the pattern: one that becomes too large does not."""
+for _name in ("rlike", "regexp_substr", "regexp_instr", "regexp_extract"):
+    TOTAL_WHEN[_name] = _few_steps
+
+
+def _first(name: str, a: Column, found: Program) -> Int64s:
+    """The slots of each row's first match, -1 where there is none or the row is NULL."""
+    out = np.empty((len(a), found.slots), np.int64)
+    texts = Texts(a)
+    bad = regex.first_matches(
+        texts.offsets, texts.data, known(a.valid, len(a)), *found.parts, most_steps((a,), len(a)), out
+    )
+    if bad >= 0:
+        raise too_many_steps(name, (a,), len(a), bad, _REMEDY)
+    return out
+
+
+def _tested(pattern: Pattern, text: pa.LargeStringArray) -> Bools | None:
+    """Which texts match, by RE2; None where it does not take the pattern."""
     try:
-        pc.match_substring_regex(pa.array([""]), pattern.re2)
+        return flags(pc.match_substring_regex(text, pattern.re2))
     except pa.ArrowInvalid:
-        return False
-    return True
+        return None
 
 
-def _by_re2(pattern: Pattern, arrow: Callable[[Any], Any], type: Type, python: Callable[[str], Any]) -> Step:
-    """Arrow's call, but Python's on texts that end in a line end where that makes a difference."""
-    general = in_python(type, lambda text, *_: python(text))
-    if not _fits_re2(pattern):
-        return general
-    ends = "[" + "".join(f"\\x{{{ord(c):X}}}" for c in LINE_ENDS) + r"]\z"
+@strict("rlike", sized=True)
+def _rlike(call: Call) -> Step:
+    pattern = _pattern(call)
 
-    def step(a: Column, *rest: Column) -> Column:
+    def step(a: Column, _: Column) -> Column:
         text = text_of(a)
-        made = arrow(text)
+        found = _tested(pattern, text) if pattern.is_quick else None
+        if found is None:
+            return Column(BOOLEAN, _first("rlike", a, pattern.whole)[:, 0] >= 0, a.valid)
         if pattern.has_dollar:
-            ended = np.flatnonzero(flags(pc.match_substring_regex(text, ends)))
+            ended = np.flatnonzero(flags(pc.match_substring_regex(text, _ENDS)))
             if len(ended):
-                anew = [python(t) for t in text.take(pa.array(ended)).to_pylist()]
-                mask = np.zeros(len(text), np.bool_)
-                mask[ended] = True
-                made = pc.replace_with_mask(made, pa.array(mask), pa.array(anew, made.type))
-        return Column(type, strings(made) if type.name == "STRING" else flags(made), a.valid)
+                found = np.array(found)
+                found[ended] = _first("rlike", a.take(ended), pattern.whole)[:, 0] >= 0
+        return Column(BOOLEAN, found, a.valid)
 
     return step
 
 
-@strict("rlike", total=True)
-def _rlike(call: Call) -> Step:
-    pattern = _pattern(call)
-    found = pattern.python.search
-    return _by_re2(
-        pattern, lambda text: pc.match_substring_regex(text, pattern.re2), BOOLEAN, lambda text: found(text) is not None
-    )
+def _between(a: Column, begin: Int64s, end: Int64s) -> pa.LargeStringArray:
+    """The bytes of each text from one place to another; none where a place is below zero."""
+    sizes = np.where((begin >= 0) & (end >= 0), end - begin, 0)
+    texts, out = Texts(a), np.empty(int(sizes.sum()), np.uint8)
+    regex.copy_spans(texts.offsets, texts.data, np.ascontiguousarray(begin), sizes, out)
+    return made_text(sizes, out)
 
 
-@strict("regexp_replace", total=True)
-def _replace(call: Call) -> Step:
-    """A pattern that may be empty is Python's: RE2 finds no empty match right after another."""
-    pattern = _pattern(call)
-    pieces = _pieces(str(literal(call.args[2])), pattern.groups)
-
-    def replace(text: str) -> str:
-        made, last = [], 0
-        for m in _matches(pattern, text):
-            made += [text[last : m.start()], *(p if isinstance(p, str) else m[p] or "" for p in pieces)]
-            last = m.end()
-        return "".join(made) + text[last:]
-
-    if pattern.may_be_empty or any(isinstance(p, int) and p > 9 for p in pieces):
-        return in_python(STRING, lambda text, *_: replace(text))
-    written = "".join(f"\\{p}" if isinstance(p, int) else p.replace("\\", "\\\\") for p in pieces)
-    return _by_re2(pattern, lambda text: pc.replace_substring_regex(text, pattern.re2, written), STRING, replace)
-
-
-@strict("regexp_extract", total=True)
+@strict("regexp_extract", sized=True)
 def _extract(call: Call) -> Step:
     """Empty where nothing matches, or where the group is in a branch that was not taken."""
-    found, group = _pattern(call).python.search, int(literal(call.args[2]))
-    return in_python(STRING, lambda text, *_: "" if (m := found(text)) is None else m[group] or "")
+    group = int(literal(call.args[2]))
+    found = _pattern(call).program(*([group] if group else []))
+
+    def step(a: Column, *_: Column) -> Column:
+        slots = _first(call.name, a, found)
+        return Column(STRING, _between(a, slots[:, -2], slots[:, -1]), a.valid)
+
+    return step
 
 
-@strict("regexp_substr", total=True)
+@strict("regexp_substr", sized=True)
 def _substr(call: Call) -> Step:
     """NULL where nothing matches, and where what matches is empty."""
-    found = _pattern(call).python.search
-    return in_python(STRING, lambda text, *_: None if (m := found(text)) is None else m[0] or None)
+    found = _pattern(call).whole
+
+    def step(a: Column, _: Column) -> Column:
+        slots = _first(call.name, a, found)
+        return Column(STRING, _between(a, slots[:, 0], slots[:, 1]), both(a.valid, slots[:, 1] > slots[:, 0]))
+
+    return step
 
 
-@strict("regexp_count", total=True)
-def _count(call: Call) -> Step:
-    pattern = _pattern(call)
-    return in_python(INT, lambda text, *_: sum(1 for _ in _matches(pattern, text)))
-
-
-@strict("regexp_instr", total=True)
+@strict("regexp_instr", sized=True)
 def _instr(call: Call) -> Step:
-    found = _pattern(call).python.search
-    return in_python(INT, lambda text, *_: 0 if (m := found(text)) is None else m.start() + 1)
+    found = _pattern(call).whole
+
+    def step(a: Column, _: Column) -> Column:
+        begin, texts = np.ascontiguousarray(_first(call.name, a, found)[:, 0]), Texts(a)
+        out = np.empty(len(a), np.int64)
+        regex.count_characters(texts.offsets, texts.data, begin, out)
+        return Column(INT, out + 1, a.valid)
+
+    return step
+
+
+def _every(
+    name: str, a: Column, found: Program, pieces: Int64s, written: bytes
+) -> tuple[Int64s, Callable[[], pa.LargeStringArray]]:
+    """How many matches each row has, and what makes the texts with all of them replaced, once its size is known."""
+    rows, texts, valid = len(a), Texts(a), known(a.valid, len(a))
+    counts, sizes = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    replacement = pa.py_buffer(written or b" ")
+
+    def run(out: int) -> None:
+        bad = regex.all_matches(
+            texts.offsets, texts.data, valid, *found.parts, most_steps((a,), rows), counts, LONGEST_TEXT, pieces,
+            replacement.address, sizes, out,
+        )  # fmt: skip
+        if bad >= 0:
+            raise too_many_steps(name, (a,), rows, bad, _REMEDY)
+
+    def make() -> pa.LargeStringArray:
+        check_sizes(name, sizes, None, rows)
+        out = np.empty(int(sizes.sum()), np.uint8)
+        run(out.ctypes.data)
+        return made_text(sizes, out)
+
+    run(0)
+    return counts, make
+
+
+@strict("regexp_count", sized=True)
+def _count(call: Call) -> Step:
+    found, nothing = _pattern(call).whole, np.empty((0, 2), np.int64)
+    return lambda a, _: Column(INT, _every(call.name, a, found, nothing, b"")[0], a.valid)
+
+
+@strict("regexp_replace", sized=True)
+def _replace(call: Call) -> Step:
+    pattern = _pattern(call)
+    parts = _pieces(str(literal(call.args[2])), pattern.groups)
+    groups = sorted({p for p in parts if isinstance(p, int) and p})
+    pieces, written = [], b""
+    for part in parts:
+        if isinstance(part, int):
+            pieces.append((2 * (groups.index(part) + 1) if part else 0, -1))
+        else:
+            pieces.append((len(written), len(written) + len(part.encode())))
+            written += part.encode()
+    found, spans = pattern.program(*groups), np.array(pieces, np.int64).reshape(-1, 2)
+    return lambda a, *_: Column(STRING, _every(call.name, a, found, spans, written)[1](), a.valid)

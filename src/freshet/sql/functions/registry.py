@@ -34,6 +34,8 @@ SEES_NULL: set[str] = set()
 TOTAL: set[str] = set()
 #: The same for functions where it depends on the call.
 TOTAL_WHEN: dict[str, Callable[[Call], bool]] = {}
+#: Functions that refuse nothing but what is too large (see `bounds`).
+SIZED: set[str] = set()
 
 
 def resolves(*names: str, takes: str) -> Callable[[Resolver], Resolver]:
@@ -47,7 +49,9 @@ def resolves(*names: str, takes: str) -> Callable[[Resolver], Resolver]:
     return register
 
 
-def strict(*names: str, total: bool = False, sees_null: bool = False) -> Callable[[Strict], Strict]:
+def strict(
+    *names: str, total: bool = False, sized: bool = False, sees_null: bool = False
+) -> Callable[[Strict], Strict]:
     def register(compiler: Strict) -> Strict:
         for name in names:
             STRICT[name] = compiler
@@ -55,6 +59,8 @@ def strict(*names: str, total: bool = False, sees_null: bool = False) -> Callabl
             SEES_NULL.update(names)
         if total:
             TOTAL.update(names)
+        if sized:
+            SIZED.update(names)
         return compiler
 
     return register

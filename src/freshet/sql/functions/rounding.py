@@ -10,15 +10,22 @@ import numpy.typing as npt
 from freshet.column import Column
 from freshet.errors import EvaluationError, SqlError
 from freshet.sql.expression import Call, Expression, Literal
-from freshet.sql.functions.casting import cast, rescaled
+from freshet.sql.functions.casting import cast, rescaled, unfit
 from freshet.sql.functions.coercion import MOST_DIGITS
 from freshet.sql.functions.registry import Step, refuse, resolves, strict
 from freshet.sql.functions.rows import both, first_bad
-from freshet.sql.functions.text_casts import CONTEXT
+from freshet.sql.functions.text_casts import CONTEXT, java_double
 from freshet.state import wide
 from freshet.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decimal
 
 _SAFE = 1e12
+#: Beyond so many digits on either side of the point no number changes any more, or nothing is left of it.
+_MOST_PLACES = 400
+
+
+def _is_number(argument: Expression) -> bool:
+    """Whether Spark casts it to a number unasked."""
+    return argument.type.is_numeric or argument.type.name in ("STRING", "VOID")
 
 
 def _digits(name: str, args: tuple[Expression, ...]) -> int:
@@ -27,12 +34,12 @@ def _digits(name: str, args: tuple[Expression, ...]) -> int:
     places = cast(args[1], INT)
     if not isinstance(places, Literal) or not isinstance(places.value, int):
         raise SqlError(f"the number of digits of {name.upper()} must be a literal")
-    return places.value
+    return max(-_MOST_PLACES, min(places.value, _MOST_PLACES))
 
 
 @resolves("round", takes="a number, and optionally a literal number of digits")
 def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
-    if not 1 <= len(args) <= 2 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+    if not 1 <= len(args) <= 2 or not _is_number(args[0]):
         raise refuse(name, args)
     places = _digits(name, args)
     a = args[0] if args[0].type.is_numeric else cast(args[0], DOUBLE)
@@ -46,24 +53,25 @@ def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
 
 @resolves("ceil", "ceiling", "floor", takes="a number")
 def _resolve_whole(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or not (args[0].type.is_numeric or args[0].type.name in ("STRING", "VOID")):
+    if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
     a, name = args[0], "ceil" if name == "ceiling" else name
     if a.type.name == "DECIMAL":
-        return Call(decimal(min(a.type.precision - a.type.scale + 1, MOST_DIGITS), 0), name, (a,))
+        digits = a.type.precision - a.type.scale + (1 if a.type.scale else 0)
+        return Call(decimal(min(digits, MOST_DIGITS), 0), name, (a,))
     return Call(BIGINT, name, (cast(a, BIGINT if a.type.is_integer else DOUBLE),))
 
 
 @resolves("sqrt", takes="a number")
 def _resolve_sqrt(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 1 or args[0].type.name == "BOOLEAN":
+    if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
     return Call(DOUBLE, name, (cast(args[0], DOUBLE),))
 
 
 @resolves("power", "pow", takes="two numbers")
 def _resolve_power(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2 or "BOOLEAN" in (args[0].type.name, args[1].type.name):
+    if len(args) != 2 or not all(map(_is_number, args)):
         raise refuse(name, args)
     return Call(DOUBLE, "power", (cast(args[0], DOUBLE), cast(args[1], DOUBLE)))
 
@@ -95,13 +103,13 @@ def _whole(call: Call) -> Step:
         return lambda a: rescaled(a, source.scale, target, wide.CEILING if up else wide.FLOOR, source.precision)
 
     def step(a: Column) -> Column:
-        # Spark converts as Java does: NaN is 0, and what lies beyond BIGINT is its nearest end.
         rounded = np.ceil(a.data) if up else np.floor(a.data)
-        least, greatest = INTEGER_RANGE["BIGINT"]
-        inside = np.abs(rounded) < 2.0**63
-        data = np.where(inside, rounded, 0).astype(np.int64)
-        data = np.where(rounded >= 2.0**63, greatest, np.where(rounded <= -(2.0**63), least, data))
-        return Column(target, data, a.valid)
+        rounded = np.where(np.isnan(rounded), 0, rounded)  # as Java converts it
+        outside = (rounded >= 2.0**63) | (rounded < -(2.0**63))
+        bad = first_bad(outside, a.valid)
+        if bad >= 0:
+            raise unfit(java_double(a.data[bad], source), target, bad)
+        return Column(target, np.where(outside, 0, rounded).astype(np.int64), a.valid)
 
     return step
 
@@ -122,6 +130,7 @@ def _round_decimal(source: Type, target: Type, places: int) -> Step:
     if places >= 0:
         return lambda a, _: rescaled(a, source.scale, target, digits=source.precision)
     # To tens or hundreds: drop the digits, then put zeros back.
+    places = max(places, -MOST_DIGITS - 1)
     tens = decimal(MOST_DIGITS, places)
     return lambda a, _: rescaled(rescaled(a, source.scale, tens), places, target)
 
@@ -129,6 +138,7 @@ def _round_decimal(source: Type, target: Type, places: int) -> Step:
 def _round_integer(target: Type, places: int) -> Step:
     if places >= 0:
         return lambda a, _: a
+    places = max(places, -MOST_DIGITS - 1)
     tens, exact = decimal(MOST_DIGITS, places), decimal(MOST_DIGITS, 0)
     least, greatest = INTEGER_RANGE[target.name]
 
@@ -147,12 +157,15 @@ def _round_integer(target: Type, places: int) -> Step:
 def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt.NDArray[np.float64]:
     """HALF_UP on the shortest decimal text of each number. Scaling decides, except near a half or for large numbers,
     where its own rounding could tip the balance: those few are rounded by their text."""
+    if abs(places) >= _MOST_PLACES:
+        return data + 0.0 if places > 0 else np.where(np.isfinite(data), 0.0, data)
     with np.errstate(all="ignore"):
-        scaled = np.abs(data) * 10.0**places
+        scaled = np.abs(data) * np.float64(10) ** places
         base = np.floor(scaled)
         fraction = scaled - base
         out = np.where(fraction >= 0.5, base + 1, base)
-        out = np.copysign(out / 10.0**places if places >= 0 else out * 10.0**-places, data)
+        unit = np.float64(10) ** abs(places)
+        out = np.copysign(out / unit if places >= 0 else out * unit, data)
         out = np.where(out == 0, 0.0, out)
     doubtful = (np.abs(fraction - 0.5) <= 1e-3) | ~(scaled < _SAFE) | (abs(places) > 22)
     for row in np.flatnonzero(doubtful).tolist():
@@ -161,11 +174,10 @@ def round_doubles(data: npt.NDArray[np.float64], places: int, type: Type) -> npt
             out[row] = value
             continue
         text = str(np.float32(value)) if type.name == "FLOAT" else repr(float(value))
-        unit = Decimal(1).scaleb(-places)
         exact = Decimal(text)
         exponent = exact.as_tuple().exponent
         assert isinstance(exponent, int)  # the number is finite
         if exponent < -places:
-            exact = exact.quantize(unit, ROUND_HALF_UP, CONTEXT)
+            exact = exact.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, CONTEXT)
         out[row] = float(exact) + 0.0
     return out.astype(np.float32).astype(np.float64) if type.name == "FLOAT" else out

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Bools, Column, Int64s
+from freshet.column import TEXT, Bools, Column, Int64s, take_text
 from freshet.errors import EvaluationError
 from freshet.sql.expression import ColumnRef, Literal
 from freshet.sql.functions.registry import Columns, Node
 from freshet.state.wide import split
-from freshet.types import Type
+from freshet.types import TIME_RANGE, Type
 
 #: The validity of rows none of which is NULL, as kernels take it: one value stands for all rows.
 ALL = np.ones(1, np.bool_)
@@ -46,6 +46,19 @@ def first_bad(bad: Bools, valid: Bools | None) -> int:
     return at if bad.size and bad[at] else -1
 
 
+def within_years(data: Int64s, valid: Bools | None, type: Type) -> Column:
+    """Days or microseconds as a DATE or TIMESTAMP, which must be of the years 1 to 9999."""
+    least, greatest = TIME_RANGE[type.name]
+    bad = first_bad((data < least) | (data > greatest), valid)
+    if bad >= 0:
+        raise out_of_years(type, bad)
+    return Column(type, data, valid)
+
+
+def out_of_years(type: Type, row: int) -> EvaluationError:
+    return EvaluationError(f"a {type} outside the years 1 to 9999; correct what it is made of", row)
+
+
 def truth(column: Column) -> Bools:
     """A BOOLEAN's data as a bool array."""
     data = column.data
@@ -53,11 +66,21 @@ def truth(column: Column) -> Bools:
     return known
 
 
-def text_of(column: Column) -> pa.StringArray:
+def text_of(column: Column) -> pa.LargeStringArray:
     """The characters of a text column; NULL rows are null in it where the column knows them by ids."""
     if column.pool is None:
         return column.data
     return column.pool.text(column.data, column.valid)
+
+
+def text_or_null(a: Column, valid: Bools | None) -> pa.LargeStringArray:
+    """The characters of a text column, null where a row is not valid."""
+    text = text_of(a)
+    if valid is None:
+        return text
+    if len(text) == 1 != len(valid):
+        text = take_text(text, np.zeros(len(valid), np.int64))
+    return pc.if_else(pa.array(np.broadcast_to(valid, len(text))), text, pa.scalar(None, TEXT))
 
 
 def flags(array: pa.Array) -> Bools:
@@ -70,11 +93,17 @@ def flags(array: pa.Array) -> Bools:
     return found
 
 
-def strings(array: Any) -> pa.StringArray:
-    """One plain string array, whatever shape a compute function returned."""
+def strings(array: Any) -> pa.LargeStringArray:
+    """One array of TEXT, whatever shape a compute function returned."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    return array if array.type == pa.string() else array.cast(pa.string())
+    return array if array.type == TEXT else array.cast(TEXT)
+
+
+def joined(*parts: Any, between: str = "", skip: bool = False) -> pa.LargeStringArray:
+    """Texts one after the other, those of arrays row by row; NULL where one is, unless those are skipped."""
+    same = [pa.scalar(p, TEXT) if isinstance(p, str) else p.cast(TEXT) for p in (*parts, between)]
+    return pc.binary_join_element_wise(*same, null_handling="skip" if skip else "emit_null")
 
 
 def constant(literal: Literal) -> Column:
@@ -82,11 +111,27 @@ def constant(literal: Literal) -> Column:
     value, t = literal.value, literal.type
     valid = np.zeros(1, np.bool_) if value is None else None
     if t.name == "STRING":
-        return Column(t, pa.array([value], pa.string()), valid)
+        return Column(t, pa.array([value], TEXT), valid)
     if t.is_fraction:
         return Column(t, np.array([value if value is not None else 0.0], np.float64), valid)
     hi, lo = split(int(value or 0))
     return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
+
+
+def constants(literals: Sequence[Literal]) -> Column:
+    """Literals of one type as a column, a row each."""
+    t, values = literals[0].type, [literal.value for literal in literals]
+    valid = None if None not in values else np.array([v is not None for v in values], np.bool_)
+    if t.name == "STRING":
+        return Column(t, pa.array(values, TEXT), valid)
+    if t.is_fraction:
+        return Column(t, np.array([0.0 if v is None else v for v in values], np.float64), valid)
+    try:
+        return Column(t, np.array([v or 0 for v in values], np.int64), valid)
+    except OverflowError:  # beyond one lane
+        parts = [split(int(v or 0)) for v in values]
+        hi, lo = (np.array(each, np.int64) for each in zip(*parts, strict=True))
+        return Column(t, lo, valid, hi)
 
 
 def scalar(column: Column) -> int | float | str | None:
@@ -114,7 +159,7 @@ def spread(column: Column, rows: int) -> Column:
     if isinstance(column.data, np.ndarray):
         data: Any = np.repeat(column.data, rows)
     else:
-        data = column.data.take(np.zeros(rows, np.int64))
+        data = take_text(column.data, np.zeros(rows, np.int64))
     return Column(column.type, data, valid, None if column.hi is None else np.repeat(column.hi, rows), column.pool)
 
 
@@ -161,7 +206,7 @@ def gather(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int) -> Co
 
 def _gather_text(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int, valid: Bools | None) -> Column:
     if not pieces:
-        return Column(type, pa.nulls(rows, pa.string()), valid)
+        return Column(type, pa.nulls(rows, TEXT), valid)
     pools = {id(p.pool) for _, p in pieces}
     if len(pools) == 1 and pieces[0][1].pool is not None:
         ids = np.zeros(rows, np.int64)
@@ -172,8 +217,8 @@ def _gather_text(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int,
     for where, piece in pieces:
         source[where] = base if len(piece) == 1 else base + np.arange(len(piece))
         base += len(piece)
-    joined = pa.concat_arrays([strings(text_of(p)) for _, p in pieces])
-    return Column(type, joined.take(source), valid)
+    whole = pa.concat_arrays([strings(text_of(p)) for _, p in pieces])
+    return Column(type, take_text(whole, source) if len(whole) else pa.nulls(rows, TEXT), valid)
 
 
 def each(function: Callable[..., Any], columns: Sequence[Column], rows: int, valid: Bools | None) -> list[Any]:

@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 from freshet.column import Column
 from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression
+from freshet.sql.functions.bounds import STEPS_A_BYTE, byte_sizes, check_steps
 from freshet.sql.functions.registry import TOTAL_WHEN, Step, resolves, strict
+from freshet.sql.functions.rows import longest
 from freshet.sql.functions.text_calls import in_python, literal, register, signature, where_ascii, whole
 from freshet.types import INT, STRING
 
@@ -46,9 +48,8 @@ def _locate(call: Call) -> Step:
     def step(text: Column, part: Column, start: Column) -> Column:
         """Spark's odd rule: a search that begins at NULL finds nothing, whatever the other arguments are."""
         found = found_from(text, part, start)
-        if start.valid is None:
+        if start.valid is None or found.valid is None:
             return found
-        assert found.valid is not None
         return Column(INT, np.where(start.valid, found.data, 0), found.valid | ~start.valid)
 
     return step
@@ -90,9 +91,27 @@ def substring_index(text: str, mark: str, count: int) -> str:
     return text[at + len(mark) :]
 
 
-@strict("substring_index", total=True)
+@strict("substring_index", sized=True)
 def _substring_index(call: Call) -> Step:
-    return in_python(STRING, substring_index)
+    """Marks that overlap themselves are compared again at each character."""
+    found = in_python(STRING, substring_index)
+
+    def step(text: Column, mark: Column, count: Column) -> Column:
+        args = (text, mark, count)
+        check_steps(
+            "substring_index", byte_sizes(text) * byte_sizes(mark), args[:2], longest(*args), "use a shorter mark"
+        )
+        return found(*args)
+
+    return step
+
+
+def _is_short(call: Call) -> bool:
+    mark = literal(call.args[1])
+    return mark is not None and len(mark.encode()) <= STEPS_A_BYTE
+
+
+TOTAL_WHEN["substring_index"] = _is_short
 
 
 def find_in_set(text: str, listed: str) -> int:

@@ -9,26 +9,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column
+from freshet.column import TEXT, Column
 from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.bounds import byte_sizes, check_sizes
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
-from freshet.sql.functions.rows import both, first_bad, gather, longest, on_rows, spread, strings
-from freshet.sql.functions.strings import substring
-from freshet.sql.functions.text_calls import (
-    as_text,
-    in_python,
-    is_number,
-    register,
-    signature,
+from freshet.sql.functions.rows import (
+    both,
+    every,
+    first_bad,
+    gather,
+    joined,
+    longest,
+    on_rows,
+    spread,
+    strings,
     text_or_null,
-    whole,
 )
+from freshet.sql.functions.strings import substring
+from freshet.sql.functions.text_calls import as_text, in_python, is_number, register, signature, whole
 from freshet.types import INT, STRING
-
-#: The most bytes REPEAT makes of one text, and of all the texts of a batch.
-_LONGEST, _MOST = 1 << 24, (1 << 31) - 1
 
 register(STRING, "text", signature("s", least=1), "initcap")
 register(STRING, "text", signature("s", least=1), "reverse")
@@ -84,23 +85,16 @@ def _reverse(call: Call) -> Step:
     return whole(STRING, pc.utf8_reverse)
 
 
-@strict("repeat")
+@strict("repeat", sized=True)
 def _repeat(call: Call) -> Step:
     def step(a: Column, times: Column) -> Column:
         rows = longest(a, times)
         a, times = spread(a, rows), spread(times, rows)
         valid = both(a.valid, times.valid)
-        text, count = text_or_null(a, valid), np.maximum(times.data, 0)
-        sizes = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        bytes_made = sizes * count
-        bad = first_bad(bytes_made > _LONGEST, valid)
-        if bad < 0 and bytes_made.sum() > _MOST:
-            bad = int(bytes_made.argmax())
-        if bad >= 0:
-            reason = f"REPEAT makes a text of {bytes_made[bad]} bytes, too many; repeat it fewer times"
-            raise EvaluationError(reason, bad)
+        sizes, count = byte_sizes(a), np.maximum(times.data, 0)
+        check_sizes("repeat", sizes * count, valid, rows)
         count = np.where(sizes > 0, count, 0)  # under a NULL it may be anything
-        return Column(STRING, strings(pc.binary_repeat(text, pa.array(count))), valid)
+        return Column(STRING, strings(pc.binary_repeat(text_or_null(a, valid), pa.array(count))), valid)
 
     return step
 
@@ -123,7 +117,7 @@ def _translate(call: Call) -> Step:
 @strict("chr", total=True)
 def _chr(call: Call) -> Step:
     """The last byte decides; a negative number has no character."""
-    characters = pa.array([*map(chr, range(256)), ""])
+    characters = pa.array([*map(chr, range(256)), ""], TEXT)
     return lambda a: Column(STRING, characters.take(pa.array(np.where(a.data < 0, 256, a.data & 255))), a.valid)
 
 
@@ -133,27 +127,40 @@ def overlay(text: str, part: str, position: int, length: int = -1) -> str:
     return substring(text, 1, position - 1) + part + substring(text, after)
 
 
-@strict("overlay", total=True)
+@strict("overlay", sized=True)
 def _overlay(call: Call) -> Step:
-    return in_python(STRING, overlay)
+    made = in_python(STRING, overlay)
+
+    def step(text: Column, part: Column, *where: Column) -> Column:
+        args = (text, part, *where)
+        check_sizes("overlay", byte_sizes(text) + byte_sizes(part), every(args), longest(*args))
+        return made(*args)
+
+    return step
 
 
-@strict("concat_ws", total=True, sees_null=True)
+@strict("concat_ws", sized=True, sees_null=True)
 def _join(call: Call) -> Step:
     def step(*args: Column) -> Column:
         rows, (mark, *parts) = longest(*args), args
+        if mark.valid is not None and not mark.valid.any():
+            return Column(STRING, pa.nulls(len(mark), TEXT), mark.valid)
         if not parts:
-            return Column(STRING, pa.array([""]), mark.valid)
+            return Column(STRING, pa.array([""], TEXT), mark.valid)
+        given = [np.ones(1, np.int64) if p.valid is None else p.valid.astype(np.int64) for p in parts]
+        marked = byte_sizes(mark) * np.maximum(sum(given, np.zeros(1, np.int64)) - 1, 0)
+        sizes = sum((byte_sizes(p) for p in parts), np.zeros(1, np.int64))
+        check_sizes("concat_ws", marked + sizes, mark.valid, rows)
         texts: list[Any] = [text_or_null(p, p.valid) for p in (spread(p, rows) for p in parts)]
         marks = text_or_null(mark, mark.valid)
         if len(marks) != 1:
             lists = zip(marks.to_pylist(), *(t.to_pylist() for t in texts), strict=True)
             made = [None if m is None else m.join(t for t in row if t is not None) for m, *row in lists]
-            return Column(STRING, pa.array(made, pa.string()), mark.valid)
+            return Column(STRING, pa.array(made, TEXT), mark.valid)
         between = marks[0].as_py() or ""
         # Arrow leaves out a row whose texts are all NULL, so there is an empty one before them, taken off again.
-        joined = pc.binary_join_element_wise("", *texts, between, null_handling="skip")
-        return Column(STRING, strings(pc.utf8_slice_codeunits(joined, len(between))), mark.valid)
+        made = joined("", *texts, between=between, skip=True)
+        return Column(STRING, strings(pc.utf8_slice_codeunits(made, len(between))), mark.valid)
 
     return step
 

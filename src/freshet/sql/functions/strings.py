@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from freshet.column import Column
 from freshet.sql.expression import Call, Expression, Literal
+from freshet.sql.functions.bounds import (
+    Texts,
+    byte_sizes,
+    check_sizes,
+    known,
+    made_text,
+    most_steps,
+    too_many_steps,
+)
+from freshet.sql.functions.padding import SPACE, padded
 from freshet.sql.functions.registry import Step, resolves, strict
-from freshet.sql.functions.rows import every, longest, strings, text_of
+from freshet.sql.functions.rows import constant, every, joined, longest, text_or_null
 from freshet.sql.functions.text_calls import (
     as_text,
     constants,
@@ -21,6 +32,7 @@ from freshet.sql.functions.text_calls import (
     where_ascii,
     whole,
 )
+from freshet.state import texts
 from freshet.types import BOOLEAN, INT, STRING
 
 _LIMIT = 2**31 - 1
@@ -69,12 +81,22 @@ def _length(call: Call) -> Step:
 @strict("trim", "ltrim", "rtrim", total=True)
 def _trim(call: Call) -> Step:
     arrow = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[call.name]
-    python = {"trim": str.strip, "ltrim": str.lstrip, "rtrim": str.rstrip}[call.name]
     characters = constants(call)
     if characters is None:
-        return in_python(STRING, python)
+        left, right = call.name != "rtrim", call.name != "ltrim"
+        return in_python(STRING, lambda text, removed: _trimmed(text, set(removed), left, right))
     removed = characters[0] if characters else " "
     return whole(STRING, lambda text: arrow(text, characters=removed))
+
+
+def _trimmed(text: str, removed: set[str], left: bool, right: bool) -> str:
+    """str.strip looks through all the characters to remove for each that it removes."""
+    begin, end = 0, len(text)
+    while left and begin < end and text[begin] in removed:
+        begin += 1
+    while right and begin < end and text[end - 1] in removed:
+        end -= 1
+    return text[begin:end]
 
 
 def substring(text: str, position: int, length: int | None = None) -> str:
@@ -112,32 +134,34 @@ def _side(call: Call) -> Step:
     return whole(STRING, lambda text: pc.utf8_slice_codeunits(text, -size))
 
 
-@strict("rpad", "lpad", total=True)
+@strict("rpad", "lpad", sized=True)
 def _pad(call: Call) -> Step:
-    right, given = call.name == "rpad", constants(call)
+    def step(a: Column, width: Column, filler: Column = SPACE) -> Column:
+        args = (a, width, filler)
+        return Column(STRING, padded(call.name, call.name == "lpad", *args), every(args))
 
-    def pad(text: str, size: int, filler: str = " ") -> str:
-        missing = size - len(text)
-        if missing <= 0 or not filler:
-            return text[: max(size, 0)]
-        fill = (filler * (missing // len(filler) + 1))[:missing]
-        return text + fill if right else fill + text
-
-    if given is None or (len(given) == 2 and len(given[1]) != 1) or given[0] <= 0:
-        return in_python(STRING, pad)
-    size, filler, arrow = given[0], given[1] if len(given) == 2 else " ", pc.utf8_rpad if right else pc.utf8_lpad
-    return whole(STRING, lambda text: pc.utf8_slice_codeunits(arrow(text, size, filler), 0, size))
+    return step
 
 
-@strict("replace", total=True)
+_NOTHING = constant(Literal(STRING, ""))
+
+
+@strict("replace", sized=True)
 def _replace(call: Call) -> Step:
-    given = constants(call)
-    if given is None:
-        return in_python(STRING, lambda text, old, new="": text.replace(old, new) if old else text)
-    old, new = given[0], given[1] if len(given) > 1 else ""
-    if not old:
-        return lambda a, *_: Column(STRING, a.data, a.valid, pool=a.pool)
-    return whole(STRING, lambda text: pc.replace_substring(text, old, new))
+    def step(a: Column, old: Column, new: Column = _NOTHING) -> Column:
+        args = (a, old, new)
+        rows, valid = longest(*args), every(args)
+        x, y, z = Texts(a), Texts(old), Texts(new)
+        sizes, steps, ok = np.empty(rows, np.int64), most_steps(args, rows), known(valid, rows)
+        bad = texts.replace(*x.parts, *y.parts, *z.parts, ok, steps, sizes, 0)
+        if bad >= 0:
+            raise too_many_steps("replace", args, rows, bad, "replace a shorter text")
+        check_sizes("replace", sizes, None, rows)
+        out = np.empty(int(sizes.sum()), np.uint8)
+        texts.replace(*x.parts, *y.parts, *z.parts, ok, steps, sizes, out.ctypes.data)
+        return Column(STRING, made_text(sizes, out), valid)
+
+    return step
 
 
 @strict("starts_with", "ends_with", "contains", total=True)
@@ -154,11 +178,13 @@ def _holds(call: Call) -> Step:
     return whole(BOOLEAN, lambda text: arrow(text, part))
 
 
-@strict("concat", total=True)
+@strict("concat", sized=True)
 def _concat(call: Call) -> Step:
     def step(*args: Column) -> Column:
-        rows = longest(*args)
-        texts: list[Any] = [text_of(a)[0] if len(a) == 1 != rows else text_of(a) for a in args]
-        return Column(STRING, strings(pc.binary_join_element_wise(*texts, "")), every(args))
+        rows, valid = longest(*args), every(args)
+        check_sizes("concat", sum((byte_sizes(a) for a in args), np.zeros(1, np.int64)), valid, rows)
+        parts: list[Any] = [text_or_null(a, a.valid) for a in args]
+        parts = [p[0] if len(p) == 1 != rows else p for p in parts]
+        return Column(STRING, joined(*parts), valid)
 
     return step

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Bools, Column, Int64s
+from freshet.column import TEXT, Bools, Column, Int64s
 from freshet.errors import EvaluationError
 from freshet.sql.expression import Call, Expression, Literal
 from freshet.sql.functions.casting import cast
 from freshet.sql.functions.registry import Step, refuse, resolves
-from freshet.sql.functions.rows import both, each, every, flags, longest, strings, text_of
+from freshet.sql.functions.rows import both, each, every, flags, longest, strings, text_of, text_or_null
 from freshet.types import BIGINT, INT, STRING, Type
 
 Fit = Callable[[str, tuple[Expression, ...]], tuple[Expression, ...]]
@@ -131,14 +131,6 @@ def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
     return Column(a.type, found.view(a.data.dtype)), which
 
 
-def text_or_null(a: Column, valid: Bools | None) -> pa.StringArray:
-    """The characters of a text column, null where a row is not valid."""
-    text = text_of(a)
-    if valid is None:
-        return text
-    return pc.if_else(pa.array(np.broadcast_to(valid, len(a))), text, pa.scalar(None, pa.string()))
-
-
 def where_ascii(arrow: Step, general: Step) -> Step:
     """The first step where all text is ASCII, which Arrow and Spark treat alike; the second where it is not."""
 
@@ -154,6 +146,6 @@ def _column(type: Type, values: Sequence[Any], valid: Bools | None) -> Column:
     if None in values:
         known = np.array([v is not None for v in values], np.bool_)
     if type.name == "STRING":
-        return Column(type, pa.array(values, pa.string()), both(valid, known))
+        return Column(type, pa.array(values, TEXT), both(valid, known))
     data = np.array([0 if v is None else v for v in values], np.bool_ if type.name == "BOOLEAN" else np.int64)
     return Column(type, data, both(valid, known))

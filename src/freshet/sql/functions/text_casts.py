@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -17,23 +17,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column, Int64s
-from freshet.errors import EvaluationError
+from freshet.column import TEXT, Column, Int64s
+from freshet.errors import EvaluationError, brief
+from freshet.sql.functions.padding import padded
 from freshet.sql.functions.registry import Step
-from freshet.sql.functions.rows import flags, strings, text_of, truth
+from freshet.sql.functions.rows import flags, joined, strings, text_of, truth, within_years
 from freshet.state import wide
-from freshet.types import INTEGER_RANGE, STRING, Type
+from freshet.types import INT, INTEGER_RANGE, STRING, TIME_RANGE, Type
 
 CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _SECOND = 1_000_000
+_LONGEST_INTEGER = 19  # digits
 _TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
-_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 _DOUBLE = re.compile(rf"{_NUMBER}[dDfF]?|[+-]?(inf|infinity)|nan", re.IGNORECASE)
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"  # a date, or its first parts
-    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?\s*(\S.*)?)?)?)?"  # a time and a zone
+    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S.*)?)?)?)?)?)?)?"  # a time; a zone after seconds
 )
 _ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
 #: The forms Arrow reads exactly as Spark does.
@@ -58,7 +60,7 @@ def reader(target: Type) -> Step:
             if matches.all() or (text.null_count == 0 and a.valid is not None and (matches | ~a.valid).all()):
                 try:
                     return arrow(text, a)
-                except pa.ArrowInvalid:
+                except (pa.ArrowInvalid, EvaluationError):
                     pass  # a date that does not exist: the row by row reader says which
         return _each(text.to_pylist(), a, one, target, kind)
 
@@ -74,7 +76,8 @@ def _each(texts: list[str | None], a: Column, one: Callable[[str], Any], target:
             continue
         value = one(text)
         if value is None:
-            raise EvaluationError(f"{text!r} is not a value of {target}; correct the text or use a wider type", row)
+            reason = f"{brief(text)} is not a value of {target}; correct the text or use a wider type"
+            raise EvaluationError(reason, row)
         if hi is not None:
             hi[row], data[row] = wide.split(value)
         else:
@@ -113,7 +116,7 @@ def _read_dates(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         days = pc.cast(pc.cast(text, pa.date32()), pa.int32())
         days = days.fill_null(0) if days.null_count else days
-        return Column(target, days.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
+        return within_years(days.to_numpy(zero_copy_only=False).astype(np.int64), a.valid, target)
 
     return read
 
@@ -122,7 +125,7 @@ def _read_timestamps(target: Type) -> Callable[[pa.Array, Column], Column]:
     def read(text: pa.Array, a: Column) -> Column:
         micros = pc.cast(pc.cast(text, pa.timestamp("us")), pa.int64())
         micros = micros.fill_null(0) if micros.null_count else micros
-        return Column(target, np.array(micros.to_numpy(zero_copy_only=False)), a.valid)
+        return within_years(np.array(micros.to_numpy(zero_copy_only=False)), a.valid, target)
 
     return read
 
@@ -131,7 +134,10 @@ def read_integer(text: str, target: Type) -> int | None:
     text = text.strip()
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         return None
-    value, (least, greatest) = int(text), INTEGER_RANGE[target.name]
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _LONGEST_INTEGER:
+        return None
+    value, (least, greatest) = int(digits or "0") * (-1 if text[0] == "-" else 1), INTEGER_RANGE[target.name]
     return value if least <= value <= greatest else None
 
 
@@ -149,7 +155,7 @@ def read_decimal(text: str, target: Type) -> int | None:
         return None
     try:
         value = int(Decimal(text).scaleb(target.scale, CONTEXT).quantize(Decimal(1), ROUND_HALF_UP, CONTEXT))
-    except InvalidOperation:
+    except ArithmeticError:  # its exponent is beyond all bounds
         return None
     return value if abs(value) < 10**target.precision else None
 
@@ -184,7 +190,9 @@ def read_timestamp(text: str) -> int | None:
     offset = _offset(found[8])
     if offset is None:
         return None
-    return ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
+    found_at = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
+    least, greatest = TIME_RANGE["TIMESTAMP"]
+    return found_at if least <= found_at <= greatest else None
 
 
 def _offset(zone: str | None) -> int | None:
@@ -205,6 +213,8 @@ def _bounded(target: Type) -> Step:
     if length is None:
         return lambda a: Column(target, a.data, a.valid, pool=a.pool)
 
+    width = Column(INT, np.array([length]))
+
     def step(a: Column) -> Column:
         text = strings(text_of(a))
         if len(text) and (pc.max(pc.utf8_length(text)).as_py() or 0) > length:
@@ -214,10 +224,10 @@ def _bounded(target: Type) -> Step:
             if long.any():
                 row = int(long.argmax())
                 shown = text[row].as_py()
-                raise EvaluationError(f"{shown!r} has {len(shown)} characters; {target} holds {length}", row)
+                raise EvaluationError(f"{brief(shown)} has {len(shown):,} characters; {target} holds {length:,}", row)
             text = pc.utf8_slice_codeunits(text, 0, length)
         if target.char:
-            text = pc.utf8_rpad(text, length, " ")
+            text = padded(str(target), False, Column(STRING, strings(text), a.valid), width)
         return Column(target, strings(text), a.valid)
 
     return step
@@ -234,37 +244,37 @@ def writer(source: Type, target: Type) -> Step:
     return lambda a: bound(Column(STRING, write(a), a.valid))
 
 
-def _writing(source: Type) -> Callable[[Column], pa.StringArray]:
+def _writing(source: Type) -> Callable[[Column], pa.LargeStringArray]:
     if source.name == "VOID":
-        return lambda a: pa.nulls(len(a), pa.string())
+        return lambda a: pa.nulls(len(a), TEXT)
     if source.name == "BOOLEAN":
         return lambda a: strings(pc.if_else(pa.array(truth(a)), "true", "false"))
     if source.is_integer:
-        return lambda a: pc.cast(pa.array(a.data), pa.string())
+        return lambda a: pc.cast(pa.array(a.data), TEXT)
     if source.name == "DECIMAL":
         return lambda a: decimals(a, source.scale)
     if source.is_fraction:
-        return lambda a: pa.array([java_double(x, source) for x in a.data.tolist()], pa.string())
+        return lambda a: pa.array([java_double(x, source) for x in a.data.tolist()], TEXT)
     if source.name == "DATE":
-        return lambda a: pa.array(np.datetime_as_string(a.data.astype("M8[D]")).astype(object), pa.string())
+        return lambda a: pa.array(np.datetime_as_string(a.data.astype("M8[D]")).astype(object), TEXT)
     return lambda a: _timestamps(a.data)
 
 
-def decimals(a: Column, scale: int) -> pa.StringArray:
+def decimals(a: Column, scale: int) -> pa.LargeStringArray:
     """Plain digits, never an exponent."""
     if a.hi is None:
-        digits: Any = pc.cast(pa.array(a.data), pa.string())
+        digits: Any = pc.cast(pa.array(a.data), TEXT)
     else:
         lanes = np.empty((len(a), 2), np.int64)
         lanes[:, 0], lanes[:, 1] = a.data, a.hi
         digits = pa.Array.from_buffers(pa.decimal128(38, 0), len(a), [None, pa.py_buffer(lanes)])
-        digits = pc.cast(digits, pa.string())
+        digits = pc.cast(digits, TEXT)
     if scale == 0:
         return strings(digits)
     sign = pc.if_else(pc.starts_with(digits, "-"), "-", "")
     size = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
     whole, part = pc.utf8_slice_codeunits(size, 0, -scale), pc.utf8_slice_codeunits(size, -scale)
-    return strings(pc.binary_join_element_wise(sign, whole, ".", part, ""))
+    return joined(sign, whole, ".", part)
 
 
 def decimal_text(a: Column, scale: int, row: int) -> str:
@@ -294,7 +304,7 @@ def java_double(value: float, source: Type) -> str:
     return f"{mark}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
-def _timestamps(data: Int64s) -> pa.StringArray:
-    text: Any = pa.array(np.datetime_as_string(data.astype("M8[us]")).astype(object), pa.string())
+def _timestamps(data: Int64s) -> pa.LargeStringArray:
+    text: Any = pa.array(np.datetime_as_string(data.astype("M8[us]")).astype(object), TEXT)
     text = pc.replace_substring_regex(pc.replace_substring(text, "T", " "), r"^(\d{5,}-)", r"+\1")
     return strings(pc.replace_substring_regex(text, r"\.?0*$", "")) if len(text) else text

@@ -16,6 +16,7 @@ from freshet.sql.rewrite.absorb_semi import absorb_semi
 from freshet.sql.rewrite.blocks import Origins
 from freshet.sql.rewrite.drop_unseen import drop_unseen
 from freshet.sql.rewrite.factor_or import factor_or
+from freshet.sql.rewrite.fold_nulls import fold_nulls
 from freshet.sql.rewrite.ground import ground
 from freshet.sql.rewrite.limit_ranks import limit_ranks
 from freshet.sql.rewrite.merge_selects import merge_selects
@@ -30,6 +31,7 @@ from freshet.sql.rewrite.sum_within_bounds import sum_within_bounds
 from freshet.sql.source import Statement
 
 PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
+    fold_nulls,
     push_not,
     factor_or,
     split_and,

@@ -5,8 +5,6 @@ A join condition repeated in every branch (TPC-H Q19) becomes one that an edge c
 
 from __future__ import annotations
 
-from functools import reduce
-
 from freshet import types
 from freshet.sql.bound import Query
 from freshet.sql.expression import Call, Expression
@@ -22,7 +20,7 @@ def factor(expression: Expression) -> Expression:
         return _join("and", [factor(a) for a in expression.args])
     if not (isinstance(expression, Call) and expression.name == "or"):
         return expression
-    branches = [list(dict.fromkeys(conjuncts(factor(b)))) for b in flat(expression, "or")]
+    branches = [dict.fromkeys(conjuncts(factor(b))) for b in flat(expression, "or")]
     common = [c for c in branches[0] if all(c in branch for branch in branches[1:])]
     rests = [[c for c in branch if c not in common] for branch in branches]
     if all(rests):
@@ -31,4 +29,4 @@ def factor(expression: Expression) -> Expression:
 
 
 def _join(name: str, parts: list[Expression]) -> Expression:
-    return reduce(lambda left, right: Call(types.BOOLEAN, name, (left, right)), parts)
+    return parts[0] if len(parts) == 1 else Call(types.BOOLEAN, name, tuple(parts))

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.errors import SqlError
 from freshet.sql.bound import GROUP, Block, Query
 from freshet.sql.expression import Call, ColumnRef, Expression, Literal, references, walk
 from freshet.sql.extent import MOST_MERGED, may_replace
-from freshet.sql.functions.compiled import fold
+from freshet.sql.functions.compiled import fold, unreached
 from freshet.sql.rewrite.blocks import (
     NAMELESS,
     Origins,
@@ -116,10 +115,8 @@ def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
                 return replace(output, nullable=output.nullable or expression.nullable)
             return output
         if isinstance(expression, Call) and all(isinstance(a, Literal) for a in expression.args):
-            try:
+            with unreached():
                 return fold(expression)
-            except SqlError:
-                return expression  # a row that never comes must not fail the query
         return expression
 
     def joined(block: Block) -> Block:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from freshet import types
+from freshet.aggregates import AGGREGATES
 from freshet.sql import functions
 from freshet.sql.bound import GROUP, Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe, references, transform
@@ -214,7 +215,7 @@ class _Rewrite:
         return Relation(f"{rows.alias} within {bounds.alias}", made, fields)
 
     def _sum_type(self, measure: Expression) -> types.Type:
-        return functions.aggregate_type("sum", (measure.type,))
+        return AGGREGATES["sum"].type([measure.type])
 
 
 class _Same:

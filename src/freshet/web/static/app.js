@@ -107,6 +107,12 @@ function take(message) {
   }
   const seen = message.seen;
   if (!seen || seen.view !== looking.view) return;
+  if (seen.error) {
+    if ($("view-error").hidden) clearPanels();
+    showViewError(seen.error);
+    return;
+  }
+  showViewError("");
   for (const id of ["answer-of", "chart-of", "feed-of"]) $(id).textContent = seen.view;
   document.body.dataset.version = seen.version;
   if (!explaining) showPlan(seen.view, seen.plan);
@@ -114,8 +120,8 @@ function take(message) {
   const least = seen.total === 1 ? "row" : "rows";
   const matching = looking.filter ? `${seen.matching.toLocaleString()} of ` : "";
   $("total").textContent = `${matching}${seen.total.toLocaleString()} ${least} · version ${seen.version}` +
-    (seen.whole ? "" : " · sorted and filtered over the first 500,000");
-  const last = Math.max(0, Math.ceil(seen.matching / looking.size) - 1);
+    (seen.whole ? "" : ` · sorted and filtered over the first ${seen.looked_at.toLocaleString()}`);
+  const last = Math.max(0, Math.ceil(seen.matching / seen.size) - 1);
   looking.page = seen.page;
   $("page").textContent = `page ${seen.page + 1} of ${last + 1}`;
   $("previous").disabled = seen.page === 0;
@@ -129,8 +135,19 @@ function take(message) {
 }
 
 function clearPanels() {
-  for (const id of ["tree", "guarantees", "feed", "total", "page"]) $(id).replaceChildren();
+  for (const id of ["tree", "guarantees", "feed", "total", "page"]) {
+    $(id).replaceChildren();
+    for (const remembered of Object.keys($(id).dataset)) delete $(id).dataset[remembered];
+  }
   table.clear();
+  showViewError("");
+}
+
+// A view that has ended, or cannot be shown just now, says so in its own place; the others go on.
+function showViewError(error) {
+  const shown = error ? `${looking.view}: ${error}` : "";
+  if ($("view-error").textContent !== shown) $("view-error").textContent = shown;
+  $("view-error").hidden = !error;
 }
 
 function showStatus(status) {

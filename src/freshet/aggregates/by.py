@@ -1,0 +1,60 @@
+"""MIN_BY and MAX_BY: the value of the row in which another one is least or greatest.
+
+Rows whose ordering value is NULL do not count. Of rows that tie in it, the least value is taken, and NULL is less than
+any: a rule on the rows themselves, so the answer does not depend on the order in which they came or went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sqlglot import exp
+
+from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.engine.accumulators import Feed
+from freshet.errors import SqlError
+from freshet.sql.expression import AggregateCall, Expression, Literal
+from freshet.types import Type
+
+
+class _By(AggregateFunction):
+    greatest: ClassVar[bool]
+    idempotent = True
+    logarithmic = True
+    cost = "keeps its rows in order, O(log n) a joined row"
+
+    def bind(self, written: Written) -> Expression:
+        value, by = written.operands()
+        if "VOID" in (value.type.name, by.type.name):  # of NULLs alone
+            return Literal(value.type, None)
+        # What orders comes first: it alone decides whether a row counts.
+        return written.ask(self.call([by, value], written, order=((0, self.greatest, False),)))
+
+    def type(self, args: Sequence[Type]) -> Type:
+        for given in args:
+            if given.items is not None or given.name in ("MONTHS", "MICROS"):
+                raise SqlError(f"no aggregate {self.name.upper()} of {given} values; use what they are made from")
+        return args[1]
+
+    def shares(self, call: AggregateCall) -> object:
+        return call.order
+
+    def keep(self, feed: Feed, call: AggregateCall) -> None:
+        feed.gathered(call)
+
+    def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
+        assert feed.values is not None
+        answer.put(*feed.values.first(answer.groups, 1))
+
+
+@aggregate(exp.ArgMin)
+class MinBy(_By):
+    name = "min_by"
+    greatest = False
+
+
+@aggregate(exp.ArgMax)
+class MaxBy(_By):
+    name = "max_by"
+    greatest = True

@@ -1,0 +1,98 @@
+"""ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: the values of a group as one list or one text.
+
+NULLs are left out, as in Spark. Without an ORDER BY the values are in ascending order: a view has one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.engine.accumulators import Feed
+from freshet.sql.expression import AggregateCall, Expression
+from freshet.types import Type
+
+
+class _Gathering(AggregateFunction):
+    cost = "keeps its values, and rewrites the list of each group it touches"
+
+    def type(self, args: Sequence[Type]) -> Type:
+        return Type("STRING", items=args[0])
+
+    def shares(self, call: AggregateCall) -> object:
+        return call.order or None
+
+    def keep(self, feed: Feed, call: AggregateCall) -> None:
+        feed.gathered(call)
+
+    def bind(self, written: Written) -> Expression:
+        written.reads("this", "separator", "nulls_excluded")
+        call = written.call
+        body, items = (call.this.this, call.this.expressions) if isinstance(call.this, exp.Order) else (call.this, [])
+        distinct = isinstance(call, exp.ArrayUniqueAgg)
+        if isinstance(body, exp.Distinct):
+            distinct = True
+            if len(body.expressions) != 1:
+                written.fail("one value is gathered at a time; name one column after DISTINCT")
+            body = body.expressions[0]
+        value = written.value(body)
+        if value.type.items is not None or value.type.name in ("VOID", "MONTHS", "MICROS"):
+            written.refuse(f"a list of {value.type} values", "gather what they are made from")
+        args = [self.listed(value, written)]
+        order = []
+        for item in items:
+            key = written.value(item.this)
+            key = args[0] if key == value else key
+            if key not in args:
+                args.append(key)
+            order.append((args.index(key), bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
+        if distinct and len(args) > 1:
+            written.fail("with DISTINCT only the gathered value itself orders the list; order by that")
+        kind, separator = self.type([args[0].type]), self.separator(written)
+        return written.ask(AggregateCall(self.name, tuple(args), kind, distinct, written.only, tuple(order), separator))
+
+    def listed(self, value: Expression, written: Written) -> Expression:
+        return value
+
+    def separator(self, written: Written) -> str:
+        return ""
+
+
+@aggregate(exp.ArrayAgg, exp.ArrayUniqueAgg)
+class ArrayAgg(_Gathering):
+    name = "array_agg"
+
+    def nullable(self, call: AggregateCall, keyed: bool) -> bool:
+        return False
+
+    def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
+        assert feed.values is not None
+        texts, there = feed.values.lists(answer.groups)
+        answer.put(texts.reshape(-1, 1), there)
+
+
+@aggregate(exp.GroupConcat)
+class StringAgg(_Gathering):
+    name = "string_agg"
+
+    def type(self, args: Sequence[Type]) -> Type:
+        return types.STRING
+
+    def listed(self, value: Expression, written: Written) -> Expression:
+        return written.cast(value, types.STRING)
+
+    def separator(self, written: Written) -> str:
+        given = written.call.args.get("separator")
+        if given is None:
+            return ""
+        if not isinstance(given, exp.Literal) or not given.is_string:
+            written.refuse("STRING_AGG with a separator that is no constant", "write a text, as in STRING_AGG(x, ', ')")
+        return str(given.name)
+
+    def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
+        assert feed.values is not None
+        texts, there = feed.values.texts(answer.groups, call.separator)
+        answer.put(texts.reshape(-1, 1), there)

@@ -1,0 +1,49 @@
+"""MODE: the value that occurs most often; of those that occur as often, the least.
+
+`MODE() WITHIN GROUP (ORDER BY x DESC)` takes the greatest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.engine.accumulators import Feed
+from freshet.errors import SqlError
+from freshet.sql.expression import AggregateCall, Expression, Literal
+from freshet.types import Type
+
+
+@aggregate(exp.Mode)
+class Mode(AggregateFunction):
+    name = "mode"
+    logarithmic = True
+    cost = "keeps its values in order and looks through those of each group it touches"
+
+    def bind(self, written: Written) -> Expression:
+        written.reads("this", "deterministic")
+        if bool(written.parts) == bool(written.order) or len(written.order) > 1:
+            written.fail("MODE takes one value; write MODE(x) or MODE() WITHIN GROUP (ORDER BY x)")
+        if written.distinct:
+            written.refuse("MODE of DISTINCT", "each distinct value occurs once: use MIN")
+        (part,) = written.parts or [written.order[0].this]
+        descending = bool(written.order) and bool(written.order[0].args.get("desc"))
+        value = written.value(part)
+        if value.type.name == "VOID":  # of NULLs alone
+            return Literal(value.type, None)
+        return written.ask(self.call([value], written, order=((0, descending, False),)))
+
+    def type(self, args: Sequence[Type]) -> Type:
+        given = self.one(args)
+        if given.name in ("MONTHS", "MICROS"):
+            raise SqlError(f"no aggregate MODE of {given} values; use what they are made from")
+        return given
+
+    def keep(self, feed: Feed, call: AggregateCall) -> None:
+        feed.sorted()
+
+    def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
+        assert feed.ordered is not None
+        answer.put(*feed.ordered.most_frequent(answer.groups, call.order[0][1]))

@@ -1,0 +1,358 @@
+"""The log: one file of records, each whole or not there.
+
+A record is a head of 32 bytes (a mark, a checksum, its kind, how many rows it changes, the version it leads to, the
+bytes of its payload) and the payload, of whole 64-bit words. The checksum begins with the log's own id, so that what is
+left of another file is never taken for a record.
+
+Law: bytes before `end` are records, and are never written again; a record that cannot be written whole is cut off again
+before anything else happens. The file is replaced as a whole, by a new one that is on disk before it takes the name.
+
+A record that is not whole, with no whole one after it, is what an interrupted write leaves: it was never acknowledged
+and is cut. With whole ones after it, the file was damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from freshet.column import Int64s
+from freshet.durable.gather import CRC, HEAD, find_records
+from freshet.errors import StateError
+
+FORMAT = 3  # goes up when a log written by one version cannot be read by the version before; 1 and 2 had no log
+LEVELS = ("fsync", "os", "none")
+
+_MAGIC = b"freshet log\n\0\0\0\0"
+_HEADER = struct.Struct("<16sI16s20xI4x")  # magic, format, id, room for more, checksum
+_HEAD = struct.Struct("<4sIIIQQ")
+_MARK = b"\xf5rec"
+_MARK_WORD = int.from_bytes(_MARK, "little")
+_CHUNK = 8 << 20
+_MOST = 1 << 17  # records looked at together
+_HELD = 1 << 20  # bytes of records that level "none" keeps in memory
+
+
+class NewerFormatError(StateError):
+    """A log that this version cannot read."""
+
+
+class Record(NamedTuple):
+    kind: int
+    rows: int
+    version: int
+    payload: memoryview
+    start: int
+    end: int
+
+
+class Run(NamedTuple):
+    """Records with rows that follow each other: the words they are in, and where their payloads begin there."""
+
+    words: Int64s
+    payloads: Int64s
+    rows: int
+    transactions: int
+    version: int
+
+
+class Place(NamedTuple):
+    """A record of a log: which log, where the record ends, how long it is, its checksum."""
+
+    log: str
+    end: int
+    size: int
+    checksum: int
+
+
+class Log:
+    """An open log. `end`: up to where it is records; the writer keeps it, a reader finds it by reading."""
+
+    def __init__(self, path: Path, level: str = "fsync", write: bool = True) -> None:
+        self.path, self.level = path, level
+        self.fd = -1
+        self.broken: str | None = None  # why nothing can be written any more
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._last = (0, 0)  # size and checksum of the last record
+        try:
+            self.fd = os.open(path, os.O_RDWR if write else os.O_RDONLY)
+            head = os.pread(self.fd, _HEADER.size, 0)
+            self.id = _id_of(path, head)
+            self._seed = zlib.crc32(self.id.bytes)
+            self.end = _HEADER.size
+        except OSError as e:
+            raise StateError(f"{path} cannot be opened: {e.strerror}; {_remedy(write)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def first(self) -> int:
+        """Where the first record is."""
+        return _HEADER.size
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, records or not."""
+        return os.fstat(self.fd).st_size
+
+    @property
+    def place(self) -> Place:
+        return Place(self.id.hex, self.end, *self._last)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    def holds(self, place: Place) -> bool:
+        """Whether that record stands there, whole. `end` is then after it."""
+        if place.log != self.id.hex or place.end > self.size:
+            return False
+        if place.size:
+            found = next(self.records(place.end - place.size), None)
+            if found is None or found.end != place.end or self._last != (place.size, place.checksum):
+                return False
+        self.end = place.end
+        return True
+
+    def head(self, at: int) -> tuple[int, ...] | None:
+        """The head of a record as it stands there, not checked."""
+        found = os.pread(self.fd, _HEAD.size, at)
+        return _HEAD.unpack(found) if len(found) == _HEAD.size else None
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Whole records from `start` on; `end` follows."""
+        self.end = start
+        chunk, base = b"", start
+        while True:
+            at = self.end - base
+            head = chunk[at : at + _HEAD.size]
+            if len(head) == _HEAD.size:
+                mark, checksum, kind, rows, version, length = _HEAD.unpack(head)
+                if mark != _MARK or length % 8:
+                    return
+                wanted = _HEAD.size + length
+            else:
+                wanted = _HEAD.size
+            if len(chunk) - at < wanted:
+                if wanted > self.size - self.end:
+                    return
+                chunk, base = _read(self.fd, self.end, max(_CHUNK, wanted)), self.end
+                if len(chunk) < wanted:
+                    return
+                continue
+            view = memoryview(chunk)[at : at + wanted]
+            if zlib.crc32(view[8:], self._seed) != checksum:
+                return
+            start, self.end = self.end, self.end + wanted
+            self._last = wanted, checksum
+            yield Record(kind, rows, version, view[_HEAD.size :], start, self.end)
+
+    def run(self, most: int, until: int) -> Run | None:
+        """Whole records with rows from `end` on, about so many rows, up to a version; None if another one comes next or
+        none. `end` follows."""
+        head = self.head(self.end)
+        if head is None:
+            return None
+        size = min(max(_CHUNK, _HEAD.size + head[-1]), self.size - self.end)
+        words = np.empty(size // 8, np.int64)
+        used = _fill(self.fd, words, self.end) // 8
+        payloads = np.empty(_MOST, np.int64)
+        n, taken, transactions = find_records(words, used, _MARK_WORD, self._seed, CRC, most, until, payloads)
+        if not n:
+            return None
+        payloads, last = payloads[:n], int(payloads[n - 1]) - HEAD
+        self.end += 8 * taken
+        self._last = 8 * (taken - last), int(words[last] >> 32) & 0xFFFFFFFF
+        rows = int(((words[payloads - 3] >> 32) & 0xFFFFFFFF).sum())
+        return Run(words, payloads, rows, transactions, int(words[last + 2]))
+
+    def whole_after(self, start: int) -> int | None:
+        """Where the first whole record beyond `start` is, if there is one: then the file is damaged before it."""
+        kept = self.end, self._last
+        at = start + 1
+        try:
+            while at < self.size:
+                chunk = _read(self.fd, at, _CHUNK)
+                found = chunk.find(_MARK)
+                while found >= 0:
+                    if next(self.records(at + found), None) is not None:
+                        return at + found
+                    found = chunk.find(_MARK, found + 1)
+                at += max(len(chunk) - len(_MARK) + 1, 1)
+            return None
+        finally:
+            self.end, self._last = kept
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def record(self, kind: int, rows: int, version: int, payload: bytes) -> bytes:
+        tail = _HEAD.pack(_MARK, 0, kind, rows & 0xFFFFFFFF, version, len(payload))[8:]
+        checksum = zlib.crc32(payload, zlib.crc32(tail, self._seed))
+        return b"".join((_MARK, checksum.to_bytes(4, "little"), tail, payload))
+
+    def append(self, record: bytes) -> None:
+        """The record is as safe as the level says when this returns; when it raises, the log is as it was."""
+        if self.broken is not None:
+            raise StateError(f"{self.path} could not be written ({self.broken}); close the database and connect again")
+        last = len(record), int.from_bytes(record[4:8], "little")
+        if self.level == "none":
+            self._held.append(record)
+            self._held_bytes += len(record)
+            if self._held_bytes > _HELD:
+                try:
+                    self.flush()
+                except BaseException:
+                    self._held_bytes -= len(self._held.pop())
+                    raise
+            self._last = last
+            return
+        self._write(record)
+        if self.level == "fsync":
+            self.sync()
+        self.end += len(record)
+        self._last = last
+
+    def flush(self) -> None:
+        """Writes what level "none" has kept in memory."""
+        if self._held:
+            self._write(b"".join(self._held))
+            self.end += self._held_bytes
+            self._held, self._held_bytes = [], 0
+
+    def sync(self) -> None:
+        """Waits until the disk has it all."""
+        try:
+            os.fsync(self.fd)
+        except OSError as e:  # what the disk has now nobody knows: nothing more is written after it
+            self.broken = f"fsync: {e.strerror}"
+            self._cut_off()
+            raise StateError(f"{self.path} could not be written ({self.broken}); nothing was changed") from e
+
+    def _write(self, data: bytes) -> None:
+        view, at = memoryview(data), self.end
+        try:
+            while view:
+                done = os.pwrite(self.fd, view, at)
+                view, at = view[done:], at + done
+        except BaseException as e:
+            self._cut_off()
+            if isinstance(e, OSError):
+                raise StateError(
+                    f"{self.path} could not be written ({e.strerror}); nothing was changed: make room, then try again"
+                ) from e
+            raise
+
+    def _cut_off(self) -> None:
+        try:
+            os.ftruncate(self.fd, self.end)
+        except OSError as e:
+            self.broken = self.broken or f"{e.strerror}"
+
+    def cut(self) -> None:
+        """Ends the file after the last whole record."""
+        os.ftruncate(self.fd, self.end)
+        if self.level != "none":
+            self.sync()
+
+
+def make(path: Path, level: str, records: Iterable[tuple[int, int, int, bytes]] = ()) -> Log:
+    """A new log in place of the one there, if any, with these records; on disk before it takes the place. Leaves all as
+    it was if that fails."""
+    fresh = path.with_name(path.name + ".new")
+    log = None
+    try:
+        with open(fresh, "wb") as file:
+            id = uuid.uuid4().bytes
+            head = _HEADER.pack(_MAGIC, FORMAT, id, 0)[:-8]
+            file.write(head + zlib.crc32(head).to_bytes(4, "little") + bytes(4))
+        log = Log(fresh, "none" if level == "none" else "os")
+        for kind, rows, version, payload in records:
+            log.append(log.record(kind, rows, version, payload))
+        log.flush()
+        log.level = level
+        if level != "none":
+            log.sync()
+        os.replace(fresh, path)
+        log.path = path
+    except BaseException as e:
+        if log is not None:
+            log.close()
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        if isinstance(e, OSError):
+            raise StateError(f"{fresh} could not be written ({e.strerror}); make room, then try again") from e
+        raise
+    if level != "none":
+        try:
+            sync_folder(path.parent)
+        except OSError as e:  # which of the two logs a power loss leaves nobody knows: nothing is added to either
+            log.broken = f"fsync of {path.parent}: {e.strerror}"
+    return log
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on disk too."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _id_of(path: Path, head: bytes) -> uuid.UUID:
+    if len(head) < _HEADER.size or head[: len(_MAGIC)] != _MAGIC:
+        raise StateError(
+            f"{path} is not a log of Freshet; restore it from a copy, or try: freshet recover {path.parent}"
+        )
+    _, format, id, checksum = _HEADER.unpack(head)
+    if zlib.crc32(head[:-8]) != checksum:
+        raise StateError(
+            f"the head of {path} is damaged; restore it from a copy, or try: freshet recover {path.parent}"
+        )
+    if format > FORMAT:
+        raise NewerFormatError(
+            f"{path} was written by a newer version of Freshet (format {format}, here {FORMAT}); open it with that one"
+        )
+    return uuid.UUID(bytes=id)
+
+
+def _read(fd: int, at: int, size: int) -> bytes:
+    found = os.pread(fd, size, at)
+    if len(found) == size or not found:
+        return found
+    parts = [found]
+    at += len(found)
+    size -= len(found)
+    while size and (more := os.pread(fd, size, at)):
+        parts.append(more)
+        at += len(more)
+        size -= len(more)
+    return b"".join(parts)
+
+
+def _fill(fd: int, words: Int64s, at: int) -> int:
+    """Reads as many bytes as there are, into the words."""
+    view, done = memoryview(words.view(np.uint8).data), 0
+    while done < len(view) and (more := os.preadv(fd, [view[done:]], at + done)):
+        done += more
+    return done
+
+
+def _remedy(write: bool) -> str:
+    return "give the folder to this user, or open it with read_only=True" if write else "give this user the right"

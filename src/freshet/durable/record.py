@@ -1,0 +1,96 @@
+"""What the records of a log hold.
+
+Rows of a table are written as the packed lanes the table stores (engine/lanes), each with its weight, negative where
+copies go; a text lane holds the place of its text among the texts of the same record, so a record needs no other one to
+be read. Signed rows add up: the records of many transactions, put together, are one change to a table, in which what
+came and went again cancels out. That is what makes replay fast.
+
+A payload is 64-bit words: the number of tables, then for each table its number in the catalog, rows, lanes, texts and
+bytes of text; the weights; the lanes; the end of each text; the texts, padded to whole words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.column import Int64s
+from freshet.engine.table import RowChange, Table
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+
+TRANSACTION, CATALOG, ROWS, SNAPSHOT = 1, 2, 3, 4
+
+_WORD = 8
+_FEW = 64  # texts that are written one by one; among more, equal ones are written once
+
+
+def number_of(table: Table) -> int:
+    return int(table.scope.prefix.removeprefix("table"))
+
+
+def signed(table: Table, change: RowChange) -> tuple[Int64s, Int64s]:
+    """What a change does to its table, as signed rows; asked before it is done."""
+    if not len(change.removed) and not len(change.changed):
+        weights = np.ones(len(change.added), np.int64) if table.weights is None else change.weights
+        return change.added, weights
+    stored = table.tuples.lanes.data
+    rows = np.concatenate([stored[change.removed], stored[change.changed], change.added])
+    if table.weights is None:
+        weights = np.ones(len(rows), np.int64)
+        weights[: len(change.removed)] = -1
+        return rows, weights
+    before = table.weights.data
+    moved = change.changed_to - before[change.changed]
+    return rows, np.concatenate([-before[change.removed], moved, change.weights])
+
+
+def stored(table: Table, slots: Slots) -> tuple[Int64s, Int64s]:
+    """Rows as they stand in the table."""
+    weights = np.ones(len(slots), np.int64) if table.weights is None else table.weights.data[slots]
+    return table.tuples.lanes.data[slots], weights
+
+
+def rows_payload(parts: Iterable[tuple[Table, Int64s, Int64s]]) -> bytes:
+    """The payload for signed rows of several tables."""
+    found: list[bytes] = []
+    tables = 0
+    for table, rows, weights in parts:
+        tables += 1
+        lanes = table.text_lanes
+        if not lanes:
+            head = np.array((number_of(table), len(rows), rows.shape[1], 0, 0), np.int64)
+            found += (head.tobytes(), weights.tobytes(), rows.tobytes())
+            continue
+        rows, ends, text = _with_texts(rows, lanes, table.pool)
+        head = np.array((number_of(table), len(rows), rows.shape[1], len(ends), len(text)), np.int64)
+        found += (head.tobytes(), weights.tobytes(), rows.tobytes(), ends.tobytes(), text, bytes(-len(text) % _WORD))
+    return b"".join((tables.to_bytes(_WORD, "little"), *found))
+
+
+def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[Int64s, Int64s, bytes]:
+    rows = rows.copy()
+    ids = rows[:, lanes].ravel()
+    if len(ids) > _FEW:
+        ids, places = np.unique(ids, return_inverse=True)
+    else:
+        places = np.arange(len(ids))
+    rows[:, lanes] = places.reshape(len(rows), len(lanes))
+    texts = pool.text(ids)
+    _, offsets, data = texts.buffers()
+    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    ends = np.frombuffer(offsets, wide, len(ids) + 1)[1:].astype(np.int64)
+    return rows, ends, b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
+
+
+def json_payload(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False).encode()
+    return text + b" " * (-len(text) % _WORD)
+
+
+def json_of(payload: memoryview) -> Any:
+    return json.loads(bytes(payload))

@@ -1,0 +1,93 @@
+"""A damaged log: what stands before the damage becomes the log, and the damaged one is kept. Where not even its head is
+left, the log is made from the checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from freshet.durable import checkpoint
+from freshet.durable.folder import Claim
+from freshet.durable.log import Log, NewerFormatError, Place, sync_folder
+from freshet.durable.store import Store
+from freshet.errors import StateError
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Up to which version the log is whole, how many bytes come after, and where they are kept; None: nothing was
+    done, because the log is whole, or will be when it is opened."""
+
+    version: int
+    lost: int
+    kept: Path | None
+
+
+def recover(path: Path) -> Recovered:
+    if not any((path / name).is_file() for name in ("log", "checkpoint")):
+        raise StateError(f"{path} holds no database; give the folder of one")
+    claim = Claim(path)
+    try:
+        try:
+            log = Log(path / "log")
+        except NewerFormatError:
+            raise
+        except StateError:
+            claim.release()
+            return _salvage(path)
+        try:
+            return _recover(path, log)
+        finally:
+            log.close()
+    finally:
+        claim.release()
+
+
+def _recover(path: Path, log: Log) -> Recovered:
+    found = checkpoint.read(path / "checkpoint")
+    version, start = 0, log.first
+    if not isinstance(found, str) and log.holds(Place(*found[0]["place"])):
+        version, start = found[0]["version"], log.end
+    for record in log.records(start):
+        version = record.version
+    lost = log.size - log.end
+    if not lost or log.whole_after(log.end) is None:
+        return Recovered(version, lost, None)
+    kept = _unused(path / "log.damaged")
+    os.link(log.path, kept)
+    fresh = path / "log.new"
+    with open(log.path, "rb") as source, open(fresh, "wb") as target:
+        shutil.copyfileobj(source, target)
+        target.truncate(log.end)
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(fresh, log.path)
+    sync_folder(path)
+    return Recovered(version, lost, kept)
+
+
+def _salvage(path: Path) -> Recovered:
+    from freshet.db import Database
+    from freshet.state.kernel_cache import compile_kernels
+
+    found = checkpoint.read(path / "checkpoint")
+    if isinstance(found, str):
+        raise StateError(f"the log in {path} is lost, and its checkpoint is of no use: {found}; restore a copy")
+    kept = _unused(path / "log.damaged")
+    lost = 0
+    if (path / "log").exists():
+        lost = (path / "log").stat().st_size
+        os.rename(path / "log", kept)
+    compile_kernels()
+    with Database(Store(path, "fsync", False, salvage=True)) as db:
+        return Recovered(db.version, lost, kept)
+
+
+def _unused(path: Path) -> Path:
+    found, n = path, 1
+    while found.exists():
+        n += 1
+        found = path.with_name(f"{path.name}-{n}")
+    return found

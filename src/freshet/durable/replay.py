@@ -1,0 +1,179 @@
+"""From the records of a log to the state of a database.
+
+Consecutive transactions are put together and applied as one change to each table, at a boundary between two of them:
+what a table holds at the end is the same, and views only ever see states that were once published. Views that are
+defined along the way are built when all rows are there. Nothing is logged and nobody is told.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.column import Int64s
+from freshet.durable.gather import gather_rows, measure_rows
+from freshet.durable.log import Log, Record, Run
+from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, json_of, number_of
+from freshet.engine.rows import Rows
+from freshet.engine.table import MissingRowError, RowChange, Table
+from freshet.errors import EvaluationError, StateError
+from freshet.plans import codec
+
+if TYPE_CHECKING:
+    from freshet.db import Database
+
+logger = logging.getLogger("freshet")
+
+_TOGETHER = 1 << 18  # rows applied at once
+_FIRST = np.zeros(1, np.int64)
+_APART = 0.25  # seconds between two words on the terminal
+
+
+class Replay:
+    """Follows a log from where the database stands. `catalog` is what the log has defined so far. `only`: of all views,
+    this one is kept."""
+
+    def __init__(self, db: Database, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
+        self.db, self.log, self.catalog, self._only = db, log, catalog, only
+        self.transactions, self.rows = 0, 0
+        self._undone: set[str] = set()  # views to be built at the end
+        self._told = self._started = time.monotonic()
+
+    def run(self, until: int | None = None) -> bool:
+        """All records there are, or those that lead to a version not beyond `until`; whether there were any."""
+        start, size = self.log.end, self.log.size
+        last = sys.maxsize if until is None else until
+        while True:
+            run = self.log.run(_TOGETHER, last)
+            if run is not None:
+                self._take_rows(run)
+            else:
+                record = next(self.log.records(self.log.end), None)
+                if record is None:
+                    break
+                if record.version > last:
+                    self.log.end = record.start
+                    break
+                self.take(record)
+            self._say(self.log.end - start, size - start)
+        self.finish()
+        return self.log.end > start
+
+    def take(self, record: Record) -> dict[str, Rows]:
+        """One record; if it is a transaction, the views' deltas."""
+        if record.kind in (TRANSACTION, ROWS):
+            words = np.frombuffer(bytearray(record.payload), np.int64)
+            return self._take_rows(Run(words, _FIRST, record.rows, 1, record.version), True)
+        if record.kind == CATALOG:
+            self._define(json_of(record.payload))
+        elif record.kind == SNAPSHOT:
+            self._standing(record.version, json_of(record.payload))
+        else:
+            raise StateError(f"{self.log.path} holds a record of kind {record.kind}; open it with a newer version")
+        return {}
+
+    def _take_rows(self, run: Run, deltas: bool = False) -> dict[str, Rows]:
+        db = self.db
+        resolved: dict[str, RowChange] = {}
+        counts = {}
+        for name, table in db.tables.items():
+            rows, weights = _gathered(run, table, self.log.path)
+            if not len(rows):
+                continue
+            counts[name] = len(rows)
+            try:
+                resolved[name] = table.resolve(rows, weights)
+            except MissingRowError:
+                raise StateError(f"{self.log.path} does not fit its own rows; restore it from a copy") from None
+        if sum(counts.values()) != run.rows:
+            raise StateError(f"{self.log.path} changes a table it does not define; restore it from a copy")
+        try:
+            found = db._change(resolved, deltas)
+        except EvaluationError as e:
+            raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
+        db._count(counts, run.version)
+        self.rows += run.rows
+        self.transactions += run.transactions
+        return found
+
+    def finish(self) -> None:
+        """Builds the views that were defined."""
+        for key in [k for k in self.catalog["views"] if k in self._undone]:
+            self.db._views.restore(self.catalog["views"][key])
+        self._undone.clear()
+        self.db._views.in_order(list(self.catalog["views"]))
+        if self.rows and self._only is None:
+            self._ended()
+
+    # Definitions ----------------------------------------------------------------------------------------------
+
+    def _define(self, changed: dict[str, Any]) -> None:
+        db = self.db
+        self.catalog["numbers"] = db._numbers = int(changed["numbers"])
+        for key, definition in changed["views"].items():
+            if key in db.views:
+                db._views.forget(key)
+            self._undone.discard(key)
+            db.catalog.views.pop(key, None)
+            _set(self.catalog["views"], key, definition)
+            if definition is not None and self._only in (None, key):
+                self._undone.add(key)
+        for key, described in changed["tables"].items():
+            if key in db.tables:
+                db._remove_table(key)
+            _set(self.catalog["tables"], key, described)
+            if described is not None:
+                db._restore_table(codec.decode(described["schema"]), int(described["number"]))
+
+    def _standing(self, version: int, facts: dict[str, Any]) -> None:
+        """What a snapshot says of how it came about."""
+        self.db._stand_at(version, int(facts["changes"]))
+        for name, rows in facts["changed"].items():
+            self.db._changed[name].data[0] = rows
+
+    # Words ----------------------------------------------------------------------------------------------------
+
+    def _say(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._told > _APART and sys.stderr.isatty():
+            self._told = now
+            text = f"freshet: recovering {self.log.path.parent}: {self.rows:,} rows, {done / max(of, 1):.0%}"
+            print(text, file=sys.stderr, end="\r", flush=True)
+
+    def _ended(self) -> None:
+        spent = time.monotonic() - self._started
+        said = f"freshet: recovered {self.log.path.parent} from its log: {self.rows:,} rows in {spent:.1f} s"
+        if self._told != self._started:
+            print(said, file=sys.stderr)
+        logger.info("%s, up to version %d", said, self.db.version)
+
+
+def _gathered(run: Run, table: Table, path: Path) -> tuple[Int64s, Int64s]:
+    """All signed rows of a table in a run of records, their texts in its pool."""
+    number = number_of(table)
+    n, texts, size = measure_rows(run.words, run.payloads, number, table.width)
+    if n < 0:
+        raise StateError(f"{path} holds rows of another form than their table; open it with the version that wrote it")
+    rows, weights = np.empty((n, table.width), np.int64), np.empty(n, np.int64)
+    offsets, text = np.zeros(texts + 1, np.int64), np.empty(size, np.uint8)
+    lanes = np.array(table.text_lanes, np.int64)
+    gather_rows(run.words, run.words.view(np.uint8), run.payloads, number, lanes, rows, weights, offsets[1:], text)
+    if texts:
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+        ids = table.pool.intern(pa.Array.from_buffers(pa.large_string(), texts, buffers))
+        for lane in table.text_lanes:
+            rows[:, lane] = ids[rows[:, lane]]
+    return rows, weights
+
+
+def _set(entries: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        entries.pop(key, None)
+    else:
+        entries[key] = value

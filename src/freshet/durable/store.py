@@ -1,0 +1,232 @@
+"""How a database uses its folder: opened, added to, rewritten when it has grown, closed.
+
+The log is rewritten from the rows that stand when it has grown to several times what they take. The new log is whole
+and on disk before it takes the old one's name; whatever stops that leaves the old one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from freshet.durable import checkpoint, log, migrate
+from freshet.durable.folder import Claim, check_readable
+from freshet.durable.history import Logs, first_version
+from freshet.durable.log import LEVELS, Log, Place, sync_folder
+from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
+from freshet.durable.replay import Replay
+from freshet.durable.snapshot import NOTHING, differences, noted, snapshot
+from freshet.engine.table import RowChange, Table
+from freshet.errors import StateError
+from freshet.state.arena import Arena
+
+if TYPE_CHECKING:
+    from freshet.db import Database
+
+logger = logging.getLogger("freshet")
+
+_LOG, _CHECKPOINT = "log", "checkpoint"
+_TIMES = 3  # a log is rewritten when it is so many times what the live rows take,
+_LEAST = 4 << 20  # and at least so many bytes
+
+
+class Store:
+    """`salvage`: the checkpoint is taken for the truth, and the log made from it."""
+
+    def __init__(self, path: Path, durability: str, read_only: bool, retain: int = 0, salvage: bool = False) -> None:
+        if durability not in LEVELS:
+            raise ValueError(f"durability is {durability!r}; give one of {', '.join(LEVELS)}")
+        if retain < 0:
+            raise ValueError(f"retain is {retain}; give the number of versions to keep, or 0")
+        self.path, self.level, self.read_only, self._salvage = path, durability, read_only, salvage
+        self.pid, self.retain = os.getpid(), retain
+        self._claim: Claim | None = None
+        self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
+        self._heal = False  # whether the log lacks what the checkpoint has, and is written again
+        self._saved = noted(NOTHING)
+        self._look_at = _LEAST  # size of the log at which it is next looked at
+        self._scale = 1.0  # what live rows took when the log was last rewritten, by what was estimated
+        if read_only:
+            check_readable(path)
+        else:
+            self._claim = Claim(path)
+        try:
+            self.log = self._open_log()
+            self._base = first_version(self.log)
+        except BaseException:
+            self.release()
+            raise
+
+    def _open_log(self) -> Log:
+        file = self.path / _LOG
+        if not file.exists():
+            if (self.path / _CHECKPOINT).exists() and not self._salvage:
+                raise StateError(
+                    f"{file} is missing; restore it from a copy, or make it from the checkpoint that is there by: "
+                    f"freshet recover {self.path}"
+                )
+            if self.read_only:
+                migrate.refuse_to_read(self.path)
+                raise StateError(f"{self.path} holds no database; open one that does, or leave out read_only")
+            if migrate.is_old(self.path):
+                migrate.to_log(self.path, file, self.level)
+            else:
+                return self._new_log(file)
+        if not self.read_only:
+            migrate.clear(self.path)
+        return Log(file, self.level, not self.read_only)
+
+    def _new_log(self, file: Path) -> Log:
+        made = log.make(file, self.level)
+        assert self._claim is not None
+        for folder in self._claim.made if self.level != "none" else ():
+            sync_folder(folder.parent)
+        return made
+
+    def check_process(self) -> None:
+        if self.pid != os.getpid():
+            raise StateError(
+                f"this database belongs to process {self.pid}, of which this one is a copy; connect again here"
+            )
+
+    # Opening --------------------------------------------------------------------------------------------------
+
+    def arena(self) -> Arena:
+        """State to go on with: that of the checkpoint, if it is of use."""
+        file = self.path / _CHECKPOINT
+        found = checkpoint.read(file)
+        if not isinstance(found, str):
+            facts, kept = found
+            place = Place(*facts["place"])
+            if self._salvage or place.log == self.log.id.hex:
+                self._facts = facts
+                self._heal = self._salvage or not self.log.holds(place)
+                return Arena(kept=kept)
+            found = "the log was written again since"
+        if file.exists():
+            logger.warning("freshet: the checkpoint %s is not used: %s; the log is replayed", file, found)
+            if not self.read_only:
+                file.unlink(missing_ok=True)
+                self._sync()
+        self.log.end = self.log.first
+        return Arena()
+
+    def restore(self, db: Database) -> None:
+        catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
+        if self._facts is not None:
+            catalog = self._facts["catalog"]
+            db._attach(catalog)
+            self.log.end = self.log.size if self._salvage else min(Place(*self._facts["place"]).end, self.log.size)
+        replay = Replay(db, self.log, catalog)
+        replay.run()
+        while (damaged := self._damaged()) and self.read_only and replay.run():
+            pass  # the writer was just at it
+        if damaged:
+            raise StateError(
+                f"{self.log.path} is damaged at byte {self.log.end:,} of {self.log.size:,}; what comes before, up to "
+                f"version {db.version}, is recovered by: freshet recover {self.path}"
+            )
+        self._saved = noted(catalog)
+        if not self.read_only:
+            self._end_log()
+            if self._heal:
+                logger.warning("freshet: %s was damaged since it was closed; it is written again", self.log.path)
+                self._rewrite(db)
+
+    def _damaged(self) -> bool:
+        """Whether the log is not whole before its last record."""
+        return self.log.end < self.log.size and self.log.whole_after(self.log.end) is not None
+
+    def _end_log(self) -> None:
+        """Cuts off what an interrupted write has left after the last whole record."""
+        at, size = self.log.end, self.log.size
+        if at == size:
+            return
+        logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
+        self.log.cut()
+
+    # Changes --------------------------------------------------------------------------------------------------
+
+    def transaction(self, changes: list[tuple[Table, RowChange]], version: int) -> bytes:
+        """The record of a transaction; made before its rows change, written when they have."""
+        rows = sum(len(change) for _, change in changes)
+        return self.log.record(TRANSACTION, rows, version, rows_payload((t, *signed(t, c)) for t, c in changes))
+
+    def commit(self, record: bytes) -> None:
+        self.log.append(record)
+
+    def save(self, catalog: dict[str, Any], version: int) -> None:
+        """Writes what has changed in the definitions."""
+        changed = differences(self._saved, catalog)
+        if changed["tables"] or changed["views"]:
+            self.log.append(self.log.record(CATALOG, 0, version, json_payload(changed)))
+            self._saved = noted(catalog)
+
+    def tidy(self, db: Database) -> None:
+        """Rewrites the log if it has grown enough. A failure leaves it as it is."""
+        if self.log.end < self._look_at:
+            return
+        if self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db)):
+            try:
+                self._rewrite(db)
+            except (StateError, OSError, MemoryError) as e:
+                logger.warning("freshet: the log was not rewritten: %s", e)
+        self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
+
+    def _rewrite(self, db: Database) -> None:
+        if self.retain and db.version > self._base:
+            with contextlib.suppress(FileExistsError):
+                os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
+        records = snapshot(db.version, db._described(), db.tables, db.changes, db._changed_rows())
+        fresh = log.make(self.path / _LOG, self.level, records)
+        self.log.close()
+        self.log, self._facts, self._base = fresh, None, db.version
+        for _, last, file in Logs(self.path).kept():
+            if last <= db.version - self.retain:
+                file.unlink(missing_ok=True)
+        rows, live = self.log.end - self._catalog_bytes(), _live_bytes(db)
+        self._scale = max(1.0, rows / live) if live > _LEAST // 8 else 1.0
+
+    def _catalog_bytes(self) -> int:
+        return sum(len(text) for kind in self._saved.values() for text in kind.values())
+
+    # Closing --------------------------------------------------------------------------------------------------
+
+    def close(self, db: Database, whole: bool) -> None:
+        """Leaves a checkpoint of state that is `whole`, unless the one there says the same. Without one the log is
+        replayed, so a full disk is no reason to fail here."""
+        try:
+            if self.read_only or self.log.broken:
+                return
+            self.log.flush()
+            place = self.log.place
+            if not whole or (self._facts is not None and Place(*self._facts["place"]) == place):
+                return
+            if self.level != "none":
+                self.log.sync()
+            facts = {"place": place, "version": db.version, "catalog": db._described()}
+            try:
+                checkpoint.write(self.path / _CHECKPOINT, db.arena, facts, self.level != "none")
+                self._sync()
+            except OSError as e:
+                logger.warning("freshet: no checkpoint of %s: %s; the log will be replayed", self.path, e.strerror)
+        finally:
+            self.release()
+
+    def _sync(self) -> None:
+        if self.level != "none":
+            sync_folder(self.path)
+
+    def release(self) -> None:
+        if hasattr(self, "log"):
+            self.log.close()
+        if self._claim is not None:
+            self._claim.release()
+
+
+def _live_bytes(db: Database) -> int:
+    """About what the live rows take in a log."""
+    return sum(t.tuples.live * (t.width + 1) * 8 for t in db.tables.values()) + db.pool.text_bytes

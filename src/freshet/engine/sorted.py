@@ -1,0 +1,128 @@
+"""ORDER BY without LIMIT: the rows of a query, sorted when they are read.
+
+Law: a bag has no order, so none is kept. State and deltas are those of the query below, without the columns that only
+the order reads; a change of those alone is no change. Reading in order holds the whole answer while it sorts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.column import Column, Int64s
+from freshet.engine.lanes import leading
+from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.rows import Rows, consolidated, joined
+from freshet.engine.table import Table
+from freshet.plans.model import SortPlan
+from freshet.sql.bound import SortKey
+from freshet.sql.functions.rows import text_of
+from freshet.state import wide
+from freshet.state.arena import Scope
+from freshet.state.strings import StringPool
+
+
+@keeps(SortPlan)
+class Sorted(Maintained):
+    def __init__(
+        self, scope: Scope, plan: SortPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    ) -> None:
+        super().__init__(scope, plan, pool)
+        self.source = maintain(scope, plan.source, tables, pool, nested)
+        self.below = [self.source]
+        self.reads = self.source.reads or self.source.below
+        self.order = plan.order
+        self.hides = len(self.source.types) > len(self.types)
+
+    def finish(self, deltas: bool) -> Rows:
+        rows = self.source.finish(deltas)
+        if not self.hides:
+            return rows
+        if not len(rows):
+            return joined([], self.width)
+        shown = leading(rows.lanes, self.source.types, len(self.types))
+        return consolidated([Rows(shown, rows.weights)], self.width)
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        parts = list(self.source.batches(LOAD))
+        if not parts:
+            return
+        columns = [_whole([part[i] for part in parts]) for i in range(len(parts[0]))]
+        del parts
+        places = sorted_places(columns, self.order)
+        for start in range(0, len(places), rows):
+            yield [c.take(places[start : start + rows]) for c in columns[: len(self.types)]]
+
+    def unordered(self, rows: int) -> Iterator[list[Column]]:
+        for columns in self.source.batches(rows):
+            yield columns[: len(self.types)]
+
+    def count(self) -> int:
+        return self.source.count()
+
+    def statistics(self) -> list[tuple[int, int]]:
+        return self.source.statistics()
+
+
+def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:
+    """The places of rows in an order; those that it cannot tell apart stay as they are."""
+    keys: list[Any] = []
+    for key in order:
+        column = columns[key.column]
+        values = _comparable(column)
+        if column.valid is not None:
+            keys.append(column.valid if key.nulls_first else ~column.valid)
+            values = [np.where(column.valid, v, v.dtype.type(0)) for v in values]
+        keys += [~v for v in values] if key.descending else values
+    return np.lexsort(keys[::-1])
+
+
+def _comparable(column: Column) -> list[Any]:
+    """Whole numbers that compare as the values do, the first that differs deciding: NaN is greatest, as in Spark."""
+    if column.type.is_fraction:
+        bits = (np.asarray(column.data, np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
+        bits = np.where(np.isnan(column.data), np.int64(0x7FF8000000000000), bits)
+        return [np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)]
+    if column.type.name == "STRING":
+        return [_ranks(column)]
+    low = np.asarray(column.data, np.int64)
+    if column.type.lanes == 1:
+        return [low]
+    return [wide.high(low, column.hi), low.view(np.uint64)]
+
+
+def _ranks(column: Column) -> Int64s:
+    """Each text's place among the different ones; characters compare by their bytes."""
+    if column.pool is not None:
+        ids, codes = np.unique(np.asarray(column.data, np.int64), return_inverse=True)
+        texts: Any = column.pool.text(ids)
+    else:
+        encoded = text_of(column).dictionary_encode()
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        texts, codes = encoded.dictionary, encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    places = pc.sort_indices(texts).to_numpy(zero_copy_only=False)
+    ranks = np.empty(max(len(places), 1), np.int64)
+    ranks[places] = np.arange(len(places))
+    return ranks[codes]
+
+
+def _whole(parts: Sequence[Column]) -> Column:
+    """Columns one after the other as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    valid = None
+    if any(p.valid is not None for p in parts):
+        valid = np.concatenate([np.ones(len(p), np.bool_) if p.valid is None else p.valid for p in parts])
+    if all(isinstance(p.data, np.ndarray) and p.pool is first.pool for p in parts):
+        hi = None
+        if any(p.hi is not None for p in parts):
+            hi = np.concatenate([wide.high(np.asarray(p.data, np.int64), p.hi) for p in parts])
+        return Column(first.type, np.concatenate([p.data for p in parts]), valid, hi, first.pool)
+    texts = [text_of(p) for p in parts]
+    chunks = [c for t in texts for c in (t.chunks if isinstance(t, pa.ChunkedArray) else [t])]
+    return Column(first.type, pa.concat_arrays(chunks), valid)

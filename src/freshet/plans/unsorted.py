@@ -1,0 +1,23 @@
+"""A plan as a bag: what ORDER BY without LIMIT leaves where nobody reads in an order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from freshet.plans.build import build_plan
+from freshet.plans.model import AnyPlan, QueryPlan, SortPlan
+from freshet.sql.bound import Block, Query, Relation, Values, key
+from freshet.sql.rewrite.blocks import NAMELESS
+
+
+def as_bag(plan: AnyPlan) -> AnyPlan:
+    if not isinstance(plan, SortPlan):
+        return plan
+    fields = plan.source.fields
+    if len(fields) == len(plan.fields):
+        return replace(plan.source, fields=plan.fields)
+    rows = Relation(NAMELESS, Values((), fields), fields)  # stands for the plan below, whose rows only pass through
+    shown = tuple(key(0, i, f) for i, f in enumerate(plan.fields))
+    passed = build_plan(Query((rows,), Block((0,), ()), (), None, shown, plan.fields))
+    assert isinstance(passed, QueryPlan)
+    return replace(passed, relations=(replace(passed.relations[0], source=plan.source),))

@@ -1,0 +1,94 @@
+"""Decode: blocks of the views' deltas to rows, the last step of the stream, inside mapInArrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from freshet.arrow import to_arrow
+from freshet.changes import WEIGHT
+from freshet.spark.block import from_block
+from freshet.spark.encode import read_job
+from freshet.spark.failure import plainly
+from freshet.spark.job import Job, ViewOutput
+from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
+from freshet.sql.bound import Field
+from freshet.types import Type
+
+VIEW = "_view"
+
+
+class Decoder:
+    """A function for mapInArrow: blocks of the views' deltas in, rows out."""
+
+    def __init__(self, job_text: str, single: bool) -> None:
+        self.job_text, self.single = job_text, single
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with plainly():
+            yield from self._out(batches)
+
+    def _out(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = read_job(self.job_text)
+        for batch in batches:
+            for stream, payload in zip(batch.column("stream").to_pylist(), batch.column("payload"), strict=True):
+                if stream == QUARANTINE:
+                    yield self._batch(job, QUARANTINE, refused_rows(payload.as_py()), None)
+                for view in (v for v in job.views if stream in v.operators):
+                    yield self._rows(job, view, payload.as_py())
+
+    def _rows(self, job: Job, view: ViewOutput, payload: bytes) -> pa.RecordBatch:
+        rows = from_block(payload, [f.type for f in view.fields])
+        arrays = [out_array(to_arrow(c), f.type) for c, f in zip(rows.columns, view.fields, strict=True)]
+        weights = pa.array(rows.weights)
+        if self.single:
+            return pa.RecordBatch.from_arrays([*arrays, weights], [*(f.name for f in view.fields), WEIGHT])
+        return self._batch(job, view.name, arrays, weights)
+
+    def _batch(self, job: Job, name: str, arrays: list[pa.Array], weights: pa.Array | None) -> pa.RecordBatch:
+        """Rows of one view, or those set aside, among all."""
+        kinds = {v.name: pa.struct([(f.name, out_type(f.type)) for f in v.fields]) for v in job.views}
+        if job.quarantine:
+            kinds[QUARANTINE] = pa.struct([(c, pa.string()) for c in COLUMNS])
+        n = len(arrays[0])
+        columns = [pa.array([name]).take(pa.array([0] * n))]
+        for other, kind in kinds.items():
+            own = [f.name for f in kind]
+            columns.append(pa.StructArray.from_arrays(arrays, own) if other == name else pa.nulls(n, kind))
+        ones = pa.array([1] * n, pa.int64())
+        return pa.RecordBatch.from_arrays([*columns, ones if weights is None else weights], [VIEW, *kinds, WEIGHT])
+
+
+def out_type(type_: Type) -> pa.DataType:
+    if type_.items is not None:
+        return pa.list_(out_type(type_.items))
+    if type_.name == "TIMESTAMP":
+        return pa.timestamp("us", tz="UTC")
+    return pa.string() if type_.name == "VOID" else type_.to_arrow()
+
+
+def out_array(array: pa.Array, type_: Type) -> pa.Array:
+    return array if array.type == out_type(type_) else array.cast(out_type(type_))
+
+
+def fields_ddl(fields: Iterable[Field]) -> str:
+    return ", ".join(f"`{f.name}` {spark_type(f.type)}" for f in fields)
+
+
+def spark_type(type_: Type) -> str:
+    if type_.items is not None:
+        return f"ARRAY<{spark_type(type_.items)}>"
+    return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
+
+
+def result_ddl(job: Job, single: bool) -> str:
+    if single:
+        return f"{fields_ddl(job.views[0].fields)}, {WEIGHT} BIGINT"
+    structs = []
+    for v in job.views:
+        inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
+        structs.append(f"`{v.name}` STRUCT<{inside}>")
+    if job.quarantine:
+        structs.append(f"`{QUARANTINE}` STRUCT<{', '.join(f'`{c}`: STRING' for c in COLUMNS)}>")
+    return f"{VIEW} STRING, {', '.join(structs)}, {WEIGHT} BIGINT"

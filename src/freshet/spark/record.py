@@ -1,0 +1,148 @@
+"""What a checkpoint was made by, kept in its folder: another query is refused before it starts, with what differs.
+
+Law: state is only ever continued by the job that made it. The job itself is kept, and a query for the same views of the
+same tables goes on with it, also where this Freshet would lay it out otherwise. What is done with bad changes
+(`on_error`) is not part of the state: it may change from run to run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from freshet.errors import FreshetError, StateError
+from freshet.plans import Plan
+from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
+from freshet.spark.job import Job, fingerprint
+from freshet.spark.sink.folder import open_folder
+from freshet.sql.catalog import Catalog
+from freshet.version import __version__
+
+RECORD = "freshet/query.json"
+JOB_RECORD = "freshet-job.json"  # of a job file (`job/checkpoint.py`), which says itself where rows come from
+FORMAT = 1
+_WHERE = ("path", "subscribe", "subscribePattern", "assign", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as its user asks for it. `given`: views that came with a plan of their own; `ordered`: by table, the
+    column that orders its changes; `checked`: whether keys are to be compared wherever they are."""
+
+    plans: Mapping[str, Plan]
+    given: Collection[str]
+    catalog: Catalog | None
+    tables: Mapping[str, DataFrame]
+    ordered: Mapping[str, str]
+    checked: bool
+
+
+def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Asked) -> Job:
+    """The job to run: the one the checkpoint was made by, or the one asked for, whose checkpoint it is from now on.
+    StateError, saying what differs, if they are not for the same."""
+    folder = open_folder(spark, checkpoint)
+    there = folder.names()
+    now = _record(spark, job, asked, JOB_RECORD not in there)
+    started = "offsets" in there
+    try:
+        kept = folder.read(RECORD)
+    except FileNotFoundError:
+        if not started:  # else it began without a record, and its shards know what they were made by
+            folder.create(RECORD, now, private=True)
+        return job
+    if not started:
+        folder.remove(RECORD)
+        folder.create(RECORD, now, private=True)
+        return job
+    return replace(_continued(kept, now, checkpoint, asked), quarantine=job.quarantine)
+
+
+def _record(spark: SparkSession, job: Job, asked: Asked, with_sources: bool) -> str:
+    sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()} if with_sources else {}
+    tables = {
+        t.name.lower(): describe_table(
+            t, sequence=asked.ordered.get(t.name.lower()), source=sources.get(t.name.lower())
+        )
+        for t in job.tables
+    }
+    described = {
+        "format": FORMAT,
+        "freshet": __version__,
+        "shards": job.shards,
+        "tables": tables,
+        "views": {name: describe_view(plan, asked.catalog) for name, plan in asked.plans.items()},
+        "fingerprint": fingerprint(job),
+        "job": job.to_text(),
+    }
+    return json.dumps(described, indent=1, ensure_ascii=False)
+
+
+def _continued(text: str, now: str, where: str, asked: Asked) -> Job:
+    try:
+        kept, wanted = json.loads(text), json.loads(now)
+        if kept["format"] != FORMAT:
+            raise ValueError(f"format {kept['format']}")
+        differing = list(_differing(kept, wanted, asked))
+        if not differing:
+            job = Job.from_text(kept["job"])
+            if fingerprint(job) != kept["fingerprint"]:
+                raise ValueError(f"it is of Freshet {kept['freshet']}, and this is {__version__}")
+            missing = [t.name for t in job.tables if t.primary_key and t.name.lower() not in job.passing]
+            differing = ["check_keys: False then, True now"] if asked.checked and missing else []
+    except (ValueError, KeyError, TypeError, FreshetError) as e:
+        raise StateError(
+            f"{where}/{RECORD} cannot be read ({e}); go on with the Freshet that wrote it, or start with another "
+            "checkpoint folder"
+        ) from None
+    if differing:
+        listed = "\n  ".join(differing)
+        remedy = "put the query back as it was, or start with another checkpoint folder"
+        if all(": source was " in d for d in differing):
+            remedy = (
+                f"read the same source, start with another checkpoint folder, or, if it only moved, remove {RECORD}"
+            )
+        raise StateError(f"the checkpoint {where} was made by another query:\n  {listed}\n{remedy}")
+    return job
+
+
+def _differing(kept: Mapping[str, Any], now: Mapping[str, Any], asked: Asked) -> Iterator[str]:
+    if kept["shards"] != now["shards"]:
+        yield f"shards: {kept['shards']} then, {now['shards']} now"
+    yield from named("table", kept["tables"], now["tables"], table_differs)
+    views = list(named("view", kept["views"], now["views"], view_differs))
+    yield from views
+    if not views:
+        yield from plans_differ(kept["views"], now["views"], asked.given)
+
+
+def _sources(spark: SparkSession, df: DataFrame) -> str:
+    """Where a stream comes from, as far as Spark's plan says it."""
+    found = []
+    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves().iterator()
+    while leaves.hasNext():
+        leaf = leaves.next()
+        kind = leaf.getClass().getSimpleName()
+        if kind == "StreamingRelation":
+            source = leaf.dataSource()
+            found.append(_place(spark, source.className(), lambda name, of=source: of.options().get(name)))
+        elif kind == "StreamingRelationV2":
+            options = leaf.extraOptions()
+            found.append(_place(spark, leaf.sourceName(), lambda name, of=options: of.get(name)))
+    return " and ".join(found)
+
+
+def _place(spark: SparkSession, kind: str, option: Any) -> str:
+    parts = [kind]
+    for name in _WHERE:
+        value = option(name)
+        if hasattr(value, "isDefined"):  # an option of Scala's
+            value = value.get() if value.isDefined() else None
+        if value is not None:
+            value = open_folder(spark, value).uri if name == "path" else value
+            parts.append(re.sub(r"\?.*", "?***", re.sub(r"://[^/@]*@", "://***@", value)))  # never a password
+    return " ".join(parts)

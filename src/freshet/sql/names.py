@@ -1,0 +1,163 @@
+"""What a name means in each clause of a SELECT, as Spark reads it.
+
+| clause | a name means the first of these that has it |
+|---|---|
+| WHERE, ON, arguments of aggregates | a column of FROM; a column of the queries around |
+| the select list | a column of FROM; an alias to its left; a column of the queries around |
+| GROUP BY | a column of FROM; an alias, the first of that name; a column of the queries around |
+| HAVING | a column of FROM that GROUP BY has, alone or within a key; an output; a column of the queries around |
+| QUALIFY | a column of FROM; an output; a column of the queries around |
+| ORDER BY | an output; a column of FROM; a column of the queries around |
+
+Names ignore case. A qualified name (t.a) never means an output, but for a column shown as it is. A name that several
+outputs have, with different values, is ambiguous; ORDER BY then reads the column of FROM. Where no window function
+stands in QUALIFY itself, a name that means one thing in FROM and another in the select list is ambiguous too. Window
+specifications follow the clause they stand in. Above DISTINCT and set operations only outputs exist. Subqueries read
+the columns of FROM, not the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from freshet.errors import SqlError
+from freshet.sql.clauses import CHAINS, has_window, operands
+from freshet.sql.expression import Expression
+from freshet.sql.projection import Output
+from freshet.sql.scalar import Columns, ScalarBinder
+from freshet.sql.scope import Scope
+from freshet.sql.source import Statement
+
+
+class Names:
+    """The names of one select. `above` turns an expression over the relations into one over the group's row, where
+    there is a grouping."""
+
+    def __init__(
+        self, scope: Scope, statement: Statement, above: Callable[[Expression, exp.Expr], Expression] | None = None
+    ) -> None:
+        self.scope, self.statement = scope, statement
+        self.above = above or (lambda expression, node: expression)
+
+    def in_select_list(self, left: Sequence[Output]) -> Columns:
+        """`left`: the outputs bound so far."""
+
+        def column(node: exp.Column) -> Expression:
+            found = None if self._in_from(node) else self._output(node, [o for o in left if o.alias])
+            return self._column(node) if found is None else found
+
+        return column
+
+    def in_group_by(self, items: Sequence[exp.Expr], bind: Callable[[exp.Expr, Columns], Expression]) -> Columns:
+        """`items`: the select list as written; `bind` binds what an alias stands for."""
+
+        def column(node: exp.Column) -> Expression:
+            if not node.table and not self._in_from(node):
+                for at, item in enumerate(items):
+                    if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+                        return bind(item.this, self.in_group_by(items[:at], bind))
+            return self._column(node)
+
+        return column
+
+    def in_having(self, outputs: Sequence[Output], condition: exp.Expr, keys: Sequence[Expression]) -> Columns:
+        grouped_by = _within_keys(condition, keys, ScalarBinder(self.statement, self._column, "HAVING"))
+
+        def column(node: exp.Column) -> Expression:
+            found = None if id(node) in grouped_by else self._output(node, outputs)
+            return self._column(node) if found is None else found
+
+        return column
+
+    def in_qualify(self, outputs: Sequence[Output], condition: exp.Expr) -> Columns:
+        decided = has_window(condition)
+
+        def column(node: exp.Column) -> Expression:
+            if decided and self._in_from(node):
+                return self._column(node)
+            found = self._output(node, outputs)
+            if found is not None and self._differs(node, found):
+                what = f"column {node.name} is ambiguous: FROM has one and the select list another"
+                self.statement.fail(f"{what}; qualify it, or rename the output with AS", node)
+            return self._column(node) if found is None else found
+
+        return column
+
+    def in_order_by(self, outputs: Sequence[Output]) -> Columns:
+        def column(node: exp.Column) -> Expression:
+            several = len(_named(node, outputs)) > 1
+            found = None if several and self._in_from(node) else self._output(node, outputs)
+            return self._column(node) if found is None else found
+
+        return column
+
+    def _column(self, node: exp.Column) -> Expression:
+        return self.scope.resolve(node, self.statement)
+
+    def _in_from(self, node: exp.Column) -> bool:
+        return bool(self.scope.here(node.name, node.text("table") or None))
+
+    def _differs(self, node: exp.Column, output: Expression) -> bool:
+        """Whether FROM has a column of that name that can be read here, and is not the output."""
+        if not self._in_from(node):
+            return False
+        column = self._column(node)
+        try:
+            return output != self.above(column, node)
+        except SqlError:
+            return False  # it is not grouped by
+
+    def _output(self, node: exp.Column, outputs: Sequence[Output]) -> Expression | None:
+        found = _named(node, outputs)
+        if len(found) > 1:
+            what = f"column {node.name} is ambiguous: the select list has {len(found)} of that name"
+            self.statement.fail(f"{what}; rename them with AS", node)
+        return found[0] if found else None
+
+
+def _named(node: exp.Column, outputs: Sequence[Output]) -> list[Expression]:
+    """The different values that outputs of a name have."""
+    if node.table:
+        return []
+    return list(dict.fromkeys(o.expression for o in outputs if o.name.lower() == node.name.lower()))
+
+
+def _within_keys(condition: exp.Expr, keys: Sequence[Expression], scalar: ScalarBinder) -> set[int]:
+    """The column nodes of a condition that stand in an expression equal to a key, where columns mean those of FROM."""
+    trial, found = _Trial(scalar), set[int]()
+
+    known, left = set(keys), [condition]
+    while left:
+        node = left.pop()
+        if trial.value(node) in known:
+            found.update(id(column) for column in node.find_all(exp.Column))
+        else:
+            left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
+    return found
+
+
+class _Trial(ScalarBinder):
+    """Binds every part of an expression that can be bound alone, each once."""
+
+    def __init__(self, like: ScalarBinder) -> None:
+        super().__init__(like.statement, like.column, like.clause)
+        self._made: dict[int, Expression | SqlError] = {}
+
+    def bind(self, node: exp.Expr) -> Expression:
+        if id(node) not in self._made:
+            try:
+                self._made[id(node)] = super().bind(node)
+            except SqlError as error:
+                self._made[id(node)] = error
+        made = self._made[id(node)]
+        if isinstance(made, SqlError):
+            raise made
+        return made
+
+    def value(self, node: exp.Expr) -> Expression | None:
+        try:
+            return self.bind(node)
+        except SqlError:
+            return None

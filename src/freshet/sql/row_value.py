@@ -1,0 +1,99 @@
+"""Rows of values compared: (a, b) > (1, 2), (a, b) IN ((1, 2), (3, 4)), also written with STRUCT.
+
+As Spark compares structs: field by field from the left, NULL equal to NULL and less than all else. So a comparison of
+two rows is never NULL. Their fields must be of the same types; a cast says what is meant where they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.sql.expression import Expression, Literal
+from freshet.sql.source import Statement
+
+Bind = Callable[[exp.Expr], Expression]
+Build = Callable[[str, list[Expression]], Expression]
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "not_distinct", "distinct_from")
+
+
+def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
+    """The fields of what is written as a row; None for anything else."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Tuple):
+        return list(node.expressions)
+    if isinstance(node, exp.Struct):
+        return [e.expression if isinstance(e, exp.PropertyEQ) else e for e in node.expressions]
+    return None
+
+
+class RowComparison:
+    """One comparison with a row in it."""
+
+    def __init__(self, statement: Statement, bind: Bind, build: Build, node: exp.Expr) -> None:
+        self.statement, self.bind, self.build, self.node = statement, bind, build, node
+
+    def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
+        if name not in _COMPARISONS:
+            self.statement.refuse(self.node.sql(dialect="spark"), "compare the row's fields one by one", self.node)
+        mine, theirs = row_of(left), row_of(right)
+        if mine is None or theirs is None:
+            other = right if mine is not None else left
+            if isinstance(other, exp.Null):
+                return Literal(types.BOOLEAN, None)
+            written = other.sql(dialect="spark")
+            self.statement.fail(f"a row is compared with {written}, which is no row; write as many values", self.node)
+        if name in ("eq", "not_distinct"):
+            return self._equal(mine, theirs)
+        if name in ("ne", "distinct_from"):
+            return self.build("not", [self._equal(mine, theirs)])
+        before = self._before(mine, theirs) if name in ("lt", "ge") else self._before(theirs, mine)
+        return self.build("not", [before]) if name in ("ge", "le") else before
+
+    def one_of(self, left: exp.Expr, rows: list[exp.Expr]) -> Expression:
+        found = [self.compare("eq", left, row) for row in rows]
+        return found[0] if len(found) == 1 else self.build("or", found)
+
+    def _equal(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
+        tests = [
+            self.build("not_distinct", list(pair)) if isinstance(pair, tuple) else pair
+            for pair in self._pairs(mine, theirs, self._equal)
+        ]
+        return tests[0] if len(tests) == 1 else self.build("and", tests)
+
+    def _before(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
+        """Whether one row comes before the other: its last field decides where all fields before that are equal."""
+        found: Expression | None = None
+        pairs = zip(self._pairs(mine, theirs, self._before), self._pairs(mine, theirs, self._equal), strict=True)
+        for less, same in reversed(list(pairs)):
+            before = self.build("nulls_first_lt", list(less)) if isinstance(less, tuple) else less
+            equal = self.build("not_distinct", list(same)) if isinstance(same, tuple) else same
+            found = before if found is None else self.build("or", [before, self.build("and", [equal, found])])
+        assert found is not None
+        return found
+
+    def _pairs(
+        self,
+        mine: list[exp.Expr],
+        theirs: list[exp.Expr],
+        nested: Callable[[list[exp.Expr], list[exp.Expr]], Expression],
+    ) -> list[tuple[Expression, Expression] | Expression]:
+        """The fields of two rows side by side; of rows among them, how they compare."""
+        if len(mine) != len(theirs):
+            message = f"a row of {len(mine)} values is compared with one of {len(theirs)}; write as many"
+            self.statement.fail(message, self.node)
+        made: list[tuple[Expression, Expression] | Expression] = []
+        for x, y in zip(mine, theirs, strict=True):
+            inner, other = row_of(x), row_of(y)
+            if inner is not None and other is not None:
+                made.append(nested(inner, other))
+                continue
+            a, b = self.bind(x), self.bind(y)
+            if a.type != b.type and not a.type.name == b.type.name == "STRING":
+                message = f"a row has {a.type} where the other has {b.type}; CAST one of them"
+                self.statement.fail(message, self.node)
+            made.append((a, b))
+        return made

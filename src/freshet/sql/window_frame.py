@@ -1,0 +1,122 @@
+"""The frame of a window: ROWS counts rows, RANGE measures the distance of keys.
+
+Law: an offset of RANGE is a constant of what can be added to the one key of ORDER BY: a number of the key's own type,
+days or months to a DATE, an interval to a TIMESTAMP. A negative one lies before the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from freshet import types
+from freshet.errors import SqlError
+from freshet.sql import functions
+from freshet.sql.bound import Edge, Frame
+from freshet.sql.expression import Expression, Literal
+from freshet.sql.source import Statement
+from freshet.types import Type
+
+if TYPE_CHECKING:
+    from freshet.sql.scalar import ScalarBinder
+
+WHOLE, SO_FAR = Frame("range", None, None), Frame("range", None, 0)
+#: The one frame that ranks may name: it is what they see anyway.
+RANKED = Frame("rows", None, 0)
+_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBinder:
+    """Binds the frames of one select. `keys`: the expressions the window orders by."""
+
+    statement: Statement
+    scalar: ScalarBinder
+    keys: Sequence[Expression]
+
+    def bind(self, spec: exp.Expr | None, node: exp.Expr) -> Frame:
+        if spec is None:
+            return SO_FAR if self.keys else WHOLE
+        self.statement.only(spec, ("kind", "start", "start_side", "end", "end_side"))
+        unit = spec.text("kind").lower()
+        if unit not in ("rows", "range"):
+            self.statement.refuse(spec.sql(dialect="spark"), "write a frame of ROWS or RANGE", node)
+        start = self._edge(unit, spec.args["start"], spec.text("start_side"), "FOLLOWING", node)
+        end: Edge = 0
+        if spec.args.get("end") is not None:
+            end = self._edge(unit, spec.args["end"], spec.text("end_side"), "PRECEDING", node)
+        if isinstance(spec.args["start"], exp.Expr) and isinstance(spec.args.get("end"), exp.Expr):
+            self._check_order(start, end, spec, node)
+        if unit == "range" and not self.keys:
+            if start is not None or end is not None:
+                self.statement.fail("a frame of RANGE depends on an order; add ORDER BY, or count ROWS", node)
+            return WHOLE
+        return Frame(unit, start, end)
+
+    def _check_order(self, start: Edge, end: Edge, spec: exp.Expr, node: exp.Expr) -> None:
+        written = spec.sql(dialect="spark")
+        (kind, first), (other, last) = (
+            (e.type, e.value) if isinstance(e, Literal) else (types.INT, e) for e in (start, end)
+        )
+        if kind != other:
+            self.statement.fail(f"{written} mixes months and days; write both ends in one unit", node)
+        assert isinstance(first, (int, float)) and isinstance(last, (int, float))
+        if first > last:
+            self.statement.fail(f"{written} ends before it begins; write the earlier end first", node)
+
+    def _edge(self, unit: str, edge: object, side: str, wrong: str, node: exp.Expr) -> Edge:
+        if edge == "UNBOUNDED":
+            if side.upper() == wrong:
+                end = "begin with UNBOUNDED FOLLOWING" if wrong == "FOLLOWING" else "end with UNBOUNDED PRECEDING"
+                self.statement.fail(f"a frame cannot {end}; it would have no rows", node)
+            return None
+        if edge == "CURRENT ROW":
+            return 0
+        assert isinstance(edge, exp.Expr)
+        bound = self.scalar.bind(edge)
+        written = edge.sql(dialect="spark")
+        if not isinstance(bound, Literal) or bound.value is None:
+            self.statement.fail(f"a frame ends at a constant, not at {written}; write one", node)
+        before = side.upper() == "PRECEDING"
+        if unit == "rows":
+            if bound.type not in (types.TINYINT, types.SMALLINT, types.INT):
+                self.statement.fail(f"ROWS counts whole rows, not {written}; write an INT", node)
+            assert isinstance(bound.value, int)
+            return -bound.value if before else bound.value
+        return self._distance(bound, before, written, node)
+
+    def _distance(self, bound: Literal, before: bool, written: str, node: exp.Expr) -> Edge:
+        if len(self.keys) != 1:
+            many = len(self.keys)
+            self.statement.fail(
+                f"RANGE with {written} measures from one key, not {many}; order by one, or use ROWS", node
+            )
+        key = self.keys[0].type
+        try:
+            offset = _fitted(bound, key)
+        except SqlError as error:
+            raise self.statement.placed(error, node) from None
+        if offset is None or not isinstance(offset.value, (int, float)) or abs(offset.value) == float("inf"):
+            wanted = {"DATE": "write whole days or months", "TIMESTAMP": "write an INTERVAL"}.get(key.name)
+            if wanted is None:
+                wanted = "write a number" if key.is_numeric else "order by a number, DATE or TIMESTAMP, or use ROWS"
+            self.statement.fail(f"{written} cannot be added to the key of RANGE, of type {key}; {wanted}", node)
+        return Literal(offset.type, -offset.value) if before else offset
+
+
+def _fitted(bound: Literal, key: Type) -> Literal | None:
+    """The offset as what is added to the key; None where it cannot be."""
+    assert isinstance(bound.value, (int, float, str))
+    if key.is_numeric:
+        if bound.type in (types.MONTHS, types.MICROS):
+            return None
+        made = functions.cast(bound, key)
+        assert isinstance(made, Literal)
+        return made
+    if key.name == "DATE" and bound.type == types.MICROS and isinstance(bound.value, int):
+        return Literal(types.INT, bound.value // _DAY) if bound.value % _DAY == 0 else None
+    known = {"DATE": (types.INT, types.MONTHS), "TIMESTAMP": (types.MICROS, types.MONTHS)}.get(key.name, ())
+    return bound if bound.type in known else None

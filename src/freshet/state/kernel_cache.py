@@ -1,0 +1,294 @@
+"""Where compiled kernels are kept, and who compiles the missing ones.
+
+Law: a process attaches a kernel when it first calls it. What is in the folder need not be compiled, by anyone; what is
+not is compiled once, however many processes begin at the same time: each claims a kernel before it compiles it, and
+those claimed by others are waited for. A claim is a lock on the folder, so it goes when its process does.
+
+The folder's name is a digest of all that code depends on: the sources of kernels, because numba notices a change in a
+kernel's own file only and not in one it calls from another file; the compiler; the processor; the settings that change
+code. Constants that a kernel has from files without kernels are in its own stamp. Nothing depends on where Freshet is
+installed, so a folder may be copied to other machines with the same processor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding
+from numba.core import caching, config, sigutils
+from numba.core.dispatcher import Dispatcher
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")
+_MARKS = tuple(b"@" + word for word in (b"kernel", b"inlined", b"intrinsic"))  # of files with code that is compiled
+_PATIENCE = 120.0  # seconds that another process may take for one kernel
+_HELPED = 4  # kernels to compile that make a second process worth its start
+_HELP = "import freshet.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile(helping=True)"
+
+
+def _digest() -> str:
+    settings = [getattr(config, name, None) for name in _SETTINGS]
+    machine = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
+    digest = hashlib.sha256(repr((settings, machine, versions)).encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        text = path.read_bytes()
+        if any(mark in text for mark in _MARKS):
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def _folder() -> Path:
+    home = os.environ.get("FRESHET_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "freshet"
+    )
+    return Path(home) / f"kernels-{_digest()}"
+
+
+def _constants(function: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
+    """The plain values that a function, and what it calls, is compiled with."""
+    codes: list[CodeType] = [function.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+        for name in code.co_names:
+            value = function.__globals__.get(name)
+            if isinstance(value, Dispatcher):
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    yield from _constants(value.py_func, seen)
+            elif isinstance(value, (int, float, str, tuple)):
+                yield name, repr(value)
+            elif isinstance(value, np.ndarray):
+                yield name, repr((value.dtype, value.shape, value.tobytes()))
+
+
+class _Locator(caching._CacheLocator):  # type: ignore[misc]
+    """Tells numba where a kernel is kept. Nothing is written before there is something to keep."""
+
+    folder: Path
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._function, self._py_file = function, file
+
+    def get_cache_path(self) -> str:
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        return hashlib.sha256(repr(sorted(set(_constants(self._function, set())))).encode()).hexdigest()
+
+    def get_disambiguator(self) -> str:
+        package = self._function.__module__.rpartition(".")[0]
+        return f"{package}-{self._function.__code__.co_firstlineno}"
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> _Locator:
+        return cls(function, file)
+
+
+class Kernels:
+    """The kernels of this process, kept in a folder. `help`: what a second process runs to compile half of them."""
+
+    def __init__(self, folder: Path, help: str | None = None) -> None:
+        self.folder, self._help = folder, help
+        self.all: list[Kernel] = []
+        self._unsure: list[Kernel] = []  # not known to be compiled
+        self._lock = threading.Lock()
+        locator = type("Locator", (_Locator,), {"folder": folder})
+        self._impl = type("Impl", (caching.CompileResultCacheImpl,), {"_locator_classes": [locator]})
+
+    def add(self, dispatcher: Any, signature: str) -> None:
+        made = Kernel(dispatcher, signature, self._impl)
+        self.all.append(made)
+        self._unsure.append(made)
+
+    def compile(self, show: Callable[[str], None] | None = None, helping: bool = False) -> float:
+        """Has every kernel compiled and kept; nothing is attached that is kept already. Returns the seconds it took.
+        `show` is given what there is to say, if there is something to compile; else it is said on standard error.
+        `helping`: another process says it, and begins at the other end."""
+        start = time.perf_counter()
+        with self._lock:
+            self._unsure = [kernel for kernel in self._unsure if not kernel.is_there()]
+            if self._unsure:
+                self._compile(show, helping)
+        return time.perf_counter() - start
+
+    def _compile(self, show: Callable[[str], None] | None, helping: bool) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            claims = open(self.folder / "claims", "a+b")  # noqa: SIM115  (closed below)
+        except OSError as e:
+            self._unsure = []  # each is compiled when it is called, and asked for no more
+            _unkept(self.folder, e)
+            return
+        said = _Said(len(self._unsure), show, helping)
+        helper = None if helping or self._help is None or len(self._unsure) < _HELPED else _helper(self._help)
+        try:
+            with claims:
+                waiting = time.monotonic()
+                while self._unsure:
+                    before = len(self._unsure)
+                    impatient = time.monotonic() - waiting > _PATIENCE
+                    for kernel in list(reversed(self._unsure) if helping else self._unsure):
+                        with _claimed(claims.fileno(), kernel.name) as claimed:
+                            if (claimed or impatient) and not kernel.is_there():
+                                kernel.compile()
+                        if kernel.is_there():
+                            self._unsure.remove(kernel)
+                            said.left(len(self._unsure))
+                    if len(self._unsure) < before:
+                        waiting = time.monotonic()
+                    else:
+                        time.sleep(0.1)
+        finally:
+            said.end()
+            if helper is not None:
+                helper.kill()
+                helper.wait()
+
+
+class Kernel:
+    """One kernel: its compiler, and the signature it is called with. Kept by its argument types alone, as numba looks
+    for it when it is called."""
+
+    def __init__(self, dispatcher: Any, signature: str, impl: type) -> None:
+        self.dispatcher, self.signature = dispatcher, signature
+        self.kept = type("Kept", (_Kept,), {"_impl_class": impl})(dispatcher.py_func)
+        self.name: str = self.kept._impl.filename_base
+        dispatcher._cache = self.kept
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return tuple(sigutils.normalize_signature(self.signature)[0])
+
+    def is_there(self) -> bool:
+        """Whether this process has it, or finds it when it is called."""
+        wanted = self.arguments
+        return wanted in self.dispatcher.overloads or self.kept.holds(wanted)
+
+    def compile(self) -> None:
+        self.dispatcher.compile(self.arguments)
+
+
+class _Kept(caching.FunctionCache):  # type: ignore[misc]
+    """What the folder holds of one kernel. A file that cannot be read is as good as none, and one that cannot be
+    written costs no more than the next process's time."""
+
+    def holds(self, wanted: tuple[Any, ...]) -> bool:
+        try:
+            found = self._cache_file._load_index()
+            return any(key[0] == wanted and os.path.exists(self._cache_file._data_path(found[key])) for key in found)
+        except Exception:  # whatever is wrong with a torn file
+            return False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            with suppress(OSError):
+                self._cache_file.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as e:
+            _unkept(Path(self._cache_path), e)
+
+
+class _Said:
+    """What is said of compiling: one line, which follows its progress on a terminal."""
+
+    def __init__(self, many: int, show: Callable[[str], None] | None, silent: bool) -> None:
+        self._many, self._show = many, show
+        self._on_terminal = show is None and not silent and sys.stderr is not None and sys.stderr.isatty()
+        if show is None and not silent and not self._on_terminal:
+            _print(f"{self._line(0)}; it takes a minute or two\n")
+        self.left(many)
+
+    def _line(self, done: int) -> str:
+        return f"freshet: compiling kernels, once per installation: {done} of {self._many}"
+
+    def left(self, many: int) -> None:
+        if self._show is not None:
+            self._show(self._line(self._many - many))
+        elif self._on_terminal:
+            _print(f"\r{self._line(self._many - many)}")
+
+    def end(self) -> None:
+        if self._on_terminal:
+            _print("\r\x1b[K")
+
+
+_named: set[Path] = set()  # folders of which it was said that they cannot be written
+
+
+def _unkept(folder: Path, error: OSError) -> None:
+    if folder not in _named:
+        _named.add(folder)
+        _print(
+            f"freshet: kernels cannot be kept in {folder} ({error.strerror}), so each process compiles those it "
+            "calls, which takes seconds for each; set FRESHET_CACHE to a folder that can be written\n"
+        )
+
+
+def _print(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, end="", flush=True)
+
+
+@contextmanager
+def _claimed(file: int, name: str) -> Iterator[bool]:
+    """Whether this process is the one to compile a kernel now: a byte of the file is its claim."""
+    place = zlib.crc32(name.encode())
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except BlockingIOError:
+        yield False
+        return
+    except OSError:  # a file system without locks
+        yield True
+        return
+    try:
+        yield True
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
+
+
+def _helper(code: str) -> subprocess.Popen[bytes] | None:
+    if not sys.executable or (os.cpu_count() or 1) < 2:
+        return None
+    path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), os.environ.get("PYTHONPATH"))))
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:
+        return None  # then this process does it all
+
+
+KERNELS = Kernels(_folder(), _HELP)
+
+
+def compile_kernels(show: Callable[[str], None] | None = None) -> float:
+    return KERNELS.compile(show)
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept; FRESHET_CACHE or XDG_CACHE_HOME put it elsewhere."""
+    return KERNELS.folder

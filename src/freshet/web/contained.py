@@ -1,0 +1,105 @@
+"""A view that fails alone: on a page, a query that has no answer or costs too much must not stop the others.
+
+In a database a transaction that some view has no answer for is refused, since the rows may be at fault. On a page the
+rows come from a stream and the queries from whoever looks: the query is at fault, so the transaction stands and the
+view ends. From its failure on it takes nothing in and has no answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from freshet.budget import Budget
+from freshet.column import Bools, Column, Int64s
+from freshet.engine.maintained import Maintained
+from freshet.engine.rows import Rows, joined
+from freshet.engine.table import Table
+from freshet.errors import EvaluationError, FreshetError, StateError
+from freshet.state.tuples import Slots
+
+logger = logging.getLogger("freshet.web")
+
+
+class Contained(Maintained):
+    """`budget`: what the query may spend on one transaction."""
+
+    def __init__(self, query: Maintained, budget: Budget) -> None:
+        self.query, self.budget = query, budget
+        self.failure: str | None = None
+        self.scope, self.pool, self.below, self.reads = query.scope, query.pool, query.below, query.reads
+        self.types, self.width, self.has_text = query.types, query.width, query.has_text
+        self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
+
+    def _try(self, step: Callable[[], None]) -> None:
+        if self.failure is not None:
+            return
+        try:
+            with self.budget:
+                step()
+        except Exception as e:
+            self.failure = reason_of(e)
+
+    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
+        self._try(lambda: self.query.remove(table, slots, deltas))
+
+    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
+        self._try(lambda: self.query.insert(table, slots, deltas))
+
+    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
+        self._try(lambda: self.query.reweigh(table, slots, before, deltas))
+
+    def finish(self, deltas: bool) -> Rows:
+        found = joined([], self.width)
+
+        def step() -> None:
+            nonlocal found
+            found = self.query.finish(deltas)
+
+        self._try(step)
+        self.budget.renew()
+        return found
+
+    def batches(self, rows: int) -> Iterator[list[Column]]:
+        self._check()
+        return self.query.batches(rows)
+
+    def unordered(self, rows: int) -> Iterator[list[Column]]:
+        self._check()
+        return self.query.unordered(rows)
+
+    def count(self) -> int:
+        self._check()
+        return self.query.count()
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise StateError(f"the view has ended: {self.failure}")
+
+    def load(self, tables: Sequence[Table]) -> None:
+        self.query.load(tables)
+
+    def close(self) -> None:
+        self.query.close()
+
+    def string_marks(self, marked: Bools) -> None:
+        if self.failure is None:
+            self.query.string_marks(marked)
+
+    def statistics(self) -> list[tuple[int, int]]:
+        return self.query.statistics()
+
+    def work(self) -> tuple[int, int]:
+        return self.query.work()
+
+
+def reason_of(error: Exception) -> str:
+    """What a failed view says of itself; what is no fault of its query goes to the log."""
+    if isinstance(error, EvaluationError):
+        return f"it has no answer: {error.reason}; guard the expression and create the view again"
+    if isinstance(error, FreshetError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "the memory does not suffice for it; select less and create the view again"
+    logger.error("a view failed", exc_info=error)
+    return "something broke inside; the server's log says what"

@@ -1,0 +1,34 @@
+"""Who may use the engine: one evaluation at a time, the others wait as long as they have patience.
+
+Whatever a page asks for may hold the engine for as long as its budget lasts. So nothing that must answer at once (the
+page's files, its state) ever takes a turn, and whoever does can be refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from freshet.errors import FreshetError
+
+PATIENCE = 30.0  # seconds that a request waits
+
+
+class BusyError(FreshetError):
+    """The engine is at work for somebody else, or too many wait for it."""
+
+
+class Turn:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self, patience: float | None = PATIENCE) -> Iterator[None]:
+        """`patience`: seconds to wait at most; None waits for ever."""
+        if not self._lock.acquire(timeout=-1 if patience is None else patience):
+            raise BusyError("the engine is busy with another query; try again in a moment")
+        try:
+            yield
+        finally:
+            self._lock.release()

@@ -1,0 +1,93 @@
+"""Records found, checked and unpacked by kernels, next to a plain reading of the same bytes."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import freshet
+from freshet.changes import resolve
+from freshet.durable import log
+from freshet.durable.record import TRANSACTION, number_of, rows_payload, signed
+from freshet.durable.replay import _gathered
+
+Row = tuple[int, tuple[Any, ...]]
+
+
+def plain(data: bytes, seed: int, table: int, text_lanes: list[int]) -> tuple[int, list[Row]]:
+    """How many whole records there are, and the signed rows of one table in them, texts as bytes."""
+    at, n, found = 0, 0, list[Row]()
+    while at + 32 <= len(data):
+        mark, checksum, _, _, _, length = struct.unpack_from("<4sIIIQQ", data, at)
+        if mark != b"\xf5rec" or zlib.crc32(data[at + 8 : at + 32 + length], seed) != checksum:
+            break
+        payload = data[at + 32 : at + 32 + length]
+        words = list(struct.unpack(f"<{length // 8}q", payload))
+        place = 1
+        for _ in range(words[0]):
+            number, rows, width, texts, size = words[place : place + 5]
+            place += 5
+            weights, lanes = words[place : place + rows], words[place + rows : place + rows + rows * width]
+            place += rows + rows * width
+            ends = [0, *words[place : place + texts]]
+            place += texts
+            text = payload[8 * place : 8 * place + size]
+            place += -(-size // 8)
+            if number == table:
+                for i, weight in enumerate(weights):
+                    row: list[Any] = lanes[i * width : (i + 1) * width]
+                    for lane in text_lanes:
+                        row[lane] = text[ends[row[lane]] : ends[row[lane] + 1]]
+                    found.append((weight, tuple(row)))
+        at += 32 + length
+        n += 1
+    return n, found
+
+
+def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (s STRING, d DOUBLE, u STRING); CREATE TABLE k (id INT PRIMARY KEY, w DECIMAL(38, 2))")
+    texts = ["", "a", "ab", "ä€😀", "long " * 50, None]
+    for case in range(30):
+        made = log.make(tmp_path / f"log{case}", "none")
+        data = b""
+        for version in range(rng.choice([1, 3, 40])):
+            parts = []
+            for name in rng.sample(["t", "k"], rng.choice([0, 1, 2])):
+                n, rows = rng.choice([0, 1, 2, 100]), list[dict[str, Any]]()
+                if name == "t":
+                    rows = [
+                        {"s": rng.choice(texts), "d": rng.choice([0.5, None]), "u": rng.choice(texts)} for _ in range(n)
+                    ]
+                else:
+                    rows = [
+                        {"id": i, "w": Decimal(rng.randrange(-(10**30), 10**30))} for i in rng.sample(range(500), n)
+                    ]
+                change = resolve(db.tables[name], db.catalog.tables[name], rows)
+                parts.append((db.tables[name], *signed(db.tables[name], change)))
+            data += made.record(TRANSACTION, sum(len(r) for _, r, _ in parts), version + 1, rows_payload(parts))
+        bad = bytearray(data)
+        if case % 2:
+            bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+        (tmp_path / f"log{case}").write_bytes((tmp_path / f"log{case}").read_bytes() + bad)
+        whole, _ = plain(bytes(bad), made._seed, 0, [])
+        run = made.run(1 << 30, 1 << 40)
+        assert (0 if run is None else len(run.payloads)) == whole
+        if run is None:
+            continue
+        for table in db.tables.values():
+            _, expected = plain(bytes(bad), made._seed, number_of(table), table.text_lanes)
+            rows_found, weights = _gathered(run, table, made.path)
+            found = rows_found.tolist()
+            for row in found:
+                for lane in table.text_lanes:
+                    row[lane] = table.pool.text(np.array([row[lane]]))[0].as_py().encode()
+            assert list(zip(weights.tolist(), map(tuple, found), strict=True)) == expected
+        made.close()

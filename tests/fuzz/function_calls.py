@@ -1,0 +1,229 @@
+"""Random calls of scalar functions, with arguments at the ends of what their types hold.
+
+A call has a few rows; each argument is a column or, the same for all rows, a literal. Values are as a Literal has them:
+unscaled integers for decimals, days, microseconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.column import TEXT, Column
+from freshet.errors import SqlError
+from freshet.sql.expression import ColumnRef, Expression, Literal
+from freshet.sql.functions import build, names, try_cast
+from freshet.state import wide
+from freshet.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTEGER_RANGE,
+    MICROS,
+    MONTHS,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    VOID,
+    Type,
+    decimal,
+)
+from tests.fuzz.choices import Choices
+
+FIRST_DAY, LAST_DAY, DAY = -719_162, 2_932_896, 86_400_000_000
+_PLANNED = {"plus_interval", "single"}  # no SQL names them
+_NUMBERS = (0, 1, -1, 2, 3, -7, 10, 100, 255, 1000, -(10**9), 2 * 10**9, 10**18, 31, 12, 1970, 2024, 9999, 10_000)
+_DOUBLES = (
+    0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 0.1, 2.675, 1e-5, 1e7, 1e15, 1e22, 123456789.123, 1e301, -1e301, 5e-324,
+    1.7976931348623157e308, 9.223372036854775807e18, -9.3e18, math.inf, -math.inf, math.nan, 3.4028235e38, 1e-45,
+)  # fmt: skip
+_TEXTS = (
+    "", " ", "a", "A", "abc", "ab,cd,,ab", "hello wörld", "ß", "İı", "ΑΣ", "😀", "a😀é", "\0", "\x1f\x1b", "a\nb\r\n",
+    "'", "\\", "%", "_", "a%b_c\\%", "-12", " 42 ", "1.5", "1e3", "NaN", "inf", "1e999999999", "99999999999999999999",
+    "0x1F", "true", "no", "2024-02-29", "2023-02-29", "9999-12-31", "0001-01-01", "2024-02-29 13:14:15.123456",
+    "+10000-01-01", "9999-12-31 23:59:59-18:00", "2024-02-29T01:02:03Z", "12:30", "day", "MONTH", "week",
+    "yyyy-MM-dd HH:mm:ss", "MMMM d, y", "mo", "Sunday", "aaaaaaaaaa", "  x  ", "\u2028", "é\u0301", "𝔘𝔫𝔦", "utf-8",
+)  # fmt: skip
+_LONG = (
+    ("a", 10_000), ("ab", 50_000), ("a", 1_000_000), ("1", 5_000), ("0", 5_000), ("😀", 20_000), (" ", 100_000),
+    ("a,", 20_000), ("%", 2_000), ("ß", 30_000), ("a\n", 5_000),
+)  # fmt: skip
+_PATTERNS = (
+    "a", "a*", "(a+)+$", "(a|aa)+$", "(.*)*", "(a|b|ab)*c", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*a){10}b", "a{1,1000}",
+    "(a{1,100}){1,100}", "[^a]", ".", "$", "^", "", "(", "a**", r"\d+", r"(\w+)\s(\w+)", "(?i)HELLO", "(?s).", "x??",
+    "(x+x+)+y", "[\\u0000-\\uffff]", r"\b", "(a)|(b)", "[a-z]+[0-9]*", "a|b|c|d|e|f|g", "(?:a?){30}a{30}", r"\\",
+    "(a*)b|a",
+)  # fmt: skip
+_REPLACEMENTS = ("", "x", "$0", "$1$1", "<$0>", "\\$", "xxxxxxxxxx" * 20)
+_CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, DATE, TIMESTAMP, BOOLEAN)
+_INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
+_CASTS = (*_INTEGERS, FLOAT, DOUBLE, decimal(5, 2), decimal(38, 0), decimal(38, 38), STRING, DATE, TIMESTAMP, BOOLEAN,
+          Type("STRING", length=3), Type("STRING", length=5, char=True),
+          Type("STRING", length=2 * 10**9, char=True))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    type: Type
+    values: tuple[Any, ...]  # one for each row, or the literal
+    is_literal: bool
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    name: str
+    args: tuple[Argument, ...]
+    rows: int
+    to: Type | None = None  # of a cast
+
+    def expression(self, folded: int | None = None) -> Expression:
+        """With its columns, or with one row's values in their place."""
+        made: list[Expression] = []
+        for i, a in enumerate(self.args):
+            row = 0 if a.is_literal else folded
+            made.append(ColumnRef(a.type, 0, i, f"c{i}") if row is None else Literal(a.type, a.values[row]))
+        if self.name == "try_cast":
+            assert self.to is not None
+            return try_cast(made[0], self.to)
+        return build(self.name, made, type=self.to)
+
+    def columns(self, row: int | None = None) -> list[Column]:
+        """The arguments as columns of all rows, or of one."""
+        found = []
+        for a in self.args:
+            values = a.values * self.rows if a.is_literal else a.values
+            found.append(as_column(a.type, values if row is None else values[row : row + 1]))
+        return found
+
+    def __str__(self) -> str:
+        shown = [f"{a.type}{' literal' if a.is_literal else ''} {_short(a.values)}" for a in self.args]
+        return f"{self.name}({'; '.join(shown)}){'' if self.to is None else f' to {self.to}'}, {self.rows} rows"
+
+
+def _short(values: tuple[Any, ...]) -> str:
+    return "[" + ", ".join(repr(v) if len(repr(v)) < 80 else f"{v[:20]!r} × {len(v)}" for v in values) + "]"
+
+
+def as_column(type_: Type, values: Sequence[Any]) -> Column:
+    valid = np.array([v is not None for v in values], np.bool_)
+    known = None if valid.all() else valid
+    if type_.name == "STRING":
+        return Column(type_, pa.array([v or "" for v in values], TEXT), known)
+    if type_.is_fraction:
+        return Column(type_, np.array([0.0 if v is None else v for v in values], np.float64), known)
+    pairs = [wide.split(v or 0) for v in values]
+    lo, hi = (np.array([p[i] for p in pairs], np.int64) for i in (1, 0))
+    return Column(type_, lo, known, wide.narrow(lo, hi) if len(lo) else None)
+
+
+@cache
+def signatures() -> dict[str, list[tuple[Type, ...]]]:
+    """Lists of argument types that functions take, for each name."""
+    found: dict[str, list[tuple[Type, ...]]] = {"cast": [(t,) for t in _CLASSES], "try_cast": [(t,) for t in _CLASSES]}
+    for name in names():
+        if name in _PLANNED:
+            continue
+        for count in range(5):
+            classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING)
+            for types in itertools.product(classes, repeat=count):
+                if _takes(name, types):
+                    found.setdefault(name, []).append(types)
+    return found
+
+
+def _takes(name: str, types: tuple[Type, ...]) -> bool:
+    sample: dict[str, Any] = {"STRING": "1", "DOUBLE": 1.0}
+    for args in (
+        [ColumnRef(t, 0, i, "c") for i, t in enumerate(types)],
+        [ColumnRef(t, 0, i, "c") if i == 0 else Literal(t, sample.get(t.name, 1)) for i, t in enumerate(types)],
+    ):
+        try:
+            build(name, args)
+        except SqlError:
+            continue
+        return True
+    return False
+
+
+def draw(choices: Choices) -> FunctionCall:
+    known = signatures()
+    name = choices.pick(("cast", "add", "subtract")) if choices.chance(8) else choices.pick(sorted(known))
+    rows = choices.pick((1, 1, 2, 3, 5, 0))
+    types = [_near(choices, t) for t in choices.pick(known[name])]
+    args = []
+    for place, type_ in enumerate(types):
+        literal = choices.chance(60 if place else 10)
+        count = 1 if literal else rows
+        args.append(Argument(type_, tuple(_value(choices, name, place, type_) for _ in range(count)), literal))
+    to = choices.pick(_CASTS) if name in ("cast", "try_cast") else None
+    call = FunctionCall(name, tuple(args), rows, to)
+    return call if not rows or any(not a.is_literal for a in call.args) else replace(call, rows=1)
+
+
+def _near(choices: Choices, type_: Type) -> Type:
+    """The type, another of its class, or rarely any."""
+    if choices.chance(4):
+        return choices.pick((*_CLASSES, VOID, MONTHS, MICROS))
+    if type_ is INT:
+        return choices.pick((INT, *_INTEGERS))
+    if type_ is DOUBLE:
+        return choices.pick((DOUBLE, FLOAT))
+    if type_.name == "DECIMAL":
+        precision = choices.pick((10, 1, 5, 18, 19, 38))
+        return decimal(precision, choices.pick((0, 2, precision)) if precision > 1 else 0)
+    return type_
+
+
+def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
+    if choices.chance(8) or type_.name == "VOID":
+        return None
+    if type_.name == "STRING":
+        return _text(choices, name, place)
+    if type_.is_fraction:
+        value = choices.pick(_DOUBLES)
+        return (
+            float(np.float32(value))
+            if type_ is FLOAT and abs(value) < 3.5e38
+            else math.inf
+            if type_ is FLOAT
+            else value
+        )
+    if type_ is BOOLEAN:
+        return choices.below(2)
+    if type_ is DATE:
+        return choices.pick((0, FIRST_DAY, LAST_DAY, 19_782, -1, 59, LAST_DAY - 30, FIRST_DAY + 31))
+    if type_ is TIMESTAMP:
+        day = choices.pick((0, FIRST_DAY, LAST_DAY, 19_782, -1))
+        return day * DAY + choices.pick((0, 1, DAY - 1, 47_655_123_456))
+    if type_ in (MONTHS, MICROS):
+        return choices.pick((0, 1, -1, 12, 120_000, -(10**12), 2**31, 2**62, 2**63 - 1, -(2**63)))
+    if type_.name == "DECIMAL":
+        most = 10**type_.precision - 1
+        return choices.pick((0, 1, -1, most, -most, most // 2, min(5, most), -min(15, most), most // 10 + 1))
+    least, greatest = INTEGER_RANGE[type_.name]
+    return choices.pick((least, greatest, *(n for n in _NUMBERS if least <= n <= greatest)))
+
+
+def _text(choices: Choices, name: str, place: int) -> str:
+    pattern = "regexp" in name or name == "rlike"
+    if pattern and place == 1:
+        return choices.pick(_PATTERNS)
+    if pattern and place == 2:
+        return choices.pick(_REPLACEMENTS)
+    if choices.chance(6):
+        part, times = choices.pick(_LONG)
+        return part * times
+    if choices.chance(15):
+        return choices.pick(_TEXTS) + choices.pick(_TEXTS)
+    return choices.pick(_TEXTS)

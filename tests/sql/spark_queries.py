@@ -1,0 +1,81 @@
+"""Writes queries_spark.json: what Spark (ANSI mode, UTC) answers to whole queries over small tables, with the types.
+
+Run by hand where PySpark is installed, `python -m tests.sql.spark_queries`; the tests read only the file it writes.
+What Spark refuses, or fails at, is recorded as its error. The queries are in tests/sql/asked, a module an area.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.sql.asked import rows, unreached, windows
+
+QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES}
+#: Table → its columns, and its rows as VALUES has them.
+TABLES = {
+    "t": (
+        "id INT, a INT, v INT, f DOUBLE, d DATE",
+        """(1, 1, 10, 1.0D, DATE'2024-01-01'), (2, 2, 20, DOUBLE('NaN'), DATE'2024-01-02'),
+        (3, 4, NULL, DOUBLE('Infinity'), DATE'2024-02-01'), (4, NULL, 40, NULL, NULL),
+        (5, 2, 50, -1.5D, DATE'2024-01-31'), (6, NULL, 60, DOUBLE('-Infinity'), DATE'2023-12-31')""",
+    ),
+    "p": (
+        "x INT, y INT, s STRING",
+        "(1, 1, 'a'), (1, 2, 'b'), (2, NULL, 'c'), (NULL, 1, 'd'), (NULL, NULL, 'e'), (3, 4, NULL)",
+    ),
+}
+
+
+def ask(spark: Any, query: str) -> dict[str, object]:
+    try:
+        answer = spark.sql(query)
+        kinds = [f.dataType.simpleString() for f in answer.schema.fields]
+        named = answer.toDF(*(f"c{i}" for i in range(len(kinds))))
+        rows = named.selectExpr(*(f"CAST(c{i} AS STRING)" for i in range(len(kinds)))).collect()
+    except Exception as e:
+        condition = getattr(e, "getCondition", getattr(e, "getErrorClass", lambda: None))()
+        return {"sql": query, "error": condition or type(e).__name__}
+    return {"sql": query, "types": kinds, "rows": sorted((list(r) for r in rows), key=str)}
+
+
+def main() -> None:
+    """Asks Spark only what the file does not tell yet; `--anew` asks all."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    write(lambda query: ask(spark, query), spark.sql)
+
+
+def write(answer: Any, define: Any) -> None:
+    path = Path(__file__).with_name("queries_spark.json")
+    told: dict[str, dict[str, object]] = {}
+    if "--anew" not in sys.argv and path.exists():
+        told = {r["sql"]: r for part in json.loads(path.read_text()).values() for r in part}
+    for name, (columns, values) in TABLES.items():
+        names = [c.split()[0] for c in columns.split(", ")]
+        kinds = ", ".join(
+            f"CAST({n} AS {c.split(' ', 1)[1]}) AS {n}" for n, c in zip(names, columns.split(", "), strict=True)
+        )
+        define(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {kinds} FROM VALUES {values} AS r({', '.join(names)})")
+    parts = []
+    for area, queries in QUERIES.items():
+        records = [told.get(q) or answer(q) for q in dict.fromkeys(queries)]
+        lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in records)
+        parts.append(f"{json.dumps(area)}: [\n{lines}\n]")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()

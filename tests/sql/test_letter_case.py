@@ -1,0 +1,127 @@
+"""Letters of keywords and names do not count: every SQL text of the suite means the same in any of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import freshet
+from freshet.errors import SqlError
+from freshet.job.file import read_job
+from freshet.sql.catalog import Catalog
+from freshet.sql.parse import bind_statement, parse
+from freshet.sql.source import Source
+from tests.recase import CASES, recased
+from tests.spark import cases as spark_cases
+from tests.sql import spark_cases as function_cases
+from tests.sql import test_binding, test_functions_spark, test_names, test_refusals
+from tests.sql.conftest import DDL
+from tests.sql.test_tpch_binds import DDL as TPCH
+from tests.sqllogictest.records import Query, Statement, records
+
+ROOT = Path(__file__).parents[2]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """SQL texts, each with the statements that make its tables."""
+    for sql, _ in test_binding.PAIRS.values():
+        yield DDL, sql
+    for sql in (*test_refusals.ERRORS, *test_refusals.REFUSED):
+        yield DDL, sql
+    for sql, _ in test_names.CASES:
+        yield test_names.TABLES, sql
+    for sql in spark_cases.VIEWS.values():
+        yield spark_cases.DDL, sql
+    for sql in functions():
+        yield "", sql
+    for query in sorted(resources.files("freshet.demo").joinpath("queries").iterdir(), key=str):
+        yield TPCH, query.read_text()
+    for path in sorted((ROOT / "tests" / "sqllogictest").glob("*.test")):
+        known = ""
+        for record in records(path.read_text()):
+            if isinstance(record, Statement) and not record.fails:
+                known += record.sql + ";\n"
+            if isinstance(record, Query):
+                yield known, record.sql
+
+
+def functions() -> Iterator[str]:
+    """A call of each function."""
+    for name, case in {c["name"]: c for c in test_functions_spark.CASES if "error" not in c}.items():
+        expression, fields = function_cases.sql(name, case["args"], case.get("to"))
+        yield f"SELECT {expression} AS x FROM (SELECT {fields}) AS t" if fields else f"SELECT {expression} AS x"
+
+
+def meaning(sql: str, tables: Catalog) -> tuple[object, ...]:
+    try:
+        return ("read", repr(parse(sql, tables)).casefold())
+    except SqlError as error:
+        return (type(error), error.line, error.column, error.reason.casefold())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_text_means_the_same(case: str) -> None:
+    tables, tried = dict[str, Catalog](), 0
+    for ddl, sql in texts():
+        if ddl not in tables:
+            tables[ddl] = _tables(ddl)
+        again = recased(sql, case, tried)
+        assert meaning(again, tables[ddl]) == meaning(sql, tables[ddl]), again
+        tried += again != sql
+    assert tried > 500
+
+
+def test_every_function_computes_the_same() -> None:
+    """Units are texts when they are computed with."""
+    db, tried = freshet.connect(), 0
+    for sql in functions():
+        wanted = answer(db, sql)
+        for case in CASES:
+            assert answer(db, recased(sql, case, 2)) == wanted, recased(sql, case, 2)
+        tried += isinstance(wanted, list)
+    assert tried > 150
+
+
+def answer(db: freshet.Database, sql: str) -> object:
+    try:
+        return [repr(v) for v in db.execute(sql).column(0).to_pylist()]
+    except freshet.FreshetError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_frames_in_any_letters(case: str) -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (id INT, v INT); INSERT INTO t VALUES (1, 10), (2, 20), (3, 30)")
+    for frame, expected in {
+        "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW": [10, 30, 50],
+        "ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING": [30, 50, 30],
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING": [None, 10, 30],
+        "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING": [60, 50, 30],
+        "ROWS 1 PRECEDING": [10, 30, 50],
+    }.items():
+        sql = recased(f"SELECT id, SUM(v) OVER (ORDER BY id {frame}) AS total FROM t", case, 3)
+        found = db.execute(sql)
+        assert [total for _, total in sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))] == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*/job.sql")), ids=lambda p: p.parent.name)
+def test_job_files_mean_the_same(path: Path, case: str) -> None:
+    text = path.read_text()
+    job, mistakes = read_job(text)
+    again, more = read_job(recased(text, case, 1))
+    assert mistakes == more == []
+    assert repr(again).casefold() == repr(job).casefold()
+
+
+def _tables(ddl: str) -> Catalog:
+    catalog = Catalog()
+    for statement in Source(ddl).statements():
+        with contextlib.suppress(SqlError):  # a file of other engines has more than is read here
+            bind_statement(statement, catalog)
+    return catalog
