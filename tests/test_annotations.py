@@ -307,3 +307,102 @@ def test_what_is_not_exact_or_may_fail_is_enumerated() -> None:
         assert rewritten(f"SELECT a.src, {carried} AS s {join}", ddl) is not None
     failing = rewritten(f"SELECT a.src, SUM(10 / b.dst) AS s {join}", ddl)
     assert failing is None
+
+
+# Values that do not fit ---------------------------------------------------------------------------------------------
+
+FITTING_DDL = (
+    "CREATE TABLE a (k INT, x INT, y BIGINT, d DECIMAL(18, 2)); CREATE TABLE b (k INT, j INT, x INT, y BIGINT);"
+    "CREATE TABLE c (j INT, x INT, y BIGINT); CREATE TABLE e (k INT, x INT, y BIGINT)"
+)
+CHAIN = "FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j GROUP BY a.k"
+STAR = "FROM a JOIN b ON a.k = b.k JOIN e ON a.k = e.k GROUP BY a.k"
+#: What is checked as SQL does, row by row.
+FITTING = (
+    f"SELECT a.k, SUM(a.x * b.x) AS s, COUNT(*) AS n {CHAIN}",
+    f"SELECT a.k, SUM(a.y * b.y * c.y) AS s, COUNT(*) AS n {CHAIN}",
+    f"SELECT a.k, SUM(a.x * (b.x * c.x)) AS s, COUNT(*) AS n {CHAIN}",
+    f"SELECT a.k, SUM(b.y * e.y) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, AVG(a.x + b.x - e.x) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(-b.x) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(b.x * b.x) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM((a.x + b.x) * e.y) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(a.y * b.y) FILTER (WHERE e.x > 0) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(b.x * e.x) FILTER (WHERE b.j > 0) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(CAST(b.x AS BIGINT) * e.x) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, SUM(a.d * b.x) AS s, COUNT(*) AS n {STAR}",
+    f"SELECT a.k, COUNT(a.x + b.x) AS s, COUNT(*) AS n {STAR}",
+)
+EDGES = (0, 1, -1, 2, 46_340, 46_341, -46_341, 2**30, -(2**30), 2**31 - 1, -(2**31))
+FAR_EDGES = (0, 1, -1, 3, 2**31, 3_037_000_499, -3_037_000_500, 2**62, 2**63 - 1, -(2**63))
+
+
+def both_ways(sql: str) -> tuple[freshet.Database, freshet.Database]:
+    """A database that carries totals, and one that enumerates."""
+    carried, enumerated = freshet.connect(), freshet.connect()
+    for db in (carried, enumerated):
+        db.execute(FITTING_DDL)
+    assert "annotation: totals of" in carried.create_view("v", sql).explain()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "annotated", lambda query, _: (query, ""))
+        assert "annotation" not in enumerated.create_view("v", sql).explain()
+    return carried, enumerated
+
+
+def tried(db: freshet.Database, changes: dict[str, list[dict[str, object]]]) -> str | None:
+    try:
+        db.apply(changes)
+    except freshet.ChangeError as e:
+        return str(e)
+    return None
+
+
+@pytest.mark.parametrize("sql", FITTING)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_sql_refuses_is_refused(sql: str, seed: int) -> None:
+    """Factors near the ends of their types: a transaction fails where a joined row has no value, and nowhere else."""
+    rng = np.random.default_rng(seed)
+    carried, enumerated = both_ways(sql)
+    refused = 0
+
+    def value(edges: tuple[int, ...]) -> int | None:
+        near = int(rng.integers(0, 3 + 3 * seed))
+        return None if rng.random() < 0.08 else edges[min(near, len(edges) - 1)] if rng.random() < 0.9 else edges[-1]
+
+    columns = {"a": ("k", "x", "y", "d"), "b": ("k", "j", "x", "y"), "c": ("j", "x", "y"), "e": ("k", "x", "y")}
+    for _ in range(25):
+        changes = {}
+        for table, names in columns.items():
+            row: dict[str, object] = {"k": int(rng.integers(0, 2)), "j": int(rng.integers(0, 2)), "d": 1}
+            row |= {"x": value(EDGES), "y": value(FAR_EDGES)}
+            if rng.random() < 0.5:
+                changes[table] = [{n: row[n] for n in names}]
+        outcomes = tried(carried, changes), tried(enumerated, changes)
+        assert (outcomes[0] is None) == (outcomes[1] is None), (outcomes, changes)
+        assert all(o is None or "does not fit" in o for o in outcomes), outcomes
+        refused += outcomes[0] is not None
+        answers = [sorted(map(repr, db.view("v").to_arrow().to_pylist())) for db in (carried, enumerated)]
+        assert answers[0] == answers[1]
+    assert seed < 3 or refused or "a.d" in sql or "AS BIGINT" in sql
+
+
+def test_a_product_that_does_not_fit_is_refused_though_the_sum_does() -> None:
+    carried, _ = both_ways(f"SELECT a.k, SUM(a.y * b.y) AS s {STAR}")
+    carried.apply({"e": [{"k": 1, "x": 1, "y": 1}], "a": [{"k": 1, "y": 2**40}, {"k": 1, "y": -(2**40)}]})
+    with pytest.raises(freshet.FreshetError, match="a value inside SUM does not fit BIGINT; cast an operand"):
+        carried.apply({"b": [{"k": 1, "y": 2**40}]})
+    carried.apply({"b": [{"k": 1, "y": 2**20}]})
+    assert carried.view("v").to_arrow().to_pylist() == [{"k": 1, "s": 0}]
+
+
+def test_explain_says_how_products_are_kept_in_bounds() -> None:
+    def totals(argument: str) -> str:
+        plan = freshet.plan(f"SELECT a.k, SUM({argument}) AS s {STAR}", FITTING_DDL)
+        return next(line for line in plan.explain().splitlines() if "joined rows" in line)
+
+    assert "are checked by their least and greatest factors" in totals("a.x * b.x")
+    assert "checked" not in totals("CAST(a.x AS BIGINT) * b.x")  # always fits
+    assert "checked" not in totals("b.y")
+    assert "checked" not in totals("CAST(b.y AS DECIMAL(38, 0)) * CAST(e.y AS DECIMAL(38, 0))")  # of two BIGINTs
+    wide = totals("CAST(a.y AS DECIMAL(38, 0)) * b.y * e.y")
+    assert "enumeration" in wide and wide.endswith("a value inside SUM may not fit DECIMAL(38,0)")

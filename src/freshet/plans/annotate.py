@@ -6,22 +6,25 @@ every level, no tuple below is enumerated more than once for each parent it meet
 grouped as well, by the columns that are read of it, where these do not tell its tuples apart. All this is a rewrite of
 the query: the parts are selects of their own, kept like any nested query.
 
-Sums of products (see `products`) split into a sum for each factor. AVG is a sum over a count, VARIANCE and STDDEV are
-made of a count, a sum and a sum of squares. A sum of doubles goes up
-as the few doubles that add up to it, so that it is rounded once, at the top, as if its rows had been added one by one:
-four of them hold 212 binary digits, and what a part's sum has beyond those is dropped. Only what has a value on every
-row is moved, whether the row finds partners or not. Parts are made where that is cheaper (see `fanout`).
+Sums of products (see `products`) split into a sum for each factor; where a product might not fit its type on some
+row, parts also know their least and greatest factors, and the query above checks those (see `extremes`). AVG is a sum
+over a count, VARIANCE and STDDEV are made of a count, a sum and a sum of squares. A sum of doubles goes up as the few
+doubles that add up to it, so that it is rounded once, at the top, as if its rows had been added one by one: four of
+them hold 212 binary digits, and what a part's sum has beyond those is dropped. Only what has a value on every row is
+moved, whether the row finds partners or not. Parts are made where that is cheaper (see `fanout`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from freshet.aggregates import AGGREGATES, function_of
+from freshet.plans.extremes import Range, extremes, multiplied, taken_apart, times
 from freshet.plans.fanout import Cost, fanout
 from freshet.plans.parts import EnumeratedError, Part, Parts, read
-from freshet.plans.products import Product, factors, products
+from freshet.plans.products import Product, factors, products, unsure
 from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.sql.expression import (
     AggregateCall,
@@ -63,16 +66,24 @@ def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     except EnumeratedError as why:
         return query, f"enumeration: {why}"
     if not made.pays:
-        return query, f"enumeration: a change meets {made.enumerated} joined rows, and annotation would save none"
+        unchecked = f"; {made.unchecked}" if made.unchecked else ""
+        saves = "and annotation would save none"
+        return query, f"enumeration: a change meets {made.enumerated} joined rows, {saves}{unchecked}"
     names = "; ".join(map(made.name, made.parts))
     saved = f"a change meets {made.carried} joined rows, by enumeration {made.enumerated}"
-    return made.rewritten(), f"annotation: {names}; {saved}"
+    fits = (
+        "; values that may not fit their type are checked by their least and greatest factors"
+        if made.checks_fit
+        else ""
+    )
+    return made.rewritten(), f"annotation: {names}; {saved}{fits}"
 
 
 class _Annotation(Parts):
     def __init__(self, query: Query, annotations: Annotations) -> None:
         super().__init__(query)
         self.annotations = annotations
+        self.checks_fit = False  # whether values below have to be checked
         self.calls: list[AggregateCall] = []
         self.given = [self._given(c) for c in self.grouping.aggregates] if self.parts else []
         self.selects = [self._select(part) for part in self.parts]
@@ -195,6 +206,8 @@ class _Annotation(Parts):
             hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
             if hidden is None:
                 return self._above(call.mapped(self._moved))
+            if len(read(call)) > 1:
+                return self._above(replace(call, args=(self._extreme(call),)))
             return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
         return function_of(call).carried(call, self)
 
@@ -217,7 +230,11 @@ class _Annotation(Parts):
         known = [f for a in call.args for f in self._factors(a) if nullable(f)]
         conditions = [*conditions, *(build("is_not_null", (f,)) for f in known)]
         counts = [*self._copies(), *(self._asked(p, _counted(self._inside(p, conditions))) for p in self.parts)]
-        return self._above(AggregateCall("sum", (_product(counts, BIGINT),), BIGINT, filter=self._outside(conditions)))
+        value = _product(counts, BIGINT)
+        if call.function == "count":
+            for a in call.args:
+                value = self._fitting(a, value, ())
+        return self._above(AggregateCall("sum", (value,), BIGINT, filter=self._outside(conditions)))
 
     def _factors(self, argument: Expression) -> list[Expression]:
         """What must not be NULL for the argument to have a value."""
@@ -242,6 +259,7 @@ class _Annotation(Parts):
         found = self._products(call.args[0])
         known = [build("is_not_null", (f,)) for f in factors(found) if nullable(f)]
         total: Expression | None = None
+        absent: dict[Expression, None] = {}  # parts of which no tuple counts
         for product in found:
             terms: list[Expression] = [Literal(decimal(1, 0), -1)] if product.negative else []
             terms += [
@@ -255,12 +273,49 @@ class _Annotation(Parts):
                     terms.append(self._asked(part, _summed(_product(own, None), _all(mine))))
                 else:
                     counts.append(self._number_of(part, mine))
+                    absent |= dict.fromkeys(build("is_null", (counts[-1],)) for _ in mine[:1])
             if counts:
                 terms.append(cast(_product(counts, BIGINT), _COUNT))
             value = _product(terms, None)
             total = value if total is None else _added(total, value)
         assert total is not None
-        return _summed(total, self._outside(conditions))
+        if absent:  # then the others need not fit anything
+            branches = (e for a in absent for e in (a, Literal(total.type, None)))
+            total = Call(total.type, "case", (*branches, total))
+        return _summed(self._fitting(call.args[0], total, conditions), self._outside(conditions))
+
+    def _fitting(self, argument: Expression, value: Expression, conditions: Sequence[Expression]) -> Expression:
+        """The value above, where all that the argument computes on the rows below fits its types. Rows that a condition
+        leaves out are not computed at all."""
+        if not any(r in self.inside for r in references(argument)) or products(argument) is None:
+            return value  # it is computed as it stands
+        for e in unsure(argument):
+            low, high = extremes(e, self.inside.__contains__, self._moved, lambda own: self._ranges(own, conditions))
+            if conditions:
+                missing = build("is_null", (value,))
+                low, high = (Call(x.type, "case", (missing, Literal(x.type, None), x)) for x in (low, high))
+            value = Call(value.type, "within", (value, low, high, Literal(e.type, None)))
+            self.checks_fit = True
+        return value
+
+    def _ranges(self, own: Sequence[Expression], conditions: Sequence[Expression]) -> list[Range]:
+        """Of the product of those expressions that read each part, the least and the greatest value there."""
+        found: list[Range] = []
+        for part in self.parts:
+            mine = self._inside(part, own)
+            if mine:
+                value, only = multiplied(mine), _all(self._inside(part, conditions))
+                low, high = (AggregateCall(f, (value,), value.type, filter=only) for f in ("min", "max"))
+                found.append((self._asked(part, low), self._asked(part, high)))
+        return found
+
+    def _extreme(self, call: AggregateCall) -> Expression:
+        """The least or greatest product of factors of several relations on the rows below one above."""
+        inside, (value,) = self.inside, call.args
+        mine = [f for f in taken_apart(value) if any(r in inside for r in references(f))]
+        outside = [self._moved(f) for f in taken_apart(value) if not any(r in inside for r in references(f))]
+        ranges = [*((f, f) for f in outside), *self._ranges(mine, ())]
+        return reduce(times, ranges)[call.function == "max"]
 
     def _sum_of_doubles(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
         owner = next((self.inside[r] for r in references(call.args[0]) if r in self.inside), None)
@@ -341,7 +396,7 @@ def _as_decimal(e: Expression) -> Expression:
 
 
 def _added(a: Expression, b: Expression) -> Expression:
-    return Call(decimal(MOST_DIGITS, max(a.type.scale, b.type.scale)), "add", (a, b))
+    return Call(decimal(MOST_DIGITS, max(a.type.scale, b.type.scale)), "exact_add", (a, b))
 
 
 def _product(terms: Sequence[Expression], type_: Type | None) -> Expression:
@@ -349,5 +404,5 @@ def _product(terms: Sequence[Expression], type_: Type | None) -> Expression:
     found = terms[0]
     for f in terms[1:]:
         result = type_ or decimal(MOST_DIGITS, found.type.scale + f.type.scale)
-        found = Call(result, "multiply", (found, f))
+        found = Call(result, "exact_multiply" if type_ is None else "multiply", (found, f))
     return found

@@ -21,8 +21,9 @@ from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, some_trees
-from freshet.sql.bound import AnyQuery, Block, Query, Relation, TableSchema
-from freshet.sql.expression import ColumnRef, Expression, references, walk
+from freshet.sql.bound import AnyQuery, Block, Grouping, Query, Relation, TableSchema
+from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
+from freshet.sql.functions.compiled import is_total
 
 
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
@@ -122,7 +123,7 @@ class _Planner(Arms):
             tuple(self.relations),
             tuple(replace(n, filter=(*n.filter, *self.filters.get(n.relation, ()))) for n in self.nodes),
             tuple(residual),
-            query.grouping,
+            None if query.grouping is None else _guarded(query.grouping),
             outputs,
             query.fields,
             query.distinct and not distinct_tree,
@@ -270,6 +271,18 @@ class _Planner(Arms):
             identity = None if node.generalized else self._key_columns(node.relation)
             if identity is not None and {c.column for c in identity} <= key and not any(n.output for n in below):
                 self.nodes[i] = replace(node, output=False, edge=replace(edge, kind="semi"))
+
+
+def _guarded(grouping: Grouping) -> Grouping:
+    """The grouping with arguments that are computed only on the rows that FILTER leaves, where others may fail them."""
+
+    def guarded(call: AggregateCall) -> AggregateCall:
+        only = call.filter
+        if only is None or all(map(is_total, call.args)):
+            return call
+        return replace(call, args=tuple(Call(a.type, "case", (only, a, Literal(a.type, None))) for a in call.args))
+
+    return replace(grouping, aggregates=tuple(map(guarded, grouping.aggregates)))
 
 
 def _columns_above(query: Query, residual: Sequence[Expression]) -> frozenset[int]:

@@ -20,7 +20,7 @@ from freshet.sql.expression import Call, Expression, Literal, references
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MARK = "~"  # first letter of a comparison's attribute
-_NODES = 20_000  # of trees looked at
+_NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
 _CHOSEN = 2_000
 _TESTS = 2_000  # of whether comparisons fit together

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 
 from freshet.aggregates import function_of
 from freshet.plans.attributes import Attributes, equality
-from freshet.plans.products import is_exact, products
+from freshet.plans.extremes import taken_apart
+from freshet.plans.products import is_exact, products, unsure
 from freshet.query import Hypergraph
 from freshet.sql.bound import Block, Query, Relation, TableSchema
 from freshet.sql.expression import AggregateCall, ColumnRef, Expression, references, walk
 from freshet.sql.functions.compiled import is_total
+from freshet.sql.functions.extremes import DIGITS, limits
+from freshet.types import Type
 
 
 class EnumeratedError(Exception):
@@ -65,6 +68,7 @@ class Parts:
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
         if not h.is_acyclic:
             raise EnumeratedError("the joins form a cycle")
+        self.unchecked = ""  # why some aggregate is not put together from parts
         self.shown = self._shown()
         self.parents = self._tree()
         self.parts: list[Part] = []
@@ -88,12 +92,16 @@ class Parts:
             if call.distinct:
                 found |= read(call)
             elif function_of(call).idempotent:
-                if not function_of(call).of_itself or len(read(call)) > 1 or not all(map(is_total, call.reads)):
+                several = len(read(call)) > 1 and not _multiplies(call)
+                if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     found |= read(call)
             elif not function_of(call).carries(call):
                 raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
+                wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
+                if wide:
+                    self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
         return found
 
     def _tree(self) -> dict[int, int]:
@@ -188,10 +196,28 @@ def _splits(call: AggregateCall) -> bool:
     if call.filter is not None and not _is_local(call.filter):
         return False
     if not call.args or call.function == "count":
-        return all(_is_local(a) or products(a) is not None for a in call.args)
+        return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
     if is_exact(call.args[0].type):
-        return products(call.args[0]) is not None
+        return products(call.args[0]) is not None and _is_checked(call.args[0], call)
     return all(map(_is_local, call.args)) and len(frozenset().union(*map(references, call.args))) <= 1
+
+
+def _multiplies(call: AggregateCall) -> bool:
+    """Whether a MIN or MAX is of a product, each factor of one relation; only plans have such."""
+    parts = taken_apart(call.args[0])
+    return call.filter is None and len(parts) > 1 and all(map(_is_local, parts))
+
+
+def _is_checked(e: Expression, call: AggregateCall) -> bool:
+    """Whether it can be told of a sum of products that all values fit their types."""
+    found = unsure(e)
+    if call.function == "count" and call.filter is not None and found:
+        return False
+    return all(_is_checkable(u.type) for u in found)
+
+
+def _is_checkable(type_: Type) -> bool:
+    return is_exact(type_) and limits(type_)[1] < 10 ** (DIGITS - 1)
 
 
 def _is_local(e: Expression) -> bool:

@@ -2,17 +2,19 @@
 
 On integers and on decimals that keep all digits, +, - and * are those of a ring, so `(a.x + b.y) * c.z` is
 `a.x * c.z + b.y * c.z` and each factor can be summed where its table stands. The whole is computed in 38 digits and is
-checked against its type in the end. A single product that its own type could not hold is not noticed when the sum fits:
-there the answer is the true sum, and SQL alone would have refused the row.
+checked against its type in the end. Each row's own values must fit their types as well, or SQL refuses the row: where
+the types of what is added or multiplied do not tell that they do, `unsure` says which.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from freshet.sql.expression import Call, Expression, references
+from freshet.sql.expression import Call, Expression, Literal, references
 from freshet.sql.functions.coercion import MOST_DIGITS
 from freshet.sql.functions.compiled import is_total
+from freshet.sql.functions.extremes import limits
 from freshet.sql.functions.registry import TOTAL_WHEN
 from freshet.types import Type
 
@@ -44,10 +46,15 @@ def factors(found: tuple[Product, ...]) -> list[Expression]:
     return list(dict.fromkeys(f for p in found for f in p.factors))
 
 
+def is_factor(e: Expression) -> bool:
+    """Whether an expression is not taken apart."""
+    return len(references(e)) <= 1 and is_total(e)
+
+
 def _products(e: Expression) -> tuple[Product, ...] | None:
     if not is_exact(e.type):
         return None
-    if len(references(e)) <= 1 and is_total(e):
+    if is_factor(e):
         return (Product(False, (e,)),)
     if not isinstance(e, Call) or not all(is_exact(a.type) for a in e.args):
         return None
@@ -59,9 +66,10 @@ def _products(e: Expression) -> tuple[Product, ...] | None:
     if e.name == "negate":
         return _turned(sides[0])
     scales = [a.type.scale for a in e.args]
-    if e.name in ("add", "subtract") and e.type.scale == max(scales):
-        return (*sides[0], *(sides[1] if e.name == "add" else _turned(sides[1])))
-    if e.name == "multiply" and e.type.scale == sum(scales):
+    name = e.name.removeprefix("exact_")
+    if name in ("add", "subtract") and e.type.scale == max(scales):
+        return (*sides[0], *(sides[1] if name == "add" else _turned(sides[1])))
+    if name == "multiply" and e.type.scale == sum(scales):
         return tuple(a.times(b) for a in sides[0] for b in sides[1])
     return None
 
@@ -83,3 +91,51 @@ def _digits(e: Expression) -> int:
     if isinstance(e, Call) and e.name == "cast" and e.args[0].type.is_integer:
         return _digits(e.args[0])
     return e.type.precision if e.type.name == "DECIMAL" else _DIGITS[e.type.name]
+
+
+# What may not fit -------------------------------------------------------------------------------------------------
+
+
+def unsure(e: Expression) -> list[Call]:
+    """The parts of an expression made of products that might not fit their type, by the types of what they read."""
+    return list(dict.fromkeys(_unsure(e)))
+
+
+def _unsure(e: Expression) -> Iterator[Call]:
+    if is_factor(e) or not isinstance(e, Call) or e.name.startswith("exact_") or _products(e) is None:
+        return
+    for a in e.args:
+        yield from _unsure(a)
+    low, high = _computed(e)
+    least, most = limits(e.type)
+    if low < least or high > most:
+        yield e
+
+
+def _span(e: Expression) -> tuple[int, int]:
+    """The least and greatest unscaled value that an expression may have, as its types tell."""
+    least, most = limits(e.type)
+    if isinstance(e, Literal) and isinstance(e.value, int):
+        return e.value, e.value
+    if isinstance(e, Call) and e.name in ("cast", "negate", "add", "subtract", "multiply"):
+        if all(is_exact(a.type) for a in e.args):
+            low, high = _computed(e)
+            return max(low, least), min(high, most)
+    return least, most
+
+
+def _computed(e: Call) -> tuple[int, int]:
+    """The same before it is asked to fit the expression's own type."""
+    spans = [_span(a) for a in e.args]
+    if e.name != "multiply":
+        ups = [10 ** max(e.type.scale - a.type.scale, 0) for a in e.args]
+        spans = [(low * up, high * up) for (low, high), up in zip(spans, ups, strict=True)]
+    (low, high), other = spans[0], spans[-1]
+    if e.name == "cast":
+        return low, high
+    if e.name == "negate":
+        return -high, -low
+    if e.name == "multiply":
+        corners = [a * b for a in (low, high) for b in other]
+        return min(corners), max(corners)
+    return (low + other[0], high + other[1]) if e.name == "add" else (low - other[1], high - other[0])

@@ -113,31 +113,29 @@ class _Search:
 
     def best(self) -> list[int]:
         everything = (1 << len(self.names)) - 1
-        reached = cache(self._bag)
 
-        @cache
-        def narrowest(gone: int) -> int:
-            """The least width of what is still to come."""
-            left = members(everything & ~gone)
-            return min((max(self._cost(reached(gone, x))[0], narrowest(gone | 1 << x)) for x in left), default=0)
+        def within(width: int) -> list[int] | None:
+            @cache
+            def cheapest(gone: int) -> tuple[float, tuple[int, ...]] | None:
+                """The least sum of costs of what is still to come within that width, and the bags that have it."""
+                if gone == everything:
+                    return 0.0, ()
+                bags = [(x, self._bag(gone, x)) for x in members(everything & ~gone)]
+                ranked = [(*self._cost(bag), x, bag) for x, bag in bags]
+                free = [each for each in ranked if each[0] == 1]  # costs nothing, now or later
+                found: tuple[float, tuple[int, ...]] | None = None
+                for wide, cost, x, bag in free[:1] or ranked:
+                    further = cheapest(gone | 1 << x) if wide <= width else None
+                    if further is not None and (found is None or cost + further[0] < found[0]):
+                        found = cost + further[0], (bag, *further[1])
+                return found
 
-        width = narrowest(0)
+            found = cheapest(0)
+            return None if found is None else list(found[1])
 
-        @cache
-        def cheapest(gone: int) -> tuple[float, tuple[int, ...]]:
-            """The least sum of costs within that width, and the bags that have it."""
-            found: tuple[float, tuple[int, ...]] | None = None
-            for x in members(everything & ~gone):
-                bag = reached(gone, x)
-                wide, cost = self._cost(bag)
-                if wide > width or narrowest(gone | 1 << x) > width:
-                    continue
-                further, bags = cheapest(gone | 1 << x)
-                if found is None or cost + further < found[0]:
-                    found = cost + further, (bag, *bags)
-            return found or (0.0, ())
-
-        return list(cheapest(0)[1])
+        widest = max(len(self.cover(bag)) for bag in self.greedy())
+        found = (within(width) for width in range(1, widest + 1))
+        return next(bags for bags in found if bags is not None)
 
     def greedy(self) -> list[int]:
         near = list(self.near)

@@ -50,7 +50,8 @@ class Draft:
 
 
 def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
-    """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins."""
+    """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins. A
+    comma joins like CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
     if clause is None:
         return

@@ -17,6 +17,7 @@ from freshet.sql.functions import (  # noqa: F401  (importing a family registers
     date_texts,
     datetime,
     digest,
+    extremes,
     like,
     logic,
     mathematics,
