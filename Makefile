@@ -6,14 +6,14 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-page fuzz-cli chaos slt lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) java ## virtual environment with the locked dependencies, and a JDK where none is found
 
-# The stamp is written last, so an installation that was cut short is made anew.
+# The stamp is written last, so an installation that was cut short is made again.
 $(READY): requirements.lock pyproject.toml tools/setup
 	@tools/setup $(VENV)
 	@touch $@
@@ -56,8 +56,20 @@ fuzz-cli: setup ## random command lines (ARGS="--seed 7 --cases 2000")
 chaos: setup ## databases killed, interrupted, damaged, out of space (SEED=7 CASES=1000 KILLS=100)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(if $(KILLS),--kills $(KILLS))
 
-slt: setup ## sqllogictest files, every query a view before its rows come (FILES="a.test folder")
-	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest)
+chaos-spark: setup ## streams on Spark whose drivers, workers and executors are killed (SEED=7 CASES=10; a minute each)
+	@$(BIN)/python -m tests.chaos.spark_run $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES))
+
+fuzz-texts: setup ## SQL texts of the tests with words changed, each read or refused in words (ARGS="--seed 7 --cases 100")
+	@$(BIN)/python -m tests.fuzz.mutants $(ARGS)
+
+fuzz-spark: setup ## random queries compared with Spark: values, names, types, refusals (ARGS="--seed 7 --queries 20000")
+	@$(BIN)/python -m tests.fuzz.spark_run $(ARGS)
+
+soak: setup ## memory and files over a long stream, the worst small transaction (ARGS="--changes 4000000")
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
+slt: setup ## sqllogictest, every query a view before its rows come (FILES="a.test folder", ARGS="--seed 7 --generated 60")
+	@$(BIN)/python -m tests.sqllogictest.run $(or $(FILES),tests/sqllogictest --generated 600) $(ARGS)
 
 lint: $(READY) ## style and formatting
 	@$(BIN)/ruff check $(CHECKED)
@@ -82,7 +94,7 @@ bench-papers: setup ## the papers' experiments: tables and plots in benchmarks/r
 bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)
 
-lock: ## resolve pyproject.toml anew into requirements.lock (needs uv)
+lock: ## resolve pyproject.toml again into requirements.lock (needs uv)
 	@uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal --python-version 3.11 \
 	    --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements.lock
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.streams import Transaction
-from freshet.db import Database
+from freshet.database.db import Database
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 

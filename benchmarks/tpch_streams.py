@@ -25,8 +25,8 @@ from benchmarks import tpch
 from benchmarks.agreement import differing_rows
 from benchmarks.measure import CLOCKS, Figures, Run, bytes_per_tuple, markdown, progress
 from benchmarks.streams import OrderWindow, TableWindow, order_window, table_window
-from freshet.db import Database
-from freshet.view import View
+from freshet.database.db import Database
+from freshet.database.view import View
 
 WINDOW = 0.2
 TRANSACTION = 10_000

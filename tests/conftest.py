@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import hypothesis
 import pyarrow as pa
 import pytest
 
 from benchmarks import tpch as tpch_data
+from freshet.state.kernel_cache import KERNELS
 from tests.stress import fence
 
 os.environ.setdefault("FRESHET_TPCH", str(tpch_data.ROOT / ".cache" / "tpch"))
@@ -23,6 +25,20 @@ hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))
 # FRESHET_FENCE=1 puts the state behind fences: a step beside an array stops the process (tests/stress/fence.py).
 if os.environ.get("FRESHET_FENCE"):
     fence.build()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_called_as_declared() -> Iterator[None]:
+    """A call with other types, such as an array that is read-only, would be compiled in the middle of a transaction."""
+    yield
+    others = [
+        f"{k.name}: argument {i} is {given}, not {wanted}"
+        for k in KERNELS.all
+        for called in k.dispatcher.overloads
+        for i, (given, wanted) in enumerate(zip(called, k.arguments, strict=True))
+        if given != wanted
+    ]
+    assert not others, "\n".join(others)
 
 
 @pytest.fixture(scope="session")

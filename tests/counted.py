@@ -1,4 +1,5 @@
-"""Kernels that count their own steps: the same source, with a tick wherever a loop turns or a function is entered.
+"""Kernels that count their own steps: the same source, with a tick wherever a loop turns or a function is entered that
+does more than name a value.
 
 Between two ticks lies a stretch of code without a loop, so ticks are operations up to a constant. The kernels in use
 are not touched: the counting ones are compiled beside them, and cost nothing where nobody counts.
@@ -48,11 +49,18 @@ def counting(kernel: Any) -> Callable[..., Any]:
         called = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
         scope = dict(function.__globals__) | {"_as_int64": as_int64, "_TICKS": _ticks.ctypes.data}
         for other in called:
-            if isinstance(scope.get(other), Dispatcher):
+            if isinstance(scope.get(other), Dispatcher) and not _names_a_value(scope[other].py_func):
                 scope[other] = counting(scope[other])
         exec(compile(ast.fix_missing_locations(tree), name, "exec"), scope)
         _made[name] = numba.njit(error_model="numpy")(scope[function.__name__])
     return _made[name]  # type: ignore[no-any-return]
+
+
+def _names_a_value(function: Any) -> bool:
+    """Whether all it does is to return one expression, as the accessors of state/tree_table do."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(definition, ast.FunctionDef)
+    return all(isinstance(part, (ast.Return, ast.Expr)) for part in definition.body)
 
 
 def steps(kernel: Any, *args: Any) -> int:

@@ -9,6 +9,7 @@ one side is DECIMAL and the other DOUBLE (an AVG, a division), it is half a unit
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import itertools
 import math
@@ -59,22 +60,41 @@ def duckdb_answer(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
 
 
 def sqlite_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.Table:
-    """What SQLite answers to a query in Spark's words over tables of integers and text; `like`: the answer's types,
-    since SQLite has no BOOLEAN."""
+    """What SQLite answers to a query in its own words; `like`: the answer's types, since SQLite has neither BOOLEAN
+    nor DATE. Dates are texts there, decimals doubles."""
     connection = sqlite3.connect(":memory:")
     connection.execute("PRAGMA case_sensitive_like = ON")
     for name, table in tables.items():
-        columns = ", ".join(f"{f.name} {'TEXT' if pa.types.is_string(f.type) else 'INTEGER'}" for f in table.schema)
+        columns = ", ".join(f"{f.name} {_sqlite_type(f.type)}" for f in table.schema)
         connection.execute(f"CREATE TABLE {name} ({columns})")
         places = ", ".join("?" * table.num_columns)
-        connection.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(table))
-    rows = connection.execute(sqlglot.transpile(sql, read="spark", write="sqlite")[0]).fetchall()
-    found = list(zip(*rows, strict=True)) or [()] * len(like)
-    arrays = [
-        pa.array([None if v is None else bool(v) for v in column] if pa.types.is_boolean(f.type) else list(column))
-        for column, f in zip(found, like, strict=True)
-    ]
+        values = [column.to_pylist() for column in table.columns]
+        rows = [tuple(map(_for_sqlite, row)) for row in zip(*values, strict=True)]
+        connection.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
+    answer = connection.execute(sql).fetchall()
+    found = list(zip(*answer, strict=True)) or [()] * len(like)
+    arrays = [pa.array([_from_sqlite(v, f.type) for v in column]) for column, f in zip(found, like, strict=True)]
     return pa.table(arrays, names=like.names)
+
+
+def _sqlite_type(type_: pa.DataType) -> str:
+    if pa.types.is_integer(type_):
+        return "INTEGER"
+    return "REAL" if pa.types.is_floating(type_) or pa.types.is_decimal(type_) else "TEXT"
+
+
+def _for_sqlite(value: Any) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return float(value) if isinstance(value, decimal.Decimal) else value
+
+
+def _from_sqlite(value: Any, type_: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_boolean(type_):
+        return bool(value)
+    return datetime.date.fromisoformat(value) if pa.types.is_date(type_) else value
 
 
 def reference_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.Table:
@@ -82,7 +102,7 @@ def reference_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> 
     try:
         return duckdb_answer(sql, tables)
     except (duckdb.NotImplementedException, duckdb.BinderException, duckdb.ParserException):
-        return sqlite_answer(sql, tables, like)
+        return sqlite_answer(sqlglot.transpile(sql, read="spark", write="sqlite")[0], tables, like)
 
 
 def same_bag(actual: pa.Table, expected: pa.Table) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import freshet
-from freshet.db import Database
+from freshet.database.db import Database
 from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Places = npt.NDArray[np.int64]

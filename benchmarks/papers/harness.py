@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from benchmarks.measure import CLOCKS, Run, bytes_per_tuple
 from benchmarks.streams import Transaction
-from freshet.db import Database
-from freshet.view import View
+from freshet.database.db import Database
+from freshet.database.view import View
 
 FLAT = 1.5  # how much a cost may grow that theory calls constant, as data grows a hundredfold
 Cell = str | int | float | None

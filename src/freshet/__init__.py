@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from freshet.adapt import Adapt
-from freshet.db import Database, connect
-from freshet.enclosing import enclosure_stream
-from freshet.enclosureness import Enclosureness, enclosure
-from freshet.errors import ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
+from freshet.database.adapt import Adapt
+from freshet.database.db import Database, connect
+from freshet.database.enclosing import enclosure_stream
+from freshet.database.enclosureness import Enclosureness, enclosure
+from freshet.database.publish import Subscription
+from freshet.database.transaction import SubscriberError, Transaction
+from freshet.database.view import View
+from freshet.errors import BudgetError, ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
-from freshet.publish import Subscription
 from freshet.sql.catalog import Catalog
-from freshet.transaction import SubscriberError, Transaction
 from freshet.version import __version__
-from freshet.view import View
 
 __all__ = [
-    "Adapt", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
+    "Adapt", "BudgetError", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
     "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",

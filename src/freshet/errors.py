@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 _WIDE, _BEFORE = 160, 60  # characters of a line that an error shows, and of those before its place
 _SHOWN = 60  # characters of a value that an error shows
-_FACT, _REMEDY = 400, 200  # characters of a message that quotes much: of its beginning and of its end
+_FACT, _REMEDY = 170, 100  # characters of a message that quotes much
 
 
 def brief(value: object) -> str:
@@ -12,9 +14,15 @@ def brief(value: object) -> str:
     if isinstance(value, str):
         size = len(value)
         return repr(value) if size <= _SHOWN else f"{value[:_SHOWN]!r}… ({size:,} characters)"
+    if isinstance(value, bytes):
+        size, shown = len(value), value[: _SHOWN // 2].hex().upper()
+        return f"X'{shown}'" if size <= _SHOWN // 2 else f"X'{shown}'… ({size:,} bytes)"
     if isinstance(value, int) and value.bit_length() > 4 * _SHOWN:
         return f"a number of {value.bit_length():,} bits"
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except Exception:  # an object of the user's
+        shown = f"a {type(value).__name__}"
     return shown if len(shown) <= 2 * _SHOWN else shown[: 2 * _SHOWN] + "…"
 
 
@@ -43,8 +51,17 @@ class SqlError(FreshetError):
 
 
 def _readable(message: str) -> str:
-    """A message short enough to be read, whatever it quotes."""
-    return message if len(message) <= _FACT + _REMEDY else f"{message[:_FACT]} … {message[-_REMEDY:]}"
+    """A message of one line that is short enough to be read, whatever it quotes."""
+    message = re.sub(r"\s*\n\s*", " ", message)
+    if len(message) <= _FACT + _REMEDY:
+        return message
+    fact, _, remedy = message.rpartition("; ")
+    return f"{_cut(fact, _FACT)}; {_cut(remedy, _REMEDY)}" if fact else _cut(remedy, _FACT + _REMEDY)
+
+
+def _cut(text: str, most: int) -> str:
+    """A text with its middle left out where it is long."""
+    return text if len(text) <= most else f"{text[: most // 2].rstrip()} … {text[-most // 2 :].lstrip()}"
 
 
 def _around(line: str, at: int) -> tuple[str, int]:

@@ -21,9 +21,11 @@ from typing import Any
 from unittest.mock import patch
 
 import freshet
+from freshet.database import db as databases
 from freshet.durable import store as stores
 from freshet.durable.recover import recover
-from tests.chaos.machine import Killed, dies, full_disk, interrupted
+from freshet.state import strings
+from tests.chaos.machine import Killed, dies, full_disk, interrupted, limited
 from tests.fuzz.case import NoOracleError, expected
 from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb
@@ -56,7 +58,15 @@ def run_case(choices: Choices) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="freshet-chaos-"))
     case = Case(choices, folder / "db", outcome)
     try:
-        with patch.object(stores, "_LEAST", choices.pick([4 << 20, 2_000])):
+        repacked = choices.pick([1 << 16, 1, 1])  # slots from which on tables whose rows are gone are repacked
+        sweep = choices.pick([4096, 1])
+        with (
+            patch.object(stores, "_LEAST", choices.pick([4 << 20, 2_000])),
+            patch.object(stores, "_PIECE", choices.pick([256, 1])),
+            patch.object(stores, "_SHARE", choices.pick([4, 1])),
+            patch.object(databases, "_REPACKED", repacked),
+            patch.object(strings, "_LEAST_SWEEP", sweep),
+        ):
             case.run()
     except NoOracleError as e:
         outcome.kind, outcome.why = "no oracle", str(e)
@@ -156,7 +166,7 @@ class Case:
         return model.ddl, after, lambda db: db.execute(model.ddl)
 
     def fault(self) -> AbstractContextManager[None]:
-        what = self.choices.below(10)
+        what = self.choices.below(11)
         if what < 4:
             return nullcontext()
         if what < 6:
@@ -165,6 +175,10 @@ class Case:
         if what < 8:
             room = self.choices.pick([0, 1, 40, 200, 1_000])
             return self.told("full disk", f"with {room} bytes left", full_disk(room))
+        if self.choices.chance(40):
+            room = self.choices.pick([0, 100, 300, 1_000, 3_000, 10_000, 30_000])
+            assert self.db is not None
+            return self.told("memory limit", f"with {room} bytes left", limited(self.db.memory, room))
         at = 1 + self.choices.below(self.choices.pick([300, 3_000, 30_000]))
         return self.told("interrupted", f"at bytecode {at}", interrupted(at))
 
@@ -189,6 +203,9 @@ class Case:
             pass
         except freshet.StateError as e:
             says(e, "make room")
+        except freshet.BudgetError as e:
+            says(e, "memory_limit")
+            self.outcome.faults["memory limit reached"] += 1
         except freshet.PlanError as e:
             says(e, "CASCADE")
         except freshet.ChangeError as e:

@@ -6,41 +6,51 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import IO, NoReturn
 
-import freshet
-from tests.durable.small import DDL, VIEW, Expected, step
-
-ROOT = Path(__file__).resolve().parents[2]
-_SCRIPT = """
-import sys
 import freshet
 from freshet.durable import store
-from tests.durable.small import DDL, VIEW, step
-store._LEAST = 3_000
-folder, level, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])
-freshet.connect()
-print("ready", flush=True)
-while True:
-    db = freshet.connect(folder, durability=level)
-    if not db.tables:
-        db.execute(DDL)
-    if not db.views:
-        db.create_view("v", VIEW)
-    for _ in range(turns):
-        print(db.apply(step(db.version + 1)).version, flush=True)
-        if db.version >= 60:
-            sys.exit()
-    if turns % 2:
-        db.close()
-    else:
-        db._store.release()
-"""
+from tests.durable.small import DDL, VIEW, Expected, step
+
 _expected: list[Expected] = []
+
+
+def _work(folder: Path, level: str, turns: int, out: int) -> NoReturn:
+    """What the child does until it is killed: each version is written once it is acknowledged."""
+    store._LEAST, store._PIECE, store._SHARE = 3_000, 2, 1
+    os.write(out, b"ready\n")
+    while True:
+        db = freshet.connect(folder, durability=level)
+        if not db.tables:
+            db.execute(DDL)
+        if not db.views:
+            db.create_view("v", VIEW)
+        for _ in range(turns):
+            os.write(out, f"{db.apply(step(db.version + 1)).version}\n".encode())
+            if db.version >= 60:
+                os._exit(0)
+        if turns % 2:
+            db.close()
+        else:
+            assert db._store is not None
+            db._store.release()
+
+
+def _forked(folder: Path, level: str, turns: int) -> tuple[int, IO[str]]:
+    """A process that has everything loaded and no database open, as a server's workers are made."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            _work(folder, level, turns, write)
+        finally:
+            os._exit(1)
+    os.close(write)
+    return child, open(read)
 
 
 def run_kill(seed: int) -> str:
@@ -50,20 +60,15 @@ def run_kill(seed: int) -> str:
     rng = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="freshet-kill-"))
     level, turns = rng.choice(["fsync", "os"]), rng.choice([3, 4, 10, 11])
-    places = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    child = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, str(folder / "db"), level, str(turns)], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": places},
-    )  # fmt: skip
+    child, out = _forked(folder / "db", level, turns)
     try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        timer = threading.Timer(rng.uniform(0, 0.4), child.send_signal, [signal.SIGKILL])
-        timer.start()
-        said = child.stdout.read()
-        timer.join()
-        child.wait()
-        child.stdout.close()
+        with out:
+            assert out.readline() == "ready\n"
+            timer = threading.Timer(rng.uniform(0, 0.4), os.kill, [child, signal.SIGKILL])
+            timer.start()
+            said = out.read()
+            timer.join()
+        os.waitpid(child, 0)
         told = [int(line) for line in said.split("\n")[:-1]]
         if not (folder / "db" / "log").exists():
             return f"{told[-1]} was acknowledged, and there is no log" if told else ""
@@ -82,6 +87,4 @@ def run_kill(seed: int) -> str:
     except AssertionError as e:
         return str(e)
     finally:
-        child.kill()
-        child.wait()
         shutil.rmtree(folder, ignore_errors=True)

@@ -125,7 +125,7 @@ def test_a_reader_that_goes_away_is_no_mistake(tmp_path: Path) -> None:
         ),
         (
             f"CREATE TABLE t (a BIGINT PRIMARY KEY) USING csv OPTIONS (path 'in', sequence 'lsn MOMENT'); {VIEW}",
-            "sequence has the type MOMENT, which there is not; write 'lsn BIGINT'",
+            "sequence has the type MOMENT, an unknown type; write 'lsn BIGINT'",
         ),
         (
             f"CREATE TABLE t (a BIGINT) USING csv OPTIONS (path 'in', header 'yes'); {VIEW}",

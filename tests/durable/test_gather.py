@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import freshet
-from freshet.changes import resolve
+from freshet.database.changes import resolve
 from freshet.durable import log
 from freshet.durable.record import TRANSACTION, number_of, rows_payload, signed
 from freshet.durable.replay import _gathered

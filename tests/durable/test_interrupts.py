@@ -48,6 +48,10 @@ def interrupted_at(n: int, number: signal.Signals, call: Callable[..., object], 
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal seen
+        # What is raised in a callback of the test library goes nowhere, and in a subscriber it is the subscriber's
+        # own failure.
+        if "gc_callback" in frame.f_code.co_name or frame.f_code.co_filename == __file__:
+            return None
         frame.f_trace_opcodes = True
         if event == "opcode":
             seen += 1
@@ -121,7 +125,16 @@ def test_at_random_times(tmp_path: Path, expected: Expected) -> None:
     raised = 0
     total = freshet.connect()
     total.execute("CREATE TABLE told (version BIGINT PRIMARY KEY)")
-    db.view("v").subscribe(lambda tx: total.apply({"told": [{"version": tx.version}]}))
+
+    def heard(tx: freshet.Transaction) -> None:
+        try:
+            total.apply({"told": [{"version": tx.version}]})
+        except AlarmError:  # came while it was called: it may try again
+            if not total.execute(f"SELECT version FROM told WHERE version = {tx.version}").to_pylist():
+                total.apply({"told": [{"version": tx.version}]})
+            raise
+
+    db.view("v").subscribe(heard)
     while db.version < VERSIONS:
         before = db.version
         try:

@@ -146,7 +146,7 @@ def test_a_checkpoint_saves_a_log_that_is_cut_or_lost(folder: Path, expected: Ex
 
 def test_a_checkpoint_of_other_code_is_not_used(folder: Path, expected: Expected, monkeypatch: Any) -> None:
     freshet.connect(folder).close()
-    monkeypatch.setattr("freshet.durable.checkpoint.__version__", "0")
+    monkeypatch.setattr("freshet.durable.checkpoint.code", lambda: "other code")
     with freshet.connect(folder) as db:
         expected.check(db)
 
@@ -193,8 +193,11 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
         expected.check(db)
 
 
-def test_a_failing_fsync_ends_writing(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
+def test_a_failing_fsync_ends_the_session(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
+    """What the disk has then nobody knows: nothing is acknowledged, and nothing is read of it."""
     db = make(tmp_path, 3)
+    told, view = list[int](), db.view("v")
+    view.subscribe(lambda tx: told.append(tx.version))
 
     def fsync(fd: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -203,13 +206,34 @@ def test_a_failing_fsync_ends_writing(tmp_path: Path, expected: Expected, monkey
     with pytest.raises(freshet.StateError, match="Input/output error"):
         db.apply(step(4))
     monkeypatch.undo()
-    with pytest.raises(freshet.StateError, match="connect again"):
-        db.apply(step(4))
-    expected.check(db)
+    for use in (lambda: db.apply(step(4)), view.to_arrow, lambda: db.execute("SELECT * FROM t"), db.metrics):
+        with pytest.raises(freshet.StateError, match=r"Input/output error.*connect again"):
+            use()
     db.close()
+    assert not told
     with freshet.connect(tmp_path) as db:
         assert db.version == 3
         db.apply(step(4))
+        expected.check(db)
+
+
+def test_a_failing_fsync_of_a_definition_takes_it_back(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
+    db = make(tmp_path, 3)
+
+    def fsync(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(freshet.StateError, match="Input/output error"):
+        db.create_view("more", "SELECT s FROM t")
+    monkeypatch.undo()
+    assert list(db.views) == ["v"]
+    expected.check(db)
+    with pytest.raises(freshet.StateError, match="connect again"):
+        db.apply(step(4))
+    db.close()
+    with freshet.connect(tmp_path) as db:
+        assert db.version == 3 and list(db.views) == ["v"]
         expected.check(db)
 
 

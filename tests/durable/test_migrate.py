@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from tests.durable.test_on_disk import DDL, VIEWS, agrees, transaction
 from tests.oracle import RunningSum, same_bag
-from tests.test_on_disk import DDL, VIEWS, agrees, transaction
 
 KEPT = {name: sql for name, sql in VIEWS.items() if name != "kinds"}
 

@@ -142,6 +142,8 @@ def test_what_is_no_folder_of_a_database(tmp_path: Path, monkeypatch: Any) -> No
     for read_only in (False, True):
         with pytest.raises(freshet.StateError, match="is a file, not a folder"):
             freshet.connect(file, read_only=read_only)
+        with pytest.raises(freshet.StateError, match="has a zero character"):
+            freshet.connect(f"{tmp_path}/a\0b", read_only=read_only)
     with pytest.raises(freshet.StateError, match="there is no folder"):
         freshet.connect(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import Column
-from freshet.types import Type
+from freshet.scalar.column import Column
+from freshet.scalar.types import Type
 
 
 def column(type: Type, values: Sequence[Any]) -> Column:

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from freshet.engine.aggregate import Aggregate
 from freshet.errors import EvaluationError, StateError
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression
+from freshet.scalar.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type, decimal
 from freshet.state.arena import Arena
 from freshet.state.strings import StringPool
-from freshet.types import BIGINT, BOOLEAN, DOUBLE, STRING, Type, decimal
 from tests.engine.plain import column, normal, plain
 
 NARROW, WIDE = decimal(9, 2), decimal(25, 3)

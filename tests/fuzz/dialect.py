@@ -6,6 +6,8 @@
 - ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
 - FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
 - COUNT_IF over nothing but NULLs is 0.
+- MEDIAN and PERCENTILE_CONT of decimals are doubles, not rounded to their digits.
+- ROW_NUMBER, RANK, DENSE_RANK and NTILE are INT, and so may not fit where BIGINT does.
 - Rows compare field by field, NULL equal to NULL and before all else.
 - Integer division is `DIV` (sqlglot again); decimal scales are the oracle's, which compares by value.
 """
@@ -25,7 +27,12 @@ def for_duckdb(sql: str) -> str:
         if isinstance(node, exp.Select) and _has_sets(node):
             _no_empty(node)
     for call in list(tree.find_all(exp.ArrayAgg)):
-        call.replace(exp.Coalesce(this=call.copy(), expressions=[exp.Array()]))
+        value = call.this.this if isinstance(call.this, exp.Order) else call.this
+        kept: exp.Expr = call.copy()
+        if value.find(exp.Column) is None and not isinstance(call.parent, exp.Filter):  # sqlglot looks at columns alone
+            known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+            kept = exp.Filter(this=kept, expression=exp.Where(this=known))
+        call.replace(exp.Coalesce(this=kept, expressions=[exp.Array()]))
     for some in list(tree.find_all(exp.First, exp.Last, exp.AnyValue)):
         some.replace((exp.Max if isinstance(some, exp.Last) else exp.Min)(this=some.this))
     for mode in list(tree.find_all(exp.Mode)):
@@ -34,10 +41,47 @@ def for_duckdb(sql: str) -> str:
         _in_order(by)
     for count in list(tree.find_all(exp.CountIf)):
         count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
+    for repeated in list(tree.find_all(exp.Repeat)):
+        if isinstance(repeated.this, exp.Null):  # which DuckDB takes for bytes
+            repeated.set("this", exp.cast(exp.Null(), "TEXT"))
+    for median in list(tree.find_all(exp.Median)):
+        median.set("this", exp.cast(median.this.copy(), "DOUBLE"))
+    for percentile in list(tree.find_all(exp.WithinGroup)):
+        for item in percentile.expression.expressions:
+            item.set("this", exp.cast(item.this.copy(), "DOUBLE"))
+    for window in list(tree.find_all(exp.Window)):
+        if isinstance(window.this, (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)):
+            window.replace(exp.cast(window.copy(), "INT"))
     for test in list(tree.find_all(exp.In, exp.EQ, exp.NEQ, exp.LT, exp.GTE)):
         if isinstance(test.this, exp.Tuple) and (test.expressions or isinstance(test.expression, exp.Tuple)):
             test.replace(sqlglot.parse_one(f"({_rows(test)})", dialect="duckdb"))
     return tree.sql(dialect="duckdb")
+
+
+def for_sqlite(sql: str) -> str | None:
+    """The same question in SQLite's words, dates as texts; None where those mean something else."""
+    tree = sqlglot.parse_one(sql, dialect="spark")
+    if tree.find(*_ELSE_IN_SQLITE) is not None:
+        return None
+    for node in list(tree.find_all(exp.Select, exp.SetOperation)):
+        if node.args.get("limit") is not None or node.args.get("offset") is not None:
+            _complete(node)
+    for cast in list(tree.find_all(exp.Cast)):
+        if cast.to.is_type("DATE"):
+            cast.replace(cast.this)
+        elif isinstance(cast.this, exp.Null):
+            cast.replace(exp.Null())
+    try:
+        return tree.sql(dialect="sqlite", unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except sqlglot.errors.UnsupportedError:
+        return None
+
+
+#: What SQLite has by these names is not the same: NULL decides GREATEST, text is a number, LIKE has no ANY.
+_ELSE_IN_SQLITE = (
+    exp.Greatest, exp.Least, exp.Concat, exp.ILike, exp.Any, exp.All, exp.RegexpLike, exp.StrPosition, exp.First,
+    exp.Last, exp.AnyValue, exp.IgnoreNulls, exp.RespectNulls, exp.Interval, exp.Tuple, exp.IntDiv, exp.Div,
+)  # fmt: skip
 
 
 def _rows(test: exp.Expr) -> str:

@@ -1,7 +1,7 @@
 """Random expressions and conditions over the columns in scope, each of a type that is known.
 
-Types are letters: i integer, s text, n decimal, f double, d date, b truth. Every one is the same in Spark and DuckDB:
-no division by columns, no rounding casts.
+Types are letters: i integer, s text, x bytes, n decimal, f double, d date, b truth. Every one is the same in Spark and
+DuckDB: no division by columns, no rounding casts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ class Expressions:
         value = self.choices.pick(TYPES[kind][2])
         if kind == "s":
             return f"'{value}'"
+        if kind == "x":
+            return f"X'{value.hex().upper()}'"
         if kind == "d":
             return f"DATE '{value}'"
         return f"CAST({value} AS DOUBLE)" if kind == "f" else str(value)
+
+    def null(self, kind: str) -> str:
+        typed = f"CAST(NULL AS {TYPES[kind][0]})"
+        return typed if kind == "x" else self.choices.pick(("NULL", typed))  # NULL || X'00' is a text in Spark
 
     def column(self, scope: Scope, kind: str) -> str:
         """A column of the type; a literal where there is none."""
@@ -44,7 +50,7 @@ class Expressions:
             return self.literal(kind) if self.choices.chance(10) else self.column(scope, kind)
 
         def part(of: str = kind) -> str:
-            return self.value(of, scope, depth - 1)
+            return self.null(of) if self.choices.chance(3) else self.value(of, scope, depth - 1)
 
         shape = self.choices.below(8)
         if shape == 0:
@@ -67,7 +73,8 @@ class Expressions:
                 (f"({part()} + {part()})", f"({part()} - {part()})", f"({part()} * 2)", f"ABS({part()})",
                  f"({part()} % 3)", f"LENGTH({part('s')})", f"YEAR({part('d')})", f"(-{part()})", f"({part()} DIV 2)",
                  f"INSTR({part('s')}, 'b')", f"LOCATE('a', {part('s')}, 2)", f"ASCII({part('s')})",
-                 f"LEVENSHTEIN({part('s')}, {part('s')})", f"BIT_LENGTH({part('s')})")
+                 f"LEVENSHTEIN({part('s')}, {part('s')})", f"BIT_LENGTH({part('s')})",
+                 f"CAST({part('d')} - {part('d')} AS INT)", f"OCTET_LENGTH({part('x')})")
             )  # fmt: skip
         if kind == "s":
             return self.choices.pick(
@@ -75,7 +82,14 @@ class Expressions:
                  f"CONCAT_WS('-', {part()}, {part()})", f"REVERSE({part()})", f"REPEAT({part()}, 2)",
                  f"TRANSLATE({part()}, 'ab', 'x')", f"SPLIT_PART({part()}, 'a', 2)", f"MD5({part()})",
                  f"TRIM(BOTH 'a' FROM {part()})", f"REGEXP_REPLACE({part()}, 'a+', 'c')", f"LPAD({part()}, 3, 'ab')",
-                 f"REGEXP_EXTRACT({part()}, '(a)(b)?', 2)", f"HEX({part()})")
+                 f"REGEXP_EXTRACT({part()}, '(a)(b)?', 2)", f"HEX({part()})",
+                 f"DATE_FORMAT({part('d')}, 'MMM d, yyyy')", f"BIN(ABS({part('i')}))", f"HEX({part('x')})",
+                 f"BASE64({part('x')})", f"MD5({part('x')})")
+            )  # fmt: skip
+        if kind == "x":
+            return self.choices.pick(
+                (f"({part()} || {part()})", f"UNHEX(HEX({part()}))", f"CAST({part('s')} AS BINARY)",
+                 f"UNBASE64(BASE64({part()}))", f"ENCODE({part('s')}, 'utf-8')")
             )  # fmt: skip
         if kind == "n":
             return self.choices.pick((f"({part()} + {part()})", f"({part()} - 1)", f"({part()} * 2)", f"ABS({part()})"))
@@ -83,6 +97,8 @@ class Expressions:
             return self.choices.pick(
                 (f"({part()} + {part()})", f"({part()} * 2)", f"({part('i')} / 2)", f"(-{part()})")
             )
+        if kind == "d":
+            return f"TO_DATE(DATE_FORMAT({part()}, 'd/M/yyyy'), 'd/M/yyyy')"
         return part()
 
     def _rows(self, scope: Scope) -> str:
@@ -101,7 +117,10 @@ class Expressions:
         kind = self.choices.pick([c.type for c in scope if c.type in TYPES] or ["i"])
 
         def part() -> str:
-            return self.value(kind, scope, min(depth, 1))
+            return self.null(kind) if self.choices.chance(4) else self.value(kind, scope, min(depth, 1))
+
+        def constant() -> str:
+            return self.null(kind) if self.choices.chance(10) else self.literal(kind)
 
         shape = self.choices.below(11 if depth > 0 else 6)
         if shape <= 2:
@@ -109,9 +128,9 @@ class Expressions:
         if shape == 3:
             return f"{part()} IS {self.choices.pick(('NULL', 'NOT NULL'))}"
         if shape == 4:
-            return f"{part()} {self.choices.pick(('IN', 'NOT IN'))} ({self.literal(kind)}, {self.literal(kind)})"
+            return f"{part()} {self.choices.pick(('IN', 'NOT IN'))} ({constant()}, {constant()})"
         if shape == 5:
-            return f"{part()} {self.choices.pick(('BETWEEN', 'NOT BETWEEN'))} {self.literal(kind)} AND {part()}"
+            return f"{part()} {self.choices.pick(('BETWEEN', 'NOT BETWEEN'))} {constant()} AND {part()}"
         if shape == 6:
             return f"{part()} IS {self.choices.pick(('', 'NOT '))}DISTINCT FROM {part()}"
         if shape == 7:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import TEXT, Column
 from freshet.errors import SqlError
-from freshet.sql.expression import ColumnRef, Expression, Literal
-from freshet.sql.functions import build, names, try_cast
-from freshet.state import wide
-from freshet.types import (
+from freshet.scalar.column import Column
+from freshet.scalar.expression import ColumnRef, Expression, Literal
+from freshet.scalar.functions import build, names, try_cast
+from freshet.scalar.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -39,10 +39,11 @@ from freshet.types import (
     Type,
     decimal,
 )
+from freshet.state import wide
 from tests.fuzz.choices import Choices
 
 FIRST_DAY, LAST_DAY, DAY = -719_162, 2_932_896, 86_400_000_000
-_PLANNED = {"plus_interval", "single"}  # no SQL names them
+_PLANNED = {"plus_interval", "single", "only_row"}  # no SQL names them
 _NUMBERS = (0, 1, -1, 2, 3, -7, 10, 100, 255, 1000, -(10**9), 2 * 10**9, 10**18, 31, 12, 1970, 2024, 9999, 10_000)
 _DOUBLES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 0.1, 2.675, 1e-5, 1e7, 1e15, 1e22, 123456789.123, 1e301, -1e301, 5e-324,
@@ -65,11 +66,50 @@ _PATTERNS = (
     "(x+x+)+y", "[\\u0000-\\uffff]", r"\b", "(a)|(b)", "[a-z]+[0-9]*", "a|b|c|d|e|f|g", "(?:a?){30}a{30}", r"\\",
     "(a*)b|a",
 )  # fmt: skip
+_DATE_PATTERNS = (
+    "yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd[ HH:mm[:ss[.SSSSSS]]]", "[yyyy-MM-dd][MM/dd/yyyy]", "d/M/y",
+    "yyyy-MM-dd'T'HH:mm:ssX", "MMM d, yyyy h:mm a", "D yy", "EEEE MMMM", "yyyyMMdd", "k K h H S", "", "'", "[", "]",
+    "d[d]", "G", "XXX", "''yyyy", "Q", "B",
+)  # fmt: skip
+_DATES = ("29/2/2024", "02/29/2024", "Feb 29, 2024 1:05 PM", "20240229", "60 24", "2024-02-29T13:14:15+02", "1", "12")
+_READERS = {"to_date", "to_timestamp", "to_timestamp_ltz", "try_to_date", "try_to_timestamp", "unix_timestamp",
+            "to_unix_timestamp", "date_format", "to_char", "to_varchar", "from_unixtime"}  # fmt: skip
+_FORMATS = (
+    "%s", "%d", "%5d|%s", "%-8s|%.2s", "%05d", "%,d %+d", "%x", "%.2f", "%08.1f", "%2$s %1$s", "%%", "%", "%(d", "% d",
+    "a%nb", "%d %d %d", "%q", "%S", "%100000d", "%,.3f",
+)  # fmt: skip
+_FORMATTERS = {"format_string", "printf"}
+_BYTES = (
+    b"", b"\0", b"a", b"abc", b"\xff", b"\x7f\x80", b"\xde\xad\xbe\xef", "é😀".encode(), b"\xc3", b"\xed\xa0\x80",
+    b"\xc0\x80", b"\xfe\xff\0a", b"\xff\xfea\0", b"\xff\xfe\0\0a\0\0\0", b"\xef\xbb\xbf", bytes(range(256)), b"\0\0",
+    b"-12", b"2024-02-29",
+)  # fmt: skip
+_CHARSETS = ("utf-8", "UTF-8", "utf-16", "UTF-16LE", "utf-16be", "utf-32", "us-ascii", "ISO-8859-1", "latin1", "")
+_BINARY_FORMATS = ("hex", "HEX", "base64", "utf-8", "UTF8", "x", "")
+_ENCODED = (
+    "6162",
+    "616",
+    "aF",
+    "6g",
+    " 61",
+    "YWJj",
+    "YWI=",
+    "YW==",
+    "YW",
+    "Y",
+    "YW =",
+    "YW==\r\n",
+    "YWJj\nYWJj",
+    "=",
+    "Y*W-J_j",
+    "====",
+)
+_CHOSEN = {"encode": _CHARSETS, "decode": _CHARSETS, "to_binary": _BINARY_FORMATS, "try_to_binary": _BINARY_FORMATS}
 _REPLACEMENTS = ("", "x", "$0", "$1$1", "<$0>", "\\$", "xxxxxxxxxx" * 20)
-_CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, DATE, TIMESTAMP, BOOLEAN)
+_CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, BINARY, DATE, TIMESTAMP, BOOLEAN)
 _INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
-_CASTS = (*_INTEGERS, FLOAT, DOUBLE, decimal(5, 2), decimal(38, 0), decimal(38, 38), STRING, DATE, TIMESTAMP, BOOLEAN,
-          Type("STRING", length=3), Type("STRING", length=5, char=True),
+_CASTS = (*_INTEGERS, FLOAT, DOUBLE, decimal(5, 2), decimal(38, 0), decimal(38, 38), STRING, BINARY, DATE, TIMESTAMP,
+          BOOLEAN,          Type("STRING", length=3), Type("STRING", length=5, char=True),
           Type("STRING", length=2 * 10**9, char=True))  # fmt: skip
 
 
@@ -118,8 +158,9 @@ def _short(values: tuple[Any, ...]) -> str:
 def as_column(type_: Type, values: Sequence[Any]) -> Column:
     valid = np.array([v is not None for v in values], np.bool_)
     known = None if valid.all() else valid
-    if type_.name == "STRING":
-        return Column(type_, pa.array([v or "" for v in values], TEXT), known)
+    if type_.pooled:
+        empty = b"" if type_ is BINARY else ""
+        return Column(type_, pa.array([v or empty for v in values], type_.pooled), known)
     if type_.is_fraction:
         return Column(type_, np.array([0.0 if v is None else v for v in values], np.float64), known)
     pairs = [wide.split(v or 0) for v in values]
@@ -135,7 +176,7 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
         if name in _PLANNED:
             continue
         for count in range(5):
-            classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING)
+            classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING, BINARY)
             for types in itertools.product(classes, repeat=count):
                 if _takes(name, types):
                     found.setdefault(name, []).append(types)
@@ -143,9 +184,10 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
 
 
 def _takes(name: str, types: tuple[Type, ...]) -> bool:
-    sample: dict[str, Any] = {"STRING": "1", "DOUBLE": 1.0}
+    sample: dict[str, Any] = {"STRING": "1", "DOUBLE": 1.0, "BINARY": b"1"}
     for args in (
         [ColumnRef(t, 0, i, "c") for i, t in enumerate(types)],
+        [Literal(t, sample.get(t.name, 1)) if i == 0 else ColumnRef(t, 0, i, "c") for i, t in enumerate(types)],
         [ColumnRef(t, 0, i, "c") if i == 0 else Literal(t, sample.get(t.name, 1)) for i, t in enumerate(types)],
     ):
         try:
@@ -163,7 +205,8 @@ def draw(choices: Choices) -> FunctionCall:
     types = [_near(choices, t) for t in choices.pick(known[name])]
     args = []
     for place, type_ in enumerate(types):
-        literal = choices.chance(60 if place else 10)
+        first = 95 if name in _FORMATTERS else 10
+        literal = choices.chance(60 if place else first)
         count = 1 if literal else rows
         args.append(Argument(type_, tuple(_value(choices, name, place, type_) for _ in range(count)), literal))
     to = choices.pick(_CASTS) if name in ("cast", "try_cast") else None
@@ -190,6 +233,8 @@ def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
         return None
     if type_.name == "STRING":
         return _text(choices, name, place)
+    if type_ is BINARY:
+        return _bytes(choices, name, place)
     if type_.is_fraction:
         value = choices.pick(_DOUBLES)
         return (
@@ -215,12 +260,26 @@ def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
     return choices.pick((least, greatest, *(n for n in _NUMBERS if least <= n <= greatest)))
 
 
+def _bytes(choices: Choices, name: str, place: int) -> bytes:
+    if choices.chance(4):
+        return choices.pick(_BYTES) * choices.pick((1_000, 100_000))
+    return choices.pick(_BYTES) + choices.pick(_BYTES) if choices.chance(15) else choices.pick(_BYTES)
+
+
 def _text(choices: Choices, name: str, place: int) -> str:
+    if name in _CHOSEN and place == 1 and choices.chance(90):
+        return choices.pick(_CHOSEN[name])
+    if name in ("unhex", "unbase64", "to_binary", "try_to_binary") and not place and choices.chance(80):
+        return choices.pick(_ENCODED)
     pattern = "regexp" in name or name == "rlike"
     if pattern and place == 1:
         return choices.pick(_PATTERNS)
     if pattern and place == 2:
         return choices.pick(_REPLACEMENTS)
+    if name in _FORMATTERS and not place:
+        return choices.pick(_FORMATS)
+    if name in _READERS and choices.chance(80):
+        return choices.pick(_DATE_PATTERNS if place else (*_DATES, *_TEXTS))
     if choices.chance(6):
         part, times = choices.pick(_LONG)
         return part * times

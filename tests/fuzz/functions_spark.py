@@ -15,20 +15,21 @@ from typing import Any
 
 import freshet
 from freshet.errors import EvaluationError, SqlError, UnsupportedError
-from freshet.sql.expression import Literal
-from freshet.sql.functions import cast
-from freshet.types import MICROS, MONTHS, STRING, VOID
+from freshet.scalar.expression import Literal
+from freshet.scalar.functions import cast
+from freshet.scalar.types import MICROS, MONTHS, STRING, VOID
 from tests.fuzz.choices import Choices
 from tests.fuzz.function_calls import FunctionCall, draw
-from tests.sql import spark_cases
-from tests.sql.test_functions_spark import answer, is_exempt, same
+from tests.scalar import spark_cases
+from tests.scalar.test_functions_spark import answer, is_exempt, same
 
 _BATCH = 16
 _LONGEST = 200  # characters of a text that is sent to Spark
 #: Names that SQL does not write as functions.
 _UNWRITTEN = {
-    "case", "single", "plus_interval", "dayofweek_iso", "yearofweek", "seconds", "distinct_from", "is_not_null",
-    "starts_with", "ends_with", "square", "trim", "ltrim", "rtrim", "not_distinct", "try_mod",
+    "case", "single", "only_row", "plus_interval", "dayofweek_iso", "yearofweek", "seconds", "distinct_from",
+    "is_not_null", "starts_with", "ends_with", "square", "trim", "ltrim", "rtrim", "not_distinct", "try_mod",
+    "nulls_first_lt",
 }  # fmt: skip
 _OUTSIDE = re.compile(r"[+-]|0000|\d{5,}-")
 Record = dict[str, Any]
@@ -43,12 +44,10 @@ def as_case(call: FunctionCall) -> spark_cases.Case | None:
         if a.type in (MONTHS, MICROS, VOID) or a.type.length is not None:
             return None
         value = Literal(a.type, a.values[0])
-        shown = cast(value, STRING)
-        assert isinstance(shown, Literal)
-        text = None if shown.value is None else str(shown.value)
+        text = _text(value)
         if text is not None and (len(text) > _LONGEST or "\0" in text):
             return None
-        plain = a.type.name in ("INT", "STRING") and text is not None
+        plain = a.type.name in ("INT", "STRING", "BINARY") and text is not None
         args.append([str(a.type), text, "literal"] if a.is_literal and plain else [str(a.type), text])
     if (
         (call.to is not None and call.to.length is not None)
@@ -59,6 +58,14 @@ def as_case(call: FunctionCall) -> spark_cases.Case | None:
     if all(len(a) == 3 for a in args):
         args[0].pop()  # a case has a column
     return call.name, args, None if call.to is None else str(call.to)
+
+
+def _text(value: Literal) -> str | None:
+    if isinstance(value.value, bytes):
+        return value.value.hex().upper()
+    shown = cast(value, STRING)
+    assert isinstance(shown, Literal)
+    return None if shown.value is None else str(shown.value)
 
 
 def is_documented(case: Record, got: object) -> bool:

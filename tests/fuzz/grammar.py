@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tests.fuzz.choices import Choices
 from tests.fuzz.expressions import Col, Expressions, Scope
-from tests.fuzz.tables import TableModel
+from tests.fuzz.tables import TYPES, TableModel
 
 NULLS = ("", " NULLS FIRST", " NULLS LAST", " DESC", " DESC NULLS FIRST", " DESC NULLS LAST")
 FRAMES = ("", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", " ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING",
@@ -23,6 +23,7 @@ DISTANCES = ("{0} PRECEDING AND CURRENT ROW", "{0} PRECEDING AND {0} FOLLOWING",
              "UNBOUNDED PRECEDING AND {0} PRECEDING", "CURRENT ROW AND {0} FOLLOWING",
              "{0} FOLLOWING AND UNBOUNDED FOLLOWING")  # fmt: skip
 UNITS = {"i": ("1", "2"), "n": ("1", "1.25"), "f": ("1", "0.5"), "d": ("INTERVAL '1' DAY", "INTERVAL '1' MONTH")}
+BARE = "__bare"  # after a qualifier that only the oracle's text has
 Source = tuple[str, Sequence[tuple[str, str]]]  # what stands in FROM, its columns and their types
 Made = tuple[str, list[str]]  # a query and the types of its columns, which are called o0, o1, ...
 
@@ -31,6 +32,7 @@ class Grammar:
     def __init__(self, choices: Choices, tables: Sequence[TableModel]) -> None:
         self.choices, self.expressions = choices, Expressions(choices)
         self.sources: list[Source] = [(t.name, t.columns) for t in tables]
+        self.keyed = {t.name for t in tables if t.keyed}
         self.aliases = 0
         self.order: list[tuple[int, bool, bool]] = []  # of the answer: column, whether downwards, whether NULLs first
         self.rough = False  # whether rough values may be shown: at the top, where nothing is done with them
@@ -42,7 +44,7 @@ class Grammar:
             common.append(f"w{i} AS ({sql})")
             self.sources.append((f"w{i}", _columns(types)))
         sql, types = self.query(2, top=True)
-        if self.choices.chance(20):
+        if self.choices.chance(20) and " AS o0" in sql:
             sql = self._ordered(sql, types)
         return f"WITH {', '.join(common)} {sql}" if common else sql
 
@@ -64,6 +66,7 @@ class Grammar:
         kinds: list[Callable[[int], Made]] = [self._plain, self._plain, self._grouped, self._grouped]
         if types is None:
             kinds += [self._conjunctive, self._sets, self._windowed, self._qualified, self._limited]
+            kinds += [self._many, self._colliding, self._products] if top else []
             made = self.choices.pick(kinds)
             self.rough = top
             return made(depth)
@@ -78,8 +81,9 @@ class Grammar:
     def _relation(self, depth: int) -> tuple[str, list[Col]]:
         alias, kind = self._alias(), self.choices.below(20)
         if kind == 19 and depth > 0:
+            texts = self.expressions.literal("s"), "CAST(NULL AS STRING)"
             rows = ", ".join(
-                f"({self.expressions.literal('i')}, {self.choices.pick((self.expressions.literal('s'), 'NULL'))})"
+                f"({self.expressions.literal('i')}, {self.choices.pick(texts)})"
                 for _ in range(1 + self.choices.below(3))
             )
             return f"(VALUES {rows}) AS {alias}(o0, o1)", [Col(f"{alias}.o0", "i"), Col(f"{alias}.o1", "s")]
@@ -91,19 +95,59 @@ class Grammar:
         name, columns = self.choices.pick(self.sources)
         return f"{name} AS {alias}", [Col(f"{alias}.{n}", t) for n, t in columns]
 
-    def _from(self, depth: int, most: int = 3) -> tuple[str, list[Col]]:
+    def _from(self, depth: int, most: int = 3, outer: Scope = ()) -> tuple[str, list[Col]]:
+        """`outer`: columns of the query around that ON may read."""
+        if self.choices.chance(6):
+            return self._full_chain()
         text, scope = self._relation(depth)
         for _ in range(self.choices.below(most)):
             more, new = self._relation(depth)
             kind = self.choices.pick(
                 ("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN")
             )
-            on = "" if kind == "CROSS JOIN" else f" ON {self._on(scope, new)}"
+            on = "" if kind == "CROSS JOIN" else f" ON {self._on(scope, new)}{self._around([*scope, *new], outer)}"
             text, scope = f"{text} {kind} {more}{on}", scope + new
         if self.choices.chance(5):
             more, new = self._relation(0)
             text, scope = f"{text}, {more}", scope + new
         return text, scope
+
+    def _inside(self, depth: int, outer: Scope) -> tuple[str, list[Col]]:
+        """FROM of a subquery, which may have a subquery that reads the rows around both."""
+        if not outer or not self.choices.chance(20):
+            return self._from(depth, 2, outer)
+        text, scope = self._relation(depth)
+        alias = self._alias()
+        kept = self.choices.some(scope, 1, 3)
+        items = ", ".join(f"{c.text} AS o{i}" for i, c in enumerate(kept))
+        found = [Col(f"{alias}.o{i}", c.type) for i, c in enumerate(kept)]
+        distinct = self.choices.pick(("", "", "DISTINCT "))
+        return f"(SELECT {distinct}{items} FROM {text} WHERE {self._on(outer, scope)}) AS {alias}", found
+
+    def _around(self, scope: Scope, outer: Scope) -> str:
+        """A further condition of a join, on the query around it."""
+        pairs = [(a, b) for a in scope for b in outer if a.type == b.type]
+        if not pairs or not self.choices.chance(30):
+            return ""
+        one, other = self.choices.pick(pairs)
+        operator = self.choices.pick(("=", "=", "<", "<>"))
+        return f" {self.choices.pick(('AND', 'AND', 'OR'))} {one.text} {operator} {other.text}"
+
+    def _full_chain(self) -> tuple[str, list[Col]]:
+        """Three to five tables, each joined to those before by a value that all have in common or by one of them."""
+        named = [(name, columns) for name, columns in self.sources if ("a", "i") in columns and ("b", "i") in columns]
+        roles = [(self._alias(), *self.choices.pick(named)) for _ in range(3 + self.choices.below(3))]
+        (first, name, _), shape, x = roles[0], self.choices.below(3), self.choices.pick(("a", "b"))
+        text = f"{name} AS {first}"
+        for i, (alias, name, _) in enumerate(roles[1:], 1):
+            before = [r[0] for r in roles[:i]]
+            common = f"COALESCE({', '.join(f'{b}.{x}' for b in before)})" if i > 1 else f"{first}.{x}"
+            near = f"{self.choices.pick(before)}.{self.choices.pick(('a', 'b'))}"
+            on = (f"USING ({x})", f"ON {common} = {alias}.{x}", f"ON {near} = {alias}.{x}")[shape]
+            kind = "FULL" if self.choices.chance(80) else self.choices.pick(("LEFT", "RIGHT", "INNER"))
+            text += f" {kind} JOIN {name} AS {alias} {on}"
+        scope = [Col(f"{alias}.{n}", t) for alias, _, columns in roles for n, t in columns]
+        return text, [*scope, Col(f"COALESCE({', '.join(f'{r[0]}.{x}' for r in roles)})", "i")]
 
     def _on(self, left: Scope, right: Scope) -> str:
         pairs = [(a, b) for a in left for b in right if a.type == b.type]
@@ -139,9 +183,11 @@ class Grammar:
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
     def _subquery_test(self, outer: Scope, depth: int) -> str:
-        shape = self.choices.below(10)
+        shape = self.choices.below(11)
+        if shape == 10:
+            return self._window_test(outer, depth)
         if shape <= 4:
-            text, scope = self._from(depth, 2)
+            text, scope = self._inside(depth, outer)
             tests = [self._on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
             if depth > 0 and self.choices.chance(30):  # reads both the rows right above it and those around
                 tests.append(self._subquery_test([*scope, *self.choices.some(list(outer), 1, 2)], depth - 1))
@@ -158,9 +204,19 @@ class Grammar:
             return f"{left} {operator} {self.choices.pick(('ANY', 'ALL'))} ({inside})"
         return f"{left} {operator} {self._scalar(kind, outer, depth)}"
 
+    def _window_test(self, outer: Scope, depth: int) -> str:
+        """IN a subquery of window functions, which may read the rows around it."""
+        self.rough = False
+        text, scope = self._relation(depth)
+        read = [*scope, *self.choices.some(list(outer), 1, 2)] if self.choices.chance(40) else scope
+        call, kind = self._window(read, False)
+        where = f" WHERE {self._on(outer, scope)}" if self.choices.chance(60) else ""
+        value = self.expressions.value(kind if kind in TYPES else "i", outer, 1)
+        return f"{value} {self.choices.pick(('IN', 'NOT IN'))} (SELECT {call} FROM {text}{where})"
+
     def _scalar(self, kind: str, outer: Scope, depth: int) -> str:
         """A subquery as a value: an aggregate over what may read the rows around it."""
-        text, scope = self._from(depth, 2)
+        text, scope = self._inside(depth, outer)
         where = f" WHERE {self._on(outer, scope)}" if outer and self.choices.chance(60) else ""
         read = [*scope, *outer] if self.choices.chance(20) else scope
         calls = [f"MAX({self.expressions.value(kind, read, 1)})", f"MIN({self.expressions.value(kind, read, 1)})"]
@@ -214,6 +270,67 @@ class Grammar:
         total, kind = self._aggregate(scope)
         return f"SELECT {_named([*values, total])} {source} GROUP BY {', '.join(values)}", [*types, kind]
 
+    def _many(self, depth: int) -> Made:
+        """Six to sixteen roles of tables with a key, each found by the key of one before: many joins, and few rows."""
+        self.rough = False
+        keyed = [(name, columns) for name, columns in self.sources if name in self.keyed]
+        if not keyed:
+            return self._conjunctive(depth)
+        roles = [(self._alias(), *self.choices.pick(keyed)) for _ in range(6 + self.choices.below(11))]
+        (first, name, columns), text = roles[0], ""
+        scope, text = [Col(f"{first}.{n}", t) for n, t in columns], f"{name} AS {first}"
+        for i, (alias, name, columns) in enumerate(roles[1:], 1):
+            other = roles[self.choices.below(i)][0]
+            new = [Col(f"{alias}.{n}", t) for n, t in columns]
+            more = f" AND {self._predicate(scope, new)}" if self.choices.chance(15) else ""
+            kind = self.choices.pick(("JOIN", "JOIN", "JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+            text += f" {kind} {name} AS {alias} ON {other}.{self.choices.pick(('a', 'a', 'b'))} = {alias}.a{more}"
+            scope += new
+        types = self._types(scope)
+        return f"SELECT {_named([self.expressions.column(scope, t) for t in types])} FROM {text}", types
+
+    def _colliding(self, depth: int) -> Made:
+        """Aliases that are also columns of the table. A name without qualifier that an alias and a column have means
+        the column; written `r1{BARE}.a`, it has its qualifier in the oracle's text alone."""
+        self.rough = False
+        alias, (name, columns) = self._alias(), self.choices.pick(self.sources)
+        if ("a", "i") not in columns or ("b", "i") not in columns:
+            return self._plain(depth)
+        bare, key = f"{alias}{BARE}", self.choices.pick(("a", "b"))
+        value = self.choices.pick((f"-{alias}.{key}", f"{alias}.{key} + 1", f"{bare}.{key} * 2", f"{alias}.{key} % 2"))
+        test = self.choices.pick(
+            (f"{bare}.{key} > 0", f"NOT {bare}.{key} BETWEEN NULL AND 1", f"{bare}.{key} IN (1, NULL)",
+             f"{bare}.{key} <> 1 OR COUNT(*) > 1", f"MAX({bare}.{key}) < 2")
+        )  # fmt: skip
+        where = f" WHERE {bare}.{self.choices.pick(('a', 'b'))} >= 0" if self.choices.chance(40) else ""
+        other = "a" if key == "b" else "b"
+        shown = f"{value} AS {key}, COUNT(*) AS {other}"
+        group = self.choices.pick((f"{bare}.{key}", f"{alias}.{key}"))
+        return f"SELECT {shown} FROM {name} AS {alias}{where} GROUP BY {group} HAVING {test}", ["i", "i"]
+
+    def _products(self, depth: int) -> Made:
+        """Sums of products over a join, some of which do not fit their type: then rows are refused."""
+        self.rough = False
+        roles = [self._relation(0) for _ in range(2 + self.choices.below(2))]
+        scope = [c for _, columns in roles for c in columns]
+        tests = [
+            f"{self.expressions.column(roles[0][1], 'i')} = {self.expressions.column(r, 'i')}" for _, r in roles[1:]
+        ]
+        factors = [c.text for c in scope if c.type in "iwv"]
+        factors += [f"CAST({c.text} AS BIGINT)" for c in scope if c.type in "iv"]
+
+        def factor() -> str:
+            return self.choices.pick(factors or ["1"])
+
+        shapes = ("{} * {}", "{} * {} * {}", "{} * ({} * {})", "{} + {}", "{} - {} * {}", "-{}", "({} + {}) * {}")
+        calls = [(f"SUM({self.choices.pick(shapes).format(factor(), factor(), factor())})", "i") for _ in range(2)]
+        key = self.expressions.column(scope, "i")
+        if key.isdigit():  # in GROUP BY it would be a position
+            return self._plain(depth)
+        source = f"FROM {', '.join(text for text, _ in roles)} WHERE {' AND '.join(tests)}"
+        named = _named([key, *(c for c, _ in calls), "COUNT(*)"])
+        return f"SELECT {named} {source} GROUP BY {key}", ["i", "i", "i", "i"]
+
     def _predicate(self, left: Scope, right: Scope) -> str:
         """An equality, inequality or disequality between values of two roles, with an offset now and then."""
         pairs = [(a, b) for a in left for b in right if a.type == b.type]
@@ -234,7 +351,8 @@ class Grammar:
         if kind in "if":
             options += [(f"AVG({value})", "f")]
         if kind == "i":
-            options += [(f"{f}({value})", "i") for f in ("BIT_AND", "BIT_OR", "BIT_XOR")]
+            whole = f"CAST({value} AS BIGINT)"  # -NULL is a DOUBLE
+            options += [(f"{f}({whole})", "i") for f in ("BIT_AND", "BIT_OR", "BIT_XOR")]
         if kind != "z":
             other = self.expressions.value(
                 self.choices.pick([c.type for c in scope if c.type != "z"] or ["i"]), scope, 1

@@ -18,9 +18,13 @@ Row = tuple[Any, ...]
 TYPES: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
     "i": ("INT", pa.int32(), (1, 2, 0)),
     "s": ("STRING", pa.string(), ("a", "b", "ab")),
+    "x": ("BINARY", pa.binary(), (b"a", b"\xff", b"", b"\xffa", b"\x7f")),
     "n": ("DECIMAL(6,2)", pa.decimal128(6, 2), tuple(map(decimal.Decimal, ("0.00", "1.50", "2.25", "-1.00")))),
     "d": ("DATE", pa.date32(), tuple(datetime.date(2024, 1, day) for day in (1, 2, 31))),
     "f": ("DOUBLE", pa.float64(), (0.0, 0.5, 1.5, -2.0)),  # sums of these are exact in any order
+    # Factors: two of them may fit or not, by a little
+    "w": ("BIGINT", pa.int64(), (1, -2, 0, 3_037_000_499, -3_037_000_500, 1 << 62, (1 << 63) - 1, -1 << 63)),
+    "v": ("INT", pa.int32(), (1, -2, 0, 46_340, -46_341, 1 << 30, (1 << 31) - 1, -1 << 31)),
 }
 
 
@@ -49,7 +53,7 @@ def random_tables(choices: Choices) -> list[TableModel]:
     made = []
     for i in range(1 + choices.below(3)):
         columns = [("a", "i"), ("b", "i")]
-        columns += [(f"c{j}", kind) for j, kind in enumerate(choices.some("isnfd", 0, 3))]
+        columns += [(f"c{j}", kind) for j, kind in enumerate(choices.some("isxnfdwv", 0, 4))]
         made.append(TableModel(f"t{i}", columns, choices.chance(40)))
     return made
 

@@ -54,7 +54,7 @@ def test_another_job_is_told_what_differs(before: str, after: str, message: str)
     with pytest.raises(StateError, match="was made by another job") as refused:
         continued(recorded(), recorded(changed), "folder")
     assert message in str(refused.value)
-    assert "start anew with another checkpoint folder" in str(refused.value)
+    assert "start over with another checkpoint folder" in str(refused.value)
 
 
 def test_shards_must_be_the_same() -> None:

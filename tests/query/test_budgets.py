@@ -11,8 +11,8 @@ from freshet.plans.comparisons import Compared, Places, _marked
 from freshet.query import Hypergraph, best_tree, decompose, foreign_key_tree, join_trees, plain_trees, some_trees
 from freshet.query.budget import Budget
 from freshet.query.hypergraph import gyo_core
-from freshet.sql.expression import Call, ColumnRef
-from freshet.types import BOOLEAN, INT
+from freshet.scalar.expression import Call, ColumnRef
+from freshet.scalar.types import BOOLEAN, INT
 
 
 def random_acyclic(seed: int, many: int) -> Hypergraph:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.plans.implied import without_implied
-from freshet.sql.expression import Call, ColumnRef, Expression
-from freshet.sql.functions import build
-from freshet.types import INT
+from freshet.logical.implied import without_implied
+from freshet.scalar.expression import Call, ColumnRef, Expression
+from freshet.scalar.functions import build
+from freshet.scalar.types import INT
 
 VALUES = tuple(ColumnRef(INT, i, 0, f"v{i}", True) for i in range(4))
 HOLDS = {"lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__}

@@ -60,7 +60,7 @@ class Store:
 
     @property
     def base(self) -> int:
-        """The version at which its log was last written anew."""
+        """The version at which its log was last rewritten."""
         held = self.values["standing"].held
         return 0 if held is None else int(held[5].split()[-1])
 

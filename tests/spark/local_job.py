@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from freshet.arrow import to_arrow
+from freshet.scalar.arrow import to_arrow
 from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder, Sent
@@ -73,7 +73,7 @@ class LocalJob:
             self.shards[level, number] = shard
 
     def compact(self) -> None:
-        """Writes every log anew as what its shard holds, and makes the shard again from that."""
+        """Rewrites every log as what its shard holds, and makes the shard again from that."""
         for place, shard in self.shards.items():
             self.logs[place] = [(name, to_block(rows)) for name, rows in shard.contents()]
         self.forget()

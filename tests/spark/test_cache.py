@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freshet.column import Column
+from freshet.scalar.column import Column
+from freshet.scalar.types import BIGINT
 from freshet.spark import cache
 from freshet.spark.block import Signed
 from freshet.spark.cache import Cached, open_shard
 from freshet.spark.job import Job
 from freshet.spark.maintain import compile_job
-from freshet.types import BIGINT
 
 DDL = "CREATE TABLE t (a BIGINT, b BIGINT)"
 TOKEN = b"0123456789abcdef"
@@ -114,12 +114,12 @@ def test_of_another_boot(left: Path, job: Job, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cache, "boot", lambda: "a later boot")
     held = opened(left, job)
     assert not held.whole
-    assert "started anew" in held.why
+    assert "was restarted" in held.why
     held.close()
 
 
 def test_of_another_version(left: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "__version__", "9.9")
+    monkeypatch.setattr(cache, "code", lambda: "9.9")
     held = opened(left, job)
     assert not held.whole
     assert "this is 9.9" in held.why

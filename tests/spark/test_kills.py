@@ -23,7 +23,7 @@ from tests.spark.test_snapshot import SCHEMAS, VIEWS, both, orders
 pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("FRESHET_KILLS", "10"))
-LIVE, STEP = 4_000, 1_000  # enough for logs to be written anew every few batches
+LIVE, STEP = 4_000, 1_000  # enough for logs to be rewritten every few batches
 
 
 def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
@@ -54,7 +54,7 @@ def check(spark: SparkSession, folder: Path, count: int) -> None:
         expected = duckdb_answer(sql, present)
         same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), expected)
         same_bag(snapshot(spark, str(folder / "checkpoint"), view).toArrow(), expected)
-    # Logs were written anew meanwhile.
+    # Logs were rewritten meanwhile.
     assert {p.parent.name for p in (folder / "checkpoint" / "freshet" / "log").glob("*/*")} >= {"0.0", "0.1"}
 
 

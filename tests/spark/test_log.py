@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from freshet.arrow import to_arrow
 from freshet.errors import StateError
+from freshet.scalar.arrow import to_arrow
 from freshet.spark import level as level_module
 from freshet.spark import log as log_module
 from freshet.spark.block import from_block, to_block

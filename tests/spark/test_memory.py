@@ -12,12 +12,12 @@ import numpy as np
 import psutil
 import pytest
 
-from freshet.column import Column
+from freshet.scalar.column import Column
+from freshet.scalar.types import BIGINT
 from freshet.spark import cache
 from freshet.spark.block import Signed
 from freshet.spark.cache import open_shard
 from freshet.spark.maintain import compile_job
-from freshet.types import BIGINT
 
 ROWS = 200_000
 JOB = compile_job(

@@ -125,6 +125,27 @@ def test_keyed_changes_in_sequence() -> None:
     ]
 
 
+@pytest.mark.parametrize("begun", ["stop", "quarantine", "sequence"])
+def test_a_filter_without_a_value(tmp_path: Path, begun: str) -> None:
+    """A row on which some view's filter cannot be computed is set aside, once, and nothing of it is sent before."""
+    views = {"grouped": VIEWS["grouped"], "divided": "SELECT id, a FROM k WHERE 10 / a > 1"}
+    job = compile_job(views, DDL, 2, None, ["k"] if begun == "sequence" else (), begun == "quarantine")
+    running = LevelJob(job, tmp_path)
+    running.turn(job, True)
+    changes = rows("k", (1, 5, 1), (2, 0, 1), (3, 4, 1), (4, 0, 1), (5, 100, 1))
+    if begun == "sequence":
+        changes = changes.append_column("_sequence", pa.array([1, 2, 3, 4, 5]))
+    deltas, sums = running.apply({"k": changes}), {v: Sum() for v in views}
+    for view, total in sums.items():
+        total.add(deltas[view])
+    assert sums["grouped"].weights == {(5, 1): 1, (4, 1): 1, (100, 1): 1}
+    assert sums["divided"].weights == {(1, 5): 1, (3, 4): 1}
+    assert sorted(json.loads(r["row"])["id"] for r in deltas["_quarantine"].to_pylist()) == [2, 4]
+    running.turn(job, False)
+    with pytest.raises(ChangeError, match="division by zero"):
+        running.apply({"k": changes[1:2]})
+
+
 def test_stopping_names_the_row() -> None:
     running = LocalJob(compile_job(VIEWS, DDL, 2, None))
     with pytest.raises(ChangeError, match=r'table k, row 1: a: .*\(the row is {"id": 2, "a": 1099511627776'):

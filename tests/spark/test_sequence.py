@@ -198,7 +198,7 @@ def test_greater_by_value_of_every_type() -> None:
 @pytest.mark.parametrize("quarantine", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_restarts_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, quarantine: bool) -> None:
-    """Through real logs, in files, that are written anew again and again, with arenas and without."""
+    """Through real logs, in files, that are rewritten again and again, with arenas and without."""
     monkeypatch.setattr(log, "_SMALL", 300)
     monkeypatch.setattr(level, "_LEAST_LOG", 10)
     choose = random.Random(seed).randrange
@@ -278,6 +278,73 @@ def test_a_second_row_wherever_it_is() -> None:
         running.apply({"t": rows})
         with pytest.raises(ChangeError, match=r'second row with primary key \(id=2\).*"s": "x"'):
             running.apply({"t": again})
+
+
+class Plain(History):
+    """The same without a sequence: whole rows, deletes also by key alone, in micro-batches that keep the order."""
+
+    def __init__(self, choose: Callable[[int], int], by_key: bool) -> None:
+        super().__init__(choose)
+        self.by_key = by_key
+        self.touched: set[int] = set()  # keys that the batch has changed already
+
+    def add(self, key: int, kind: str) -> None:
+        if kind == "upsert" and key in self.rows:
+            self.add(key, "update_preimage")
+            kind = "update_postimage"
+        old = self.rows.get(key)
+        super().add(key, "insert" if kind == "upsert" else kind)
+        if kind == "delete":
+            alone = self.by_key and key not in self.touched and self.choose(2)
+            self.changes[-1] = (key, *((None, None) if alone else old or (None, None)), kind, 0)
+        self.touched.add(key)
+
+
+@given(st.data(), st.sampled_from([1, 3]), st.sampled_from(["plain", "check_keys", "quarantine"]))
+def test_whole_rows_without_a_sequence(data: st.DataObject, shards: int, how: str) -> None:
+    """Updates that change the key among them, and where rows are kept by key, deletes by key alone."""
+
+    def choose(below: int) -> int:
+        return int(data.draw(st.integers(0, below - 1)))
+
+    job = compile_job(VIEWS, DDL, shards, None, (), how == "quarantine", how == "check_keys")
+    history, running = Plain(choose, how != "plain"), LocalJob(job)
+    sums = {v: Sum() for v in VIEWS}
+    for _ in range(1 + choose(4)):
+        history.changes, history.touched = [], set()
+        for _ in range(1 + choose(4)):
+            history.step()
+        rows = table(history.changes).drop_columns(["_sequence"])
+        for view, delta in running.apply({"t": rows}).items():
+            sums[view].add(delta)
+        assert {v: s.weights for v, s in sums.items()} == answers(history.rows)
+        (lambda: None, running.forget, running.compact)[choose(3)]()
+    assert running.quarantined == []
+
+
+def test_deletes_by_key_that_cannot_be() -> None:
+    ddl = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING NOT NULL, v INT)"
+    rows: list[Change] = [(1, "a", 1, "insert", 0), (2, "b", None, "insert", 0)]
+    wrong: list[tuple[Change, str]] = [
+        ((3, None, None, "delete", 0), r"removes a row the table does not hold \(id=3"),
+        ((1, "b", None, "delete", 0), r"removes a row the table does not hold \(id=1, s='b'"),
+        ((2, "b", 0, "delete", 0), r"removes a row the table does not hold \(id=2, s='b', v=0"),
+        ((1, None, 1, "update_preimage", 0), "s is NULL or missing, and it is NOT NULL"),
+    ]
+    for change, message in wrong:
+        for quarantine in (False, True):
+            running = LocalJob(compile_job("SELECT s, v FROM t", ddl, 2, None, (), quarantine, True))
+            running.apply({"t": table(rows).drop_columns(["_sequence"])})
+            if not quarantine:
+                with pytest.raises(ChangeError, match=message):
+                    running.apply({"t": table([change]).drop_columns(["_sequence"])})
+                continue
+            assert running.apply({"t": table([change]).drop_columns(["_sequence"])})["view"].num_rows == 0
+            assert len(running.quarantined) == 1
+    plain = LocalJob(compile_job("SELECT s, v FROM t", ddl, 2, None))
+    plain.apply({"t": table(rows).drop_columns(["_sequence"])})
+    with pytest.raises(ChangeError, match=r"to delete by key alone, name the column .* \(check_keys=True\)"):
+        plain.apply({"t": table([(1, None, None, "delete", 0)]).drop_columns(["_sequence"])})
 
 
 @pytest.mark.timeout(900)

@@ -16,10 +16,10 @@ from benchmarks import tpch as schema
 from benchmarks.agreement import ties_broken
 from freshet.spark import maintain
 from freshet.spark.maintain import compile_job
+from tests.engine.test_tpch import EASED, eased, first_load, folded, stock, transaction
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
-from tests.test_tpch import EASED, eased, first_load, folded, stock, transaction
 from tests.twin import TwinTable
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]

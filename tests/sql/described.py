@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from freshet.sql.bound import GROUP, Block, Query
+from freshet.logical.query import GROUP, Block, Query
+from freshet.scalar.expression import ColumnRef, Expression, describe
 from freshet.sql.catalog import Catalog
-from freshet.sql.expression import ColumnRef, Expression, describe
 from freshet.sql.group import describe_aggregate
 from freshet.sql.limit import as_bag
 from freshet.sql.parse import bind_query

@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sql.asked import rows, unreached, windows
+from tests.sql.asked import calls, decimals, derived, intervals, patterns, rows, unreached, windows
 
-QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES}
+QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
+           "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
+           "derived": derived.QUERIES, "calls": calls.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (
@@ -21,6 +23,18 @@ TABLES = {
         """(1, 1, 10, 1.0D, DATE'2024-01-01'), (2, 2, 20, DOUBLE('NaN'), DATE'2024-01-02'),
         (3, 4, NULL, DOUBLE('Infinity'), DATE'2024-02-01'), (4, NULL, 40, NULL, NULL),
         (5, 2, 50, -1.5D, DATE'2024-01-31'), (6, NULL, 60, DOUBLE('-Infinity'), DATE'2023-12-31')""",
+    ),
+    "m": (
+        "id INT, t1 TIMESTAMP, t2 TIMESTAMP, d1 DATE, d2 DATE, n INT",
+        """(1, TIMESTAMP'2024-01-31 10:00:00', TIMESTAMP'2024-01-30 23:30:15.5', DATE'2024-03-01', DATE'2024-02-28', 3),
+        (2, TIMESTAMP'2024-01-01 00:00:00', TIMESTAMP'2024-01-02 00:00:00', DATE'2024-01-01', DATE'2025-01-01', -2),
+        (3, NULL, TIMESTAMP'2024-01-02 00:00:00', DATE'2024-01-01', NULL, 0),
+        (4, TIMESTAMP'1969-12-31 23:59:59.999999', TIMESTAMP'2024-01-02 00:00:00', DATE'2024-01-01', DATE'2024-01-01',
+         NULL)""",
+    ),
+    "dec": (
+        "ti TINYINT, i INT, b BIGINT, d DECIMAL(5,2), e DECIMAL(20,0), w DECIMAL(38,18), s STRING",
+        "(1, 3, 5000000, 12.35, 123456789012, 1.123456789, '4'), (-1, 9, 2, -0.01, 3, 1000.5, '2')",
     ),
     "p": (
         "x INT, y INT, s STRING",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from freshet.sql.bound import Block
+import freshet
+from freshet.logical.query import Block
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
 from tests.sql.described import bind_select, described
@@ -223,3 +225,21 @@ def test_nullability(text: str, nullable: list[bool], catalog: Catalog) -> None:
 def test_output_names(catalog: Catalog) -> None:
     query = bind_query("SELECT K, x AS Total, count(*) FROM a GROUP BY k, x", catalog)
     assert [field.name for field in query.fields] == ["K", "Total", "COUNT(*)"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("1 | 2 & 0", 1),
+        ("1 & 3 >> 1", 1),
+        ("1 | 3 ^ 1", 3),
+        ("1 << 2 + 1", 8),
+        ("8 >> 1 << 2", 16),
+        ("-8 >>> 1", 2147483644),
+        ("'1' || 2 + 9", 21),
+        ("1 - 2 || '3'", "-13"),
+    ],
+)
+def test_operators_bind_as_in_spark(written: str, value: object) -> None:
+    answer = freshet.connect().execute(f"SELECT {written} AS x")
+    assert isinstance(answer, pa.Table) and answer["x"].to_pylist() == [value]

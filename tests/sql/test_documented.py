@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from freshet.sql import functions
+from freshet.scalar import functions
 from freshet.sql.scalar import OPERATORS
 
 #: Names of functions here that Spark has under another name or as a form of its own.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,47 +10,9 @@ import freshet
 from freshet.errors import SqlError
 from freshet.job.file import read_job
 from freshet.sql.catalog import Catalog
-from freshet.sql.parse import bind_statement, parse
-from freshet.sql.source import Source
+from freshet.sql.parse import parse
 from tests.recase import CASES, recased
-from tests.spark import cases as spark_cases
-from tests.sql import spark_cases as function_cases
-from tests.sql import test_binding, test_functions_spark, test_names, test_refusals
-from tests.sql.conftest import DDL
-from tests.sql.test_tpch_binds import DDL as TPCH
-from tests.sqllogictest.records import Query, Statement, records
-
-ROOT = Path(__file__).parents[2]
-
-
-def texts() -> Iterator[tuple[str, str]]:
-    """SQL texts, each with the statements that make its tables."""
-    for sql, _ in test_binding.PAIRS.values():
-        yield DDL, sql
-    for sql in (*test_refusals.ERRORS, *test_refusals.REFUSED):
-        yield DDL, sql
-    for sql, _ in test_names.CASES:
-        yield test_names.TABLES, sql
-    for sql in spark_cases.VIEWS.values():
-        yield spark_cases.DDL, sql
-    for sql in functions():
-        yield "", sql
-    for query in sorted(resources.files("freshet.demo").joinpath("queries").iterdir(), key=str):
-        yield TPCH, query.read_text()
-    for path in sorted((ROOT / "tests" / "sqllogictest").glob("*.test")):
-        known = ""
-        for record in records(path.read_text()):
-            if isinstance(record, Statement) and not record.fails:
-                known += record.sql + ";\n"
-            if isinstance(record, Query):
-                yield known, record.sql
-
-
-def functions() -> Iterator[str]:
-    """A call of each function."""
-    for name, case in {c["name"]: c for c in test_functions_spark.CASES if "error" not in c}.items():
-        expression, fields = function_cases.sql(name, case["args"], case.get("to"))
-        yield f"SELECT {expression} AS x FROM (SELECT {fields}) AS t" if fields else f"SELECT {expression} AS x"
+from tests.sql.texts import ROOT, functions, tables, texts
 
 
 def meaning(sql: str, tables: Catalog) -> tuple[object, ...]:
@@ -65,12 +24,10 @@ def meaning(sql: str, tables: Catalog) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_text_means_the_same(case: str) -> None:
-    tables, tried = dict[str, Catalog](), 0
+    tried = 0
     for ddl, sql in texts():
-        if ddl not in tables:
-            tables[ddl] = _tables(ddl)
         again = recased(sql, case, tried)
-        assert meaning(again, tables[ddl]) == meaning(sql, tables[ddl]), again
+        assert meaning(again, tables(ddl)) == meaning(sql, tables(ddl)), again
         tried += again != sql
     assert tried > 500
 
@@ -117,11 +74,3 @@ def test_job_files_mean_the_same(path: Path, case: str) -> None:
     again, more = read_job(recased(text, case, 1))
     assert mistakes == more == []
     assert repr(again).casefold() == repr(job).casefold()
-
-
-def _tables(ddl: str) -> Catalog:
-    catalog = Catalog()
-    for statement in Source(ddl).statements():
-        with contextlib.suppress(SqlError):  # a file of other engines has more than is read here
-            bind_statement(statement, catalog)
-    return catalog

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from freshet import types
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.expression import ColumnRef, Literal, transform
-from freshet.sql.functions.compiled import fold
-from freshet.sql.functions.registry import SEES_NULL, STRICT
-from freshet.sql.rewrite.nulls import SKIPS_NULL, rejects, surely_null
+from freshet.logical.rewrite.nulls import SKIPS_NULL, rejects, surely_null
+from freshet.scalar import functions, types
+from freshet.scalar.expression import ColumnRef, Literal, transform
+from freshet.scalar.functions.compiled import fold
+from freshet.scalar.functions.registry import SEES_NULL, STRICT
 
 VALUES = [
     Literal(types.INT, 1),
@@ -21,9 +20,13 @@ VALUES = [
 ]
 
 
+#: Of a DATE or TIMESTAMP it does not look at the pattern.
+ASIDE = {"unix_timestamp"}
+
+
 def test_strict_functions_are_null_on_null() -> None:
     tried = set()
-    for name in sorted(set(STRICT) & set(functions.names()) - SEES_NULL - SKIPS_NULL - {"in", "plus_interval"}):
+    for name in sorted(set(STRICT) & set(functions.names()) - SEES_NULL - SKIPS_NULL - {"in", "plus_interval", *ASIDE}):
         for count in (1, 2, 3):
             for args in itertools.product(VALUES, repeat=count):
                 for position in range(count):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 import freshet
-from freshet.sql.bound import Field
+from freshet.logical.query import Field
+from freshet.scalar.types import INT
 from freshet.sql.output_names import apart
-from freshet.types import INT
 
 TABLES = """
 CREATE TABLE t1 (a INT, b INT);

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freshet import types
-from freshet.sql.bound import (
+from freshet.logical.query import (
     CreateTable,
     CreateView,
     Delete,
@@ -18,10 +17,11 @@ from freshet.sql.bound import (
     TableSchema,
     Update,
 )
+from freshet.scalar import types
+from freshet.scalar.expression import Literal, describe
+from freshet.scalar.types import Type
 from freshet.sql.catalog import Catalog
-from freshet.sql.expression import Literal, describe
 from freshet.sql.parse import parse
-from freshet.types import Type
 
 
 def one(text: str, catalog: Catalog) -> object:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.changes import _columns, _layout, pack_rows
-from freshet.db import Database
+from freshet.database.changes import _columns, _layout, pack_rows
+from freshet.database.db import Database
 from freshet.state.arrow_rows import MOST_GIVEN, read_batch
 
 SCHEMA = """CREATE TABLE t (
@@ -21,7 +21,7 @@ TYPES = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us"), pa.decimal128(9, 2),
     pa.decimal128(38, 0),
 ]  # fmt: skip
-LIMITS = [2**7, 2**15, 2**31, 2**63, 2**31, 2**62, 10**9, 10**38]
+LIMITS = [2**7, 2**15, 2**31, 2**63, 719_162, 719_162 * 86_400_000_000, 10**9, 10**38]  # dates from the year 1 on
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshet.column import Bools, Int64s
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.frames import extremes, frame_sums, reach
 from tests import counted
 

@@ -13,7 +13,7 @@ import numba
 import pytest
 from numba.core import sigutils
 
-import freshet.db  # (its imports register the kernels)
+import freshet.database.db  # (its imports register the kernels)
 from freshet.state.kernel_cache import KERNELS, Kernels
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from freshet.column import TEXT, Column
 from freshet.errors import EvaluationError, SqlError, UnsupportedError
-from freshet.sql.evaluate import evaluate
-from freshet.sql.expression import ColumnRef, Literal
-from freshet.sql.functions import build
-from freshet.sql.functions.pattern import read
-from freshet.types import INT, STRING, Type
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate
+from freshet.scalar.expression import ColumnRef, Literal
+from freshet.scalar.functions import build
+from freshet.scalar.functions.pattern import read
+from freshet.scalar.types import INT, STRING, Type
+from freshet.state.arrays import TEXT
 
 LETTERS = "ab\r\n\x85\u2028é😀K"
 #: Java's `$`: the end, or before a line end that ends the text; never between the two halves of \r\n.

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshet.column import TEXT, Column
 from freshet.errors import EvaluationError
-from freshet.sql.evaluate import evaluate
-from freshet.sql.expression import ColumnRef, Expression, Literal
-from freshet.sql.functions import build
-from freshet.types import INT, STRING
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate
+from freshet.scalar.expression import ColumnRef, Expression, Literal
+from freshet.scalar.functions import build
+from freshet.scalar.types import INT, STRING
+from freshet.state.arrays import TEXT
 
 TEXTS = st.one_of(st.none(), st.text("abé😀", max_size=5))
 

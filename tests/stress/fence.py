@@ -30,6 +30,7 @@ _freed: deque[tuple[int, int]] = deque()
 def build() -> None:
     """From here on arrays in memory stand behind fences."""
     arena.allocate = _fenced
+    arena.reserve = lambda nbytes: None  # no array grows in place
 
 
 def _fenced(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

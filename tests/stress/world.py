@@ -19,10 +19,11 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from freshet.database import aside
+from freshet.database.views import Views
 from freshet.state import arena
 from freshet.state.arena import Growable
 from freshet.state.strings import StringPool
-from freshet.views import Views
 from tests.oracle import RunningSum
 
 DDL = """
@@ -89,7 +90,7 @@ def check(view: str, found: pa.Table | pa.RecordBatch, random: Random) -> None:
 
 class Restless:
     """State that moves about after every third transaction or so: the pool is swept, or all arrays go to other memory,
-    as growth does with one, and the old memory is freed."""
+    as growth does with one, and the old memory is freed. Every other reader or so reads a copy."""
 
     def __init__(self, seed: int) -> None:
         self._random, self._patch = Random(seed), pytest.MonkeyPatch()
@@ -103,6 +104,12 @@ class Restless:
                 for array in views._db.arena:
                     move(array)
 
+        begin = aside._Patience.__init__
+
+        def begin_some(patience: aside._Patience, seconds: float) -> None:
+            begin(patience, seconds if self._random.random() < 0.5 else -1.0)
+
+        self._patch.setattr(aside._Patience, "__init__", begin_some)
         self._patch.setattr(StringPool, "wants_sweep", lambda pool: self._random.random() < 0.3)
         self._patch.setattr(Views, "follow", follow_and_move)
         return self
@@ -115,7 +122,7 @@ def move(array: Growable) -> None:
     if array._file is None:
         moved = arena.allocate(array.data.shape, array.data.dtype)
         moved[...] = array.data
-        array.data = moved
+        array.data, array._map = moved, None
     else:
         array._remap(len(array.data))
     array.changed()

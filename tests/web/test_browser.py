@@ -172,7 +172,7 @@ def test_the_chart_shows_another_aggregate_and_other_groups(open_page: Callable[
 
 
 def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
-    settings = Settings(source="tpch", scale=0.001, mode="insert", speed=2_000, repeat=False)
+    settings = Settings(source="tpch", scale=0.001, mode="insert", speed=300, repeat=False)
     with served(settings) as server:
         page = open_page(server)
         with page.expect_response("**/api/state"):  # it asks for what is new

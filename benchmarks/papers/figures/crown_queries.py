@@ -14,8 +14,8 @@ from benchmarks.papers.harness import Plot, Result, Size, recompute_seconds, str
 from benchmarks.papers.queries import CYCLES, GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, time_window
 from benchmarks.streams import sliding_window
-from freshet.db import Database
-from freshet.view import View
+from freshet.database.db import Database
+from freshet.database.view import View
 
 TRANSACTION, SINGLE, ANSWERS = 250, 500, 10
 

@@ -11,7 +11,7 @@ from benchmarks.papers.figures.crown_queries import opened
 from benchmarks.papers.figures.iedyn_streams import LONG, stream
 from benchmarks.papers.harness import Plot, Result, Size
 from benchmarks.papers.queries import INEQUALITIES, INEQUALITY_DDL
-from freshet.view import View
+from freshet.database.view import View
 
 
 def run(size: Size) -> Iterator[Result]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from freshet.aggregates.function import AGGREGATES, Written, spelled
-from freshet.sql.expression import Expression
+from freshet.scalar.expression import Expression
 
 
 @spelled(exp.First, exp.FirstValue, exp.AnyValue)

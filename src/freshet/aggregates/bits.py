@@ -7,17 +7,22 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from freshet.aggregates.function import AggregateFunction, Answer, aggregate
-from freshet.engine.accumulators import Feed
+from freshet.aggregates.accumulators import Feed
+from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
 from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall
+from freshet.scalar.expression import AggregateCall, Expression
+from freshet.scalar.types import INT, VOID, Type
 from freshet.state.bit_counts import AND, OR, XOR
-from freshet.types import Type
 
 
 class _Bits(AggregateFunction):
     operation: ClassVar[int]
     cost = "counts each bit of its values"
+
+    def bind(self, written: Written) -> Expression:
+        written.reads("this")
+        values = [written.value(p) for p in written.parts]
+        return written.ask(self.call([written.cast(v, INT) if v.type == VOID else v for v in values], written))
 
     def type(self, args: Sequence[Type]) -> Type:
         given = self.one(args)

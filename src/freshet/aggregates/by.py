@@ -11,11 +11,11 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
-from freshet.engine.accumulators import Feed
 from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall, Expression, Literal
-from freshet.types import Type
+from freshet.scalar.expression import AggregateCall, Expression, Literal
+from freshet.scalar.types import Type
 
 
 class _By(AggregateFunction):
@@ -33,7 +33,7 @@ class _By(AggregateFunction):
 
     def type(self, args: Sequence[Type]) -> Type:
         for given in args:
-            if given.items is not None or given.name in ("MONTHS", "MICROS"):
+            if given.items is not None:
                 raise SqlError(f"no aggregate {self.name.upper()} of {given} values; use what they are made from")
         return args[1]
 

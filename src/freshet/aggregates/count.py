@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from freshet.aggregates import whole_sum as whole
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Carrier, Partials, Written, aggregate, spelled
-from freshet.engine import whole_sum as whole
-from freshet.engine.accumulators import Feed
-from freshet.sql import functions
-from freshet.sql.expression import AggregateCall, Expression, Literal
-from freshet.types import BIGINT, Type
+from freshet.scalar import functions
+from freshet.scalar.expression import AggregateCall, Expression, Literal
+from freshet.scalar.types import BIGINT, Type
 
 
 @aggregate(exp.Count)

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from sqlglot import exp
 
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AGGREGATES, AggregateFunction, Answer, Partials, Written, aggregate, spelled
-from freshet.engine.accumulators import Feed
-from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall, Expression
-from freshet.types import Type
+from freshet.scalar.expression import AggregateCall, Expression
+from freshet.scalar.types import Type
 
 
 class _End(AggregateFunction):
@@ -23,10 +22,7 @@ class _End(AggregateFunction):
     cost = "keeps its values in order, O(log n) a joined row"
 
     def type(self, args: Sequence[Type]) -> Type:
-        given = self.one(args)
-        if given.name in ("MONTHS", "MICROS"):
-            raise SqlError(f"no aggregate {self.name.upper()} of an interval; use the dates it is made from")
-        return given
+        return self.one(args)
 
     def keep(self, feed: Feed, call: AggregateCall) -> None:
         feed.sorted()

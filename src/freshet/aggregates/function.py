@@ -13,14 +13,13 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 import numpy as np
 from sqlglot import exp
 
-from freshet.column import Int64s
-from freshet.engine import lanes
-from freshet.engine.accumulators import Feed
+from freshet.aggregates.accumulators import Feed
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.expression import AggregateCall, Expression
+from freshet.scalar import functions, lanes
+from freshet.scalar.expression import AggregateCall, Expression
+from freshet.scalar.types import Type
+from freshet.state.arrays import Int64s
 from freshet.state.tuples import Slots
-from freshet.types import Type
 
 
 class Written(Protocol):
@@ -56,7 +55,7 @@ class Written(Protocol):
 
 
 class Carrier(Protocol):
-    """A query in which parts of a join stand for all their tuples (plans/annotate)."""
+    """A query in which parts of a join stand for all their tuples (logical/annotate)."""
 
     def counted(self, call: AggregateCall) -> Expression: ...
 
@@ -126,7 +125,7 @@ class AggregateFunction:
     def one(self, args: Sequence[Type]) -> Type:
         """The only argument's type."""
         if len(args) != 1:
-            raise SqlError(f"{self.name.upper()} takes one argument, not {len(args)}")
+            raise SqlError(f"{self.name.upper()} takes one argument, not {len(args)}; write one")
         if args[0].items is not None:
             raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); aggregate what the array is made from")
         return args[0]
@@ -142,7 +141,7 @@ class AggregateFunction:
         raise NotImplementedError
 
     def step(self, call: AggregateCall, feed: Feed | None, out: int, null: tuple[int, int], rows: int) -> list[int]:
-        """The step of engine/whole_sum that makes the answer from lanes of the group's state, if that can be done.
+        """The step of aggregates/whole_sum that makes the answer from lanes of the group's state, if that can be done.
         `rows` is the lane that counts all rows."""
         return []
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from freshet import types
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
-from freshet.engine.accumulators import Feed
-from freshet.sql.expression import AggregateCall, Expression
-from freshet.types import Type
+from freshet.scalar import types
+from freshet.scalar.expression import AggregateCall, Expression, Literal
+from freshet.scalar.types import Type
 
 
 class _Gathering(AggregateFunction):
@@ -51,13 +51,13 @@ class _Gathering(AggregateFunction):
             order.append((args.index(key), bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
         if distinct and len(args) > 1:
             written.fail("with DISTINCT only the gathered value itself orders the list; order by that")
-        kind, separator = self.type([args[0].type]), self.separator(written)
+        kind, separator = self.type([args[0].type]), self.separator(written, args[0].type)
         return written.ask(AggregateCall(self.name, tuple(args), kind, distinct, written.only, tuple(order), separator))
 
     def listed(self, value: Expression, written: Written) -> Expression:
         return value
 
-    def separator(self, written: Written) -> str:
+    def separator(self, written: Written, value: Type) -> str | bytes:
         return ""
 
 
@@ -79,18 +79,22 @@ class StringAgg(_Gathering):
     name = "string_agg"
 
     def type(self, args: Sequence[Type]) -> Type:
-        return types.STRING
+        return types.BINARY if args[0] == types.BINARY else types.STRING
 
     def listed(self, value: Expression, written: Written) -> Expression:
-        return written.cast(value, types.STRING)
+        return value if value.type == types.BINARY else written.cast(value, types.STRING)
 
-    def separator(self, written: Written) -> str:
+    def separator(self, written: Written, value: Type) -> str | bytes:
         given = written.call.args.get("separator")
         if given is None:
             return ""
-        if not isinstance(given, exp.Literal) or not given.is_string:
+        bound = written.value(given)
+        if not isinstance(bound, Literal) or not isinstance(bound.value, (str, bytes)):
             written.refuse("STRING_AGG with a separator that is no constant", "write a text, as in STRING_AGG(x, ', ')")
-        return str(given.name)
+        if (value == types.BINARY) != isinstance(bound.value, bytes):
+            instead = "X'2C'" if value == types.BINARY else "','"
+            written.fail(f"STRING_AGG of {value} has a separator of {bound.type}; give one like {instead}")
+        return bound.value
 
     def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
         assert feed.values is not None

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
-from freshet.engine.accumulators import Feed
-from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall, Expression, Literal
-from freshet.types import Type
+from freshet.scalar.expression import AggregateCall, Expression, Literal
+from freshet.scalar.types import Type
 
 
 @aggregate(exp.Mode)
@@ -36,10 +35,7 @@ class Mode(AggregateFunction):
         return written.ask(self.call([value], written, order=((0, descending, False),)))
 
     def type(self, args: Sequence[Type]) -> Type:
-        given = self.one(args)
-        if given.name in ("MONTHS", "MICROS"):
-            raise SqlError(f"no aggregate MODE of {given} values; use what they are made from")
-        return given
+        return self.one(args)
 
     def keep(self, feed: Feed, call: AggregateCall) -> None:
         feed.sorted()

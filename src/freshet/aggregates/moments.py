@@ -2,7 +2,7 @@
 
 Each is made of other aggregates, so nothing here has state of its own. Sums come as pairs of doubles, the rounded sum
 and the rest, and so do products of two values: the differences of sums in which digits would cancel are taken in twice
-the digits (see state/spread and sql/functions/moments).
+the digits (see state/spread and scalar/functions/moments).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from freshet.aggregates.function import AGGREGATES, Written, spelled
-from freshet.sql import functions
-from freshet.sql.expression import AggregateCall, Call, Expression
-from freshet.types import DOUBLE
+from freshet.scalar import functions
+from freshet.scalar.expression import AggregateCall, Call, Expression
+from freshet.scalar.types import DOUBLE
 
 
 @dataclass(slots=True)

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlglot import exp
 
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate, spelled
 from freshet.aggregates.sums import number
-from freshet.column import Int64s
-from freshet.engine.accumulators import Feed
 from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall, Expression, Literal
-from freshet.types import DOUBLE, Type
+from freshet.scalar.expression import AggregateCall, Expression, Literal
+from freshet.scalar.types import DOUBLE, Type
+from freshet.state.arrays import Int64s
 
 
 class _Quantile(AggregateFunction):

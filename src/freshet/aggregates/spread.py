@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Carrier, Written, aggregate
 from freshet.aggregates.sums import number
-from freshet.engine.accumulators import Feed
-from freshet.engine.variance import finish_variances
-from freshet.sql.expression import AggregateCall, Call, Expression
-from freshet.sql.functions.spread import of_sums
-from freshet.types import DOUBLE, Type
+from freshet.aggregates.variance import finish_variances
+from freshet.scalar.expression import AggregateCall, Call, Expression
+from freshet.scalar.functions.spread import of_sums
+from freshet.scalar.types import DOUBLE, Type
 
 
 class _Spread(AggregateFunction):
@@ -36,18 +36,24 @@ class _Spread(AggregateFunction):
 
     def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
         assert feed.exact is not None and feed.squares is not None
-        sums, squares = feed.exact.terms(answer.groups, 2), feed.squares.terms(answer.groups, 2)
+        sums = feed.squares.sums(answer.groups, feed.exact)
         place = answer.out, answer.lane, answer.null_lane, answer.bit
-        finish_variances(answer.groups, sums, squares, answer.state, feed.count, self.sample, self.root, *place)
+        finish_variances(answer.groups, sums, answer.state, feed.count, self.sample, self.root, *place)
 
     def carries(self, call: AggregateCall) -> bool:
         return True
 
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         (x,) = call.args
-        pairs = (x,), (Call(DOUBLE, "square", (x,)), Call(DOUBLE, "square_rest", (x,)))
-        sums = [carrier.doubles(pair, term, call) for pair in pairs for term in range(2)]
+        parts: list[tuple[tuple[Expression, ...], int]] = [((x,), 2), (_calls(x, "square", "square_rest"), 3)]
+        if not (isinstance(x, Call) and x.name == "cast"):  # of other numbers than doubles none is huge
+            parts += [(_calls(x, "shrunk"), 2), (_calls(x, "huge_square", "huge_square_rest"), 3)]
+        sums = [carrier.doubles(added, term, call) for added, terms in parts for term in range(terms)]
         return Call(DOUBLE, of_sums(self.name), (carrier.counted(call), *sums))
+
+
+def _calls(x: Expression, *names: str) -> tuple[Expression, ...]:
+    return tuple(Call(DOUBLE, name, (x,)) for name in names)
 
 
 @aggregate(exp.Variance)

@@ -1,4 +1,4 @@
-"""SUM and AVG: exact for integers and decimals, rounded once for doubles (see engine/whole_sum, state/exact_sum)."""
+"""SUM and AVG: exact for integers and decimals, rounded once for doubles (whole_sum.py, state/exact_sum.py)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlglot import exp
 
+from freshet.aggregates import whole_sum as whole
+from freshet.aggregates.accumulators import Feed
 from freshet.aggregates.function import AggregateFunction, Answer, Carrier, Partials, aggregate
-from freshet.engine import lanes
-from freshet.engine import whole_sum as whole
-from freshet.engine.accumulators import Feed
 from freshet.errors import SqlError
-from freshet.sql.expression import AggregateCall, Call, Expression
-from freshet.sql.functions import cast
-from freshet.sql.functions.coercion import bounded
+from freshet.scalar import lanes
+from freshet.scalar.expression import AggregateCall, Call, Expression
+from freshet.scalar.functions import cast
+from freshet.scalar.functions.coercion import bounded
+from freshet.scalar.types import BIGINT, DOUBLE, MICROS, MONTHS, Type, decimal
 from freshet.state.kernel import kernel
-from freshet.types import BIGINT, DOUBLE, Type, decimal
 
 _COUNT = decimal(20, 0)  # holds every BIGINT
 
@@ -66,7 +66,7 @@ class _Summed(AggregateFunction):
         _finish_doubles(answer.groups, sums, answer.state, feed.count, self.divided, *place)
 
     def carries(self, call: AggregateCall) -> bool:
-        return call.copies is None
+        return call.copies is None and not call.type.is_interval
 
     def has_partial(self, call: AggregateCall) -> bool:
         return not call.distinct and not call.args[0].type.is_fraction
@@ -78,6 +78,8 @@ class Sum(_Summed):
     divided = False
 
     def type(self, args: Sequence[Type]) -> Type:
+        if args and args[0].is_interval:
+            return self.one(args)
         given = number(self, args)
         if given.name == "DECIMAL":
             return bounded(given.precision + 10, given.scale)
@@ -97,6 +99,8 @@ class Average(_Summed):
     divided = True
 
     def type(self, args: Sequence[Type]) -> Type:
+        if args and args[0].is_interval:
+            return MONTHS if self.one(args).name == "MONTHS" else MICROS
         given = number(self, args)
         return bounded(given.precision + 4, given.scale + 4) if given.name == "DECIMAL" else DOUBLE
 

@@ -17,12 +17,12 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 import freshet
-from freshet.changes import CHANGE_TYPE, WEIGHT
 from freshet.cli.explain import read_plan
 from freshet.cli.progress import working
 from freshet.cli.reading import check_file
 from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
+from freshet.database.changes import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError
 
 _TEACHING = """\

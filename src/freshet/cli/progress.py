@@ -120,7 +120,7 @@ def working(what: str, of: int | None = None) -> Iterator[Work]:
 def ready_kernels() -> float:
     """Compiles the kernels if that was not done before, once per installation; the seconds it took. It is so long that
     it is said, in one line, also where nobody watches."""
-    import freshet.db  # noqa: F401  (its imports register them)
+    import freshet.database.db  # noqa: F401  (its imports register them)
     from freshet.state.kernel_cache import compile_kernels
 
     if not sys.stderr.isatty():

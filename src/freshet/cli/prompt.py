@@ -17,15 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
-from freshet.adapt import adapting
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
+from freshet.database.adapt import adapting
+from freshet.database.transaction import Transaction
+from freshet.database.view import View
 from freshet.errors import FreshetError, StateError
+from freshet.scalar.hexadecimal import shown as shown_bytes
 from freshet.sql.source import Source
-from freshet.transaction import Transaction
-from freshet.view import View
 
 _TEACHING = """\
 Statements end with a semicolon. After each transaction the views that changed show how.
@@ -94,6 +95,7 @@ _WORDS = [
     "BIGINT",
     "INT",
     "STRING",
+    "BINARY",
     "DECIMAL",
     "DATE",
     "TIMESTAMP",
@@ -173,7 +175,7 @@ class Session:
     def _print_delta(self, name: str, delta: pa.Table) -> None:
         for row in delta.slice(0, _MOST).to_pylist():
             weight = row.pop("_weight")
-            shown = "  ".join(f"{k}={'NULL' if v is None else v}" for k, v in row.items())
+            shown = "  ".join(f"{k}={_cell(v)}" for k, v in row.items())
             print(paint(f"  {weight:+d} {name}: {shown}", "green" if weight > 0 else "red"))
         if delta.num_rows > _MOST:
             print(paint(f"  ... and {delta.num_rows - _MOST:,} more changes of {name}", "dim"))
@@ -224,9 +226,15 @@ def as_objects(table: pa.Table) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_cell(v) if isinstance(v, bytes) else repr(v) for v in value)}]"
+    return "NULL" if value is None else shown_bytes(value) if isinstance(value, bytes) else str(value)
+
+
 def grid(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     """Rows under their names, each column as wide as it needs."""
-    cells = [names, *([("NULL" if v is None else str(v)) for v in row] for row in rows)]
+    cells = [names, *([_cell(v) for v in row] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
     for i, line in enumerate(cells):
         yield "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()

@@ -7,6 +7,7 @@ next to the message that standard error gets in any case.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -61,7 +62,7 @@ def emit(*values: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: dates and decimals as texts, and so what is no finite number."""
+    """A value as JSON has it: dates and decimals as texts, and so what is no finite number; bytes in base 64."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -70,4 +71,4 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    return str(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

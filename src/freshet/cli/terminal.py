@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any, NoReturn, TextIO
 
-from freshet.adapt import Adapt
 from freshet.cli.results import as_json, emit
+from freshet.database.adapt import Adapt
 from freshet.errors import FreshetError, SqlError, StateError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}

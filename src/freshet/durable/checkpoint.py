@@ -20,16 +20,11 @@ from typing import Any
 import numpy as np
 
 from freshet.state.arena import Arena, Kept, describe
-from freshet.state.kernel_cache import cache_folder
-from freshet.version import __version__
+from freshet.state.kernel_cache import code
 
 _MAGIC = b"freshet checkpt\n"
 _PAGE = 4096
 _ALIGNED = 64
-
-
-def _code() -> str:
-    return f"{__version__} {cache_folder().name}"
 
 
 def write(path: Path, arena: Arena, facts: dict[str, Any], sync: bool) -> None:
@@ -40,7 +35,7 @@ def write(path: Path, arena: Arena, facts: dict[str, Any], sync: bool) -> None:
         described = describe(array.dtype, array.columns, array.fill)
         arrays[array.name] = [described, at, flat.size, _sum(flat)]
         at += -(-flat.nbytes // _ALIGNED) * _ALIGNED
-    head = json.dumps({"code": _code(), "facts": facts, "arrays": arrays, "bytes": at}).encode()
+    head = json.dumps({"code": code(), "facts": facts, "arrays": arrays, "bytes": at}).encode()
     head += b" " * (-len(head) % _ALIGNED)
     fresh = path.with_name(path.name + ".new")
     try:
@@ -76,7 +71,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Kept]] | str:
             if len(head) != length or zlib.crc32(head) != checksum:
                 return "its head is damaged"
             found = json.loads(head)
-            if found["code"] != _code():
+            if found["code"] != code():
                 return "another version of Freshet wrote it"
             first = _ALIGNED + length
             if size != first + found["bytes"]:

@@ -25,6 +25,7 @@ class Claim:
 
     def __init__(self, path: Path) -> None:
         self.path, self._fd = path, -1
+        check_name(path)
         self.made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,13 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
+def check_name(path: Path) -> None:
+    if "\0" in str(path):
+        raise StateError(f"{str(path)!r} has a zero character, which no folder's name has; leave it out")
+
+
 def check_readable(path: Path) -> None:
+    check_name(path)
     if path.exists() and not path.is_dir():
         raise StateError(f"{path} is a file, not a folder; give the folder of a database")
     if not path.is_dir():

@@ -15,6 +15,7 @@ from freshet.durable.record import ROWS, TRANSACTION
 from freshet.state.kernel import inlined, kernel
 
 HEAD = 4  # words before a payload: mark and checksum, kind and rows, version, bytes of the payload
+KIND = 0xFF  # the bits of a kind; those above say how many words before the record were not synced (log.py)
 _PART = 5  # words before a table's rows: its number, rows, lanes, texts, bytes of text
 _LOW = 0xFFFFFFFF
 _BYTES = np.uint64(255)
@@ -60,7 +61,7 @@ def find_records(
     version `until`: how many there are, the words they take, and how many are transactions."""
     n, at, rows, transactions = 0, 0, 0, 0
     while n < payloads.size and rows < most and at + HEAD <= used:
-        kind, length = words[at + 1] & _LOW, words[at + 3]
+        kind, length = words[at + 1] & KIND, words[at + 3]
         if (words[at] & _LOW) != mark or (kind != TRANSACTION and kind != ROWS) or words[at + 2] > until:
             break
         if length < 0 or length % 8 != 0 or length // 8 > used - at - HEAD:

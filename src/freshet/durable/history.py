@@ -14,11 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from freshet.budget import Memory
+from freshet.database.transaction import Delta
 from freshet.durable.log import Log, Record
 from freshet.durable.record import SNAPSHOT, TRANSACTION
 from freshet.durable.replay import Replay
 from freshet.errors import StateError
-from freshet.transaction import Delta
 
 _KEPT = re.compile(r"log\.(\d+)-(\d+)")  # a log that was: its first and its last version
 
@@ -62,10 +63,11 @@ def first_version(log: Log) -> int:
 class History:
     """One view as it was at a version, and then at one after the other."""
 
-    def __init__(self, folder: Path, key: str, version: int) -> None:
-        from freshet.db import Database
+    def __init__(self, folder: Path, key: str, version: int, memory: Memory) -> None:
+        from freshet.database.db import Database
 
-        self.db, self.key, self._logs = Database(), key, Logs(folder)
+        self.db, self.key, self._logs = Database(memory=memory), key, Logs(folder)
+        self.db.rehearses = False
         self._log = self._logs.holding(version)
         catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
         self._replay = Replay(self.db, self._log, catalog, only=key)
@@ -109,3 +111,4 @@ class History:
 
     def close(self) -> None:
         self._log.close()
+        self.db.close()

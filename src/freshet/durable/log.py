@@ -1,14 +1,16 @@
 """The log: one file of records, each whole or not there.
 
-A record is a head of 32 bytes (a mark, a checksum, its kind, how many rows it changes, the version it leads to, the
-bytes of its payload) and the payload, of whole 64-bit words. The checksum begins with the log's own id, so that what is
-left of another file is never taken for a record.
+A record is a head of 32 bytes (a mark, a checksum, its kind and what was not synced before it, how many rows it
+changes, the version it leads to, the bytes of its payload) and the payload, of whole 64-bit words. The checksum begins
+with the log's own id, so that what is left of another file is never taken for a record.
 
 Law: bytes before `end` are records, and are never written again; a record that cannot be written whole is cut off again
 before anything else happens. The file is replaced as a whole, by a new one that is on disk before it takes the name.
 
-A record that is not whole, with no whole one after it, is what an interrupted write leaves: it was never acknowledged
-and is cut. With whole ones after it, the file was damaged.
+A record is acknowledged when it was synced, and others may be written meanwhile: several are then not on disk, and a
+loss of power may leave any of them. So each says how many bytes before it were not known to be synced when it was
+written (at level "fsync"; at the others it says none). A record that is not whole was never acknowledged, and is cut
+with all that follows, unless a whole one after it says that it was synced: then the file was damaged.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from freshet.column import Int64s
-from freshet.durable.gather import CRC, HEAD, find_records
+from freshet.durable.gather import CRC, HEAD, KIND, find_records
 from freshet.errors import StateError
+from freshet.state.arrays import Int64s
 
 FORMAT = 3  # goes up when a log written by one version cannot be read by the version before; 1 and 2 had no log
 LEVELS = ("fsync", "os", "none")
@@ -38,6 +40,7 @@ _MARK = b"\xf5rec"
 _MARK_WORD = int.from_bytes(_MARK, "little")
 _CHUNK = 8 << 20
 _MOST = 1 << 17  # records looked at together
+_FAR = (1 << 24) - 1  # words before a record that may be unsynced: the bits there are to say it
 _HELD = 1 << 20  # bytes of records that level "none" keeps in memory
 
 
@@ -46,12 +49,15 @@ class NewerFormatError(StateError):
 
 
 class Record(NamedTuple):
+    """`synced`: up to where the log was known to be on disk when the record was written."""
+
     kind: int
     rows: int
     version: int
     payload: memoryview
     start: int
     end: int
+    synced: int
 
 
 class Run(NamedTuple):
@@ -74,7 +80,8 @@ class Place(NamedTuple):
 
 
 class Log:
-    """An open log. `end`: up to where it is records; the writer keeps it, a reader finds it by reading."""
+    """An open log. `end`: up to where it is records; the writer keeps it, a reader finds it by reading. `synced`: up to
+    where they are on disk, kept by a writer that syncs."""
 
     def __init__(self, path: Path, level: str = "fsync", write: bool = True) -> None:
         self.path, self.level = path, level
@@ -88,7 +95,7 @@ class Log:
             head = os.pread(self.fd, _HEADER.size, 0)
             self.id = _id_of(path, head)
             self._seed = zlib.crc32(self.id.bytes)
-            self.end = _HEADER.size
+            self.end = self.synced = _HEADER.size
         except OSError as e:
             raise StateError(f"{path} cannot be opened: {e.strerror}; {_remedy(write)}") from None
         except BaseException:
@@ -161,7 +168,8 @@ class Log:
                 return
             start, self.end = self.end, self.end + wanted
             self._last = wanted, checksum
-            yield Record(kind, rows, version, view[_HEAD.size :], start, self.end)
+            synced = start - 8 * (kind >> KIND.bit_length())
+            yield Record(kind & KIND, rows, version, view[_HEAD.size :], start, self.end, synced)
 
     def run(self, most: int, until: int) -> Run | None:
         """Whole records with rows from `end` on, about so many rows, up to a version; None if another one comes next or
@@ -183,7 +191,8 @@ class Log:
         return Run(words, payloads, rows, transactions, int(words[last + 2]))
 
     def whole_after(self, start: int) -> int | None:
-        """Where the first whole record beyond `start` is, if there is one: then the file is damaged before it."""
+        """Where the first whole record beyond `start` is that was written when the one there was on disk, if there is
+        one: then the file is damaged before it."""
         kept = self.end, self._last
         at = start + 1
         try:
@@ -191,7 +200,8 @@ class Log:
                 chunk = _read(self.fd, at, _CHUNK)
                 found = chunk.find(_MARK)
                 while found >= 0:
-                    if next(self.records(at + found), None) is not None:
+                    record = next(self.records(at + found), None)
+                    if record is not None and record.synced > start:
                         return at + found
                     found = chunk.find(_MARK, found + 1)
                 at += max(len(chunk) - len(_MARK) + 1, 1)
@@ -201,13 +211,21 @@ class Log:
 
     # Writing --------------------------------------------------------------------------------------------------
 
+    @property
+    def far(self) -> bool:
+        """Whether there is too much that is not synced for another record to say how much."""
+        return self.level == "fsync" and self.end - self.synced > 8 * _FAR
+
     def record(self, kind: int, rows: int, version: int, payload: bytes) -> bytes:
+        """To be appended next."""
+        if self.level == "fsync":
+            kind |= (self.end - self.synced) // 8 << KIND.bit_length()
         tail = _HEAD.pack(_MARK, 0, kind, rows & 0xFFFFFFFF, version, len(payload))[8:]
         checksum = zlib.crc32(payload, zlib.crc32(tail, self._seed))
         return b"".join((_MARK, checksum.to_bytes(4, "little"), tail, payload))
 
     def append(self, record: bytes) -> None:
-        """The record is as safe as the level says when this returns; when it raises, the log is as it was."""
+        """Adds a record, which is safe after `sync`; when this raises, the log is as it was."""
         if self.broken is not None:
             raise StateError(f"{self.path} could not be written ({self.broken}); close the database and connect again")
         last = len(record), int.from_bytes(record[4:8], "little")
@@ -223,10 +241,19 @@ class Log:
             self._last = last
             return
         self._write(record)
-        if self.level == "fsync":
-            self.sync()
         self.end += len(record)
         self._last = last
+
+    def first_record(self, record: bytes) -> None:
+        """Writes the first record again, with another version. Only while the log has not taken its place."""
+        self.flush()
+        view, at = memoryview(record), self.first
+        try:
+            while view:
+                done = os.pwrite(self.fd, view, at)
+                view, at = view[done:], at + done
+        except OSError as e:
+            raise _unwritten(self.path, e) from e
 
     def flush(self) -> None:
         """Writes what level "none" has kept in memory."""
@@ -236,13 +263,18 @@ class Log:
             self._held, self._held_bytes = [], 0
 
     def sync(self) -> None:
-        """Waits until the disk has it all."""
+        """Waits until the disk has all there is now. Others may append meanwhile."""
+        end = self.end
         try:
             os.fsync(self.fd)
         except OSError as e:  # what the disk has now nobody knows: nothing more is written after it
             self.broken = f"fsync: {e.strerror}"
-            self._cut_off()
-            raise StateError(f"{self.path} could not be written ({self.broken}); nothing was changed") from e
+            self._cut_off(self.synced)
+            raise StateError(
+                f"{self.path} could not be written ({self.broken}), and what was to be synced is not acknowledged; "
+                "close the database and connect again"
+            ) from e
+        self.synced = end
 
     def _write(self, data: bytes) -> None:
         view, at = memoryview(data), self.end
@@ -251,16 +283,16 @@ class Log:
                 done = os.pwrite(self.fd, view, at)
                 view, at = view[done:], at + done
         except BaseException as e:
-            self._cut_off()
+            self._cut_off(self.end)
             if isinstance(e, OSError):
                 raise StateError(
                     f"{self.path} could not be written ({e.strerror}); nothing was changed: make room, then try again"
                 ) from e
             raise
 
-    def _cut_off(self) -> None:
+    def _cut_off(self, end: int) -> None:
         try:
-            os.ftruncate(self.fd, self.end)
+            os.ftruncate(self.fd, end)
         except OSError as e:
             self.broken = self.broken or f"{e.strerror}"
 
@@ -274,36 +306,61 @@ class Log:
 def make(path: Path, level: str, records: Iterable[tuple[int, int, int, bytes]] = ()) -> Log:
     """A new log in place of the one there, if any, with these records; on disk before it takes the place. Leaves all as
     it was if that fails."""
+    log = begin(path, level)
+    try:
+        for kind, rows, version, payload in records:
+            log.append(log.record(kind, rows, version, payload))
+        return put_in_place(log, path, level)
+    except BaseException:
+        discard(log, path)
+        raise
+
+
+def discard(log: Log, path: Path) -> None:
+    """Forgets a log that was begun for this place. If it has taken it already, it stays there."""
+    log.close()
+    with contextlib.suppress(OSError):
+        path.with_name(path.name + ".new").unlink(missing_ok=True)
+
+
+def begin(path: Path, level: str) -> Log:
+    """A log without records that is to take this place, under another name until then."""
     fresh = path.with_name(path.name + ".new")
-    log = None
     try:
         with open(fresh, "wb") as file:
             id = uuid.uuid4().bytes
             head = _HEADER.pack(_MAGIC, FORMAT, id, 0)[:-8]
             file.write(head + zlib.crc32(head).to_bytes(4, "little") + bytes(4))
-        log = Log(fresh, "none" if level == "none" else "os")
-        for kind, rows, version, payload in records:
-            log.append(log.record(kind, rows, version, payload))
+        return Log(fresh, "none" if level == "none" else "os")
+    except BaseException as e:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise _unwritten(fresh, e) from e
+
+
+def put_in_place(log: Log, path: Path, level: str) -> Log:
+    """A log that was begun takes its place. If that fails, it is still to be closed and removed."""
+    try:
         log.flush()
         log.level = level
         if level != "none":
             log.sync()
-        os.replace(fresh, path)
-        log.path = path
+        os.replace(log.path, path)
     except BaseException as e:
-        if log is not None:
-            log.close()
-        with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        if isinstance(e, OSError):
-            raise StateError(f"{fresh} could not be written ({e.strerror}); make room, then try again") from e
-        raise
+        raise _unwritten(log.path, e) from e
+    log.path = path
     if level != "none":
         try:
             sync_folder(path.parent)
         except OSError as e:  # which of the two logs a power loss leaves nobody knows: nothing is added to either
             log.broken = f"fsync of {path.parent}: {e.strerror}"
     return log
+
+
+def _unwritten(file: Path, error: BaseException) -> BaseException:
+    if isinstance(error, OSError):
+        return StateError(f"{file} could not be written ({error.strerror}); make room, then try again")
+    return error
 
 
 def sync_folder(folder: Path) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from freshet.database.metrics import changes_of
 from freshet.durable import log
 from freshet.durable.snapshot import snapshot
 from freshet.engine.table import Table
 from freshet.errors import StateError
-from freshet.metrics import changes_of
 from freshet.plans import codec
 from freshet.state.arena import Arena, Kept
 from freshet.state.strings import StringPool

@@ -1,6 +1,6 @@
 """What the records of a log hold.
 
-Rows of a table are written as the packed lanes the table stores (engine/lanes), each with its weight, negative where
+Rows of a table are written as the packed lanes the table stores (scalar/lanes), each with its weight, negative where
 copies go; a text lane holds the place of its text among the texts of the same record, so a record needs no other one to
 be read. Signed rows add up: the records of many transactions, put together, are one change to a table, in which what
 came and went again cancels out. That is what makes replay fast.
@@ -16,10 +16,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from freshet.column import Int64s
 from freshet.engine.table import RowChange, Table
+from freshet.state.arrays import BYTES, Int64s
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -80,10 +79,9 @@ def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[Int64
     else:
         places = np.arange(len(ids))
     rows[:, lanes] = places.reshape(len(rows), len(lanes))
-    texts = pool.text(ids)
+    texts = pool.text(ids, kind=BYTES)
     _, offsets, data = texts.buffers()
-    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    ends = np.frombuffer(offsets, wide, len(ids) + 1)[1:].astype(np.int64)
+    ends = np.frombuffer(offsets, np.int64, len(ids) + 1)[1:]
     return rows, ends, b"" if data is None or not len(ends) else data[: int(ends[-1])].to_pybytes()
 
 

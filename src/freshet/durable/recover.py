@@ -10,7 +10,9 @@ from pathlib import Path
 
 from freshet.durable import checkpoint
 from freshet.durable.folder import Claim
+from freshet.durable.history import first_version
 from freshet.durable.log import Log, NewerFormatError, Place, sync_folder
+from freshet.durable.record import SNAPSHOT
 from freshet.durable.store import Store
 from freshet.errors import StateError
 
@@ -50,11 +52,17 @@ def _recover(path: Path, log: Log) -> Recovered:
     version, start = 0, log.first
     if not isinstance(found, str) and log.holds(Place(*found[0]["place"])):
         version, start = found[0]["version"], log.end
+    whole = start > log.first or not first_version(log)  # whether all rows that the log begins with have been read
     for record in log.records(start):
-        version = record.version
+        version, whole = record.version, whole or record.kind == SNAPSHOT
     lost = log.size - log.end
     if not lost or log.whole_after(log.end) is None:
         return Recovered(version, lost, None)
+    if not whole:
+        raise StateError(
+            f"{log.path} is damaged at byte {log.end:,}, among the rows it begins with: what comes before is of no "
+            "use; restore it from a copy"
+        )
     kept = _unused(path / "log.damaged")
     os.link(log.path, kept)
     fresh = path / "log.new"
@@ -69,7 +77,7 @@ def _recover(path: Path, log: Log) -> Recovered:
 
 
 def _salvage(path: Path) -> Recovered:
-    from freshet.db import Database
+    from freshet.database.db import Database
     from freshet.state.kernel_cache import compile_kernels
 
     found = checkpoint.read(path / "checkpoint")

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import Int64s
 from freshet.durable.gather import gather_rows, measure_rows
 from freshet.durable.log import Log, Record, Run
 from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, json_of, number_of
-from freshet.engine.rows import Rows
 from freshet.engine.table import MissingRowError, RowChange, Table
 from freshet.errors import EvaluationError, StateError
 from freshet.plans import codec
+from freshet.state.arrays import Int64s
+from freshet.state.rows import Rows
 
 if TYPE_CHECKING:
-    from freshet.db import Database
+    from freshet.database.db import Database
 
 logger = logging.getLogger("freshet")
 

@@ -1,7 +1,13 @@
 """How a database uses its folder: opened, added to, rewritten when it has grown, closed.
 
-The log is rewritten from the rows that stand when it has grown to several times what they take. The new log is whole
-and on disk before it takes the old one's name; whatever stops that leaves the old one.
+The log is rewritten from the rows that stand when it has grown to several times what they take, a piece with each
+transaction (rewriting.py). The new log is whole and on disk before it takes the old one's name; whatever stops that
+leaves the old one.
+
+At level "fsync" a transaction is written while the database's locks are held, and synced when they are not: what other
+threads write meanwhile waits for the sync under way, and then one sync does for all of it. If a sync fails,
+transactions that were applied may not be on disk, and nobody can find out: none of them is acknowledged, and the
+database refuses all further use (`lost`). Opened again, it is as it was before them.
 """
 
 from __future__ import annotations
@@ -9,28 +15,37 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from freshet.budget import Memory
 from freshet.durable import checkpoint, log, migrate
 from freshet.durable.folder import Claim, check_readable
 from freshet.durable.history import Logs, first_version
 from freshet.durable.log import LEVELS, Log, Place, sync_folder
 from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
 from freshet.durable.replay import Replay
-from freshet.durable.snapshot import NOTHING, differences, noted, snapshot
+from freshet.durable.rewriting import Rewriting
+from freshet.durable.snapshot import NOTHING, differences, noted
 from freshet.engine.table import RowChange, Table
 from freshet.errors import StateError
 from freshet.state.arena import Arena
 
 if TYPE_CHECKING:
-    from freshet.db import Database
+    from freshet.database.db import Database
 
 logger = logging.getLogger("freshet")
 
 _LOG, _CHECKPOINT = "log", "checkpoint"
-_TIMES = 3  # a log is rewritten when it is so many times what the live rows take,
-_LEAST = 4 << 20  # and at least so many bytes
+_TIMES = 2.25  # a log is rewritten when it is so many times what the live rows take, so that it stays below three times
+_LEAST = (
+    4 << 20
+)  # (it is looked at when it has grown by an eighth, and a quarter may come until it is done), and so large
+_PIECE, _SHARE = 256, 4  # slots written again with each transaction, and with each row that it changes
 
 
 class Store:
@@ -47,7 +62,11 @@ class Store:
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
         self._heal = False  # whether the log lacks what the checkpoint has, and is written again
         self._saved = noted(NOTHING)
+        self._turn, self._busy = threading.Condition(), False  # whether a thread syncs the log or replaces it
+        self._written = self._synced = -1  # the last transaction in the log, and the last that is there for good
+        self.lost: str | None = None  # why the disk may lack what was applied
         self._look_at = _LEAST  # size of the log at which it is next looked at
+        self._rewriting: Rewriting | None = None
         self._scale = 1.0  # what live rows took when the log was last rewritten, by what was estimated
         if read_only:
             check_readable(path)
@@ -77,6 +96,7 @@ class Store:
                 return self._new_log(file)
         if not self.read_only:
             migrate.clear(self.path)
+            file.with_name(f"{_LOG}.new").unlink(missing_ok=True)  # a rewriting that was under way
         return Log(file, self.level, not self.read_only)
 
     def _new_log(self, file: Path) -> Log:
@@ -86,6 +106,15 @@ class Store:
             sync_folder(folder.parent)
         return made
 
+    def check(self) -> None:
+        """Raises StateError where state is not that of the folder."""
+        self.check_process()
+        if self.lost is not None:
+            raise StateError(
+                f"{self.log.path} could not be written ({self.lost}), and its last transactions are not acknowledged; "
+                "close the database and connect again"
+            )
+
     def check_process(self) -> None:
         if self.pid != os.getpid():
             raise StateError(
@@ -94,7 +123,7 @@ class Store:
 
     # Opening --------------------------------------------------------------------------------------------------
 
-    def arena(self) -> Arena:
+    def arena(self, memory: Memory) -> Arena:
         """State to go on with: that of the checkpoint, if it is of use."""
         file = self.path / _CHECKPOINT
         found = checkpoint.read(file)
@@ -104,7 +133,7 @@ class Store:
             if self._salvage or place.log == self.log.id.hex:
                 self._facts = facts
                 self._heal = self._salvage or not self.log.holds(place)
-                return Arena(kept=kept)
+                return Arena(kept=kept, memory=memory)
             found = "the log was written again since"
         if file.exists():
             logger.warning("freshet: the checkpoint %s is not used: %s; the log is replayed", file, found)
@@ -112,7 +141,7 @@ class Store:
                 file.unlink(missing_ok=True)
                 self._sync()
         self.log.end = self.log.first
-        return Arena()
+        return Arena(memory=memory)
 
     def restore(self, db: Database) -> None:
         catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
@@ -141,47 +170,123 @@ class Store:
         return self.log.end < self.log.size and self.log.whole_after(self.log.end) is not None
 
     def _end_log(self) -> None:
-        """Cuts off what an interrupted write has left after the last whole record."""
+        """Cuts off what an interrupted write has left after the last whole record; all before is on disk."""
         at, size = self.log.end, self.log.size
-        if at == size:
-            return
-        logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
-        self.log.cut()
+        if at < size:
+            logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
+            self.log.cut()
+        if self.level == "fsync":
+            self.log.sync()  # what a process that was killed has left is now the truth
 
     # Changes --------------------------------------------------------------------------------------------------
 
     def transaction(self, changes: list[tuple[Table, RowChange]], version: int) -> bytes:
         """The record of a transaction; made before its rows change, written when they have."""
+        if self._rewriting is not None:
+            self._rewriting.before(changes)
+        if self.log.far:
+            self.settle(self._written)
         rows = sum(len(change) for _, change in changes)
         return self.log.record(TRANSACTION, rows, version, rows_payload((t, *signed(t, c)) for t, c in changes))
 
-    def commit(self, record: bytes) -> None:
+    def commit(self, record: bytes, version: int) -> None:
+        """Writes the record of a transaction, which is safe when it is `settled`."""
         self.log.append(record)
+        self._written = version
+
+    def settled(self, version: int) -> bool:
+        """Whether a transaction is as safe as the level says."""
+        return self.level != "fsync" or version <= self._synced
+
+    def settle(self, version: int) -> None:
+        """Waits until it is. Needs no lock of the database."""
+        with self._alone(lambda: self.settled(version)) as needed:
+            if needed:
+                self._sync_log()
+
+    @contextmanager
+    def _alone(self, unless: Callable[[], bool] = bool) -> Iterator[bool]:
+        """For whoever syncs the log or replaces it. Waits for its turn, or until there is no more need: then it is not
+        alone, and False is given."""
+        with self._turn:
+            self._turn.wait_for(lambda: unless() or not self._busy)
+            needed = not unless()
+            self._busy = self._busy or needed
+        try:
+            yield needed
+        finally:
+            if needed:
+                with self._turn:
+                    self._busy = False
+                    self._turn.notify_all()
+
+    def _sync_log(self) -> None:
+        """All that is in the log is on disk; called when alone."""
+        self.check()
+        written = self._written  # its record is in the log as a whole, so the sync covers it
+        try:
+            self.log.sync()
+        except StateError:
+            if self._written > self._synced:
+                self.lost = self.log.broken
+            raise
+        self._synced = written
 
     def save(self, catalog: dict[str, Any], version: int) -> None:
         """Writes what has changed in the definitions."""
         changed = differences(self._saved, catalog)
         if changed["tables"] or changed["views"]:
+            self.stay()
             self.log.append(self.log.record(CATALOG, 0, version, json_payload(changed)))
+            if self.level == "fsync":
+                with self._alone():
+                    self._sync_log()
             self._saved = noted(catalog)
 
-    def tidy(self, db: Database) -> None:
-        """Rewrites the log if it has grown enough. A failure leaves it as it is."""
+    def tidy(self, db: Database, changes: list[tuple[Table, RowChange]]) -> None:
+        """Goes on with rewriting the log, or begins with it if it has grown enough; asked when a transaction is done
+        and its texts are still there. A failure leaves the log as it is."""
+        try:
+            if self._rewriting is not None:
+                self._rewriting.after(changes, db.version)
+            elif self._has_grown(db):
+                self._begin(db)
+            if self._rewriting is not None:
+                self._advance(db, _PIECE + _SHARE * sum(len(change) for _, change in changes))
+        except (StateError, OSError, MemoryError) as e:
+            logger.warning("freshet: the log was not rewritten: %s", e)
+            self.stay()
+
+    def _has_grown(self, db: Database) -> bool:
         if self.log.end < self._look_at:
-            return
-        if self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db)):
-            try:
-                self._rewrite(db)
-            except (StateError, OSError, MemoryError) as e:
-                logger.warning("freshet: the log was not rewritten: %s", e)
+            return False
+        self._look_later()
+        return self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db))
+
+    def _look_later(self) -> None:
         self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
 
-    def _rewrite(self, db: Database) -> None:
+    def _begin(self, db: Database) -> None:
+        self._rewriting = Rewriting(self.path / _LOG, self.level, db._described(), db.tables.values())
+
+    def _advance(self, db: Database, slots: int) -> None:
+        assert self._rewriting is not None
+        if self._rewriting.advance(list(db.tables.values()), slots, db.version):
+            with self._alone():
+                self._replace_log(db)
+
+    def _replace_log(self, db: Database) -> None:
+        """The new log takes the place of the old one. Both are on disk then: either may be there after a loss of
+        power."""
+        assert self._rewriting is not None
+        if not self.settled(self._written):
+            self._sync_log()
         if self.retain and db.version > self._base:
+            self.log.flush()
             with contextlib.suppress(FileExistsError):
                 os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
-        records = snapshot(db.version, db._described(), db.tables, db.changes, db._changed_rows())
-        fresh = log.make(self.path / _LOG, self.level, records)
+        fresh = self._rewriting.finish(db.version, db.changes, db._changed_rows())
+        self._rewriting = None
         self.log.close()
         self.log, self._facts, self._base = fresh, None, db.version
         for _, last, file in Logs(self.path).kept():
@@ -189,6 +294,24 @@ class Store:
                 file.unlink(missing_ok=True)
         rows, live = self.log.end - self._catalog_bytes(), _live_bytes(db)
         self._scale = max(1.0, rows / live) if live > _LEAST // 8 else 1.0
+        self._look_later()
+
+    def stay(self) -> None:
+        """Ends the rewriting that is under way, if one is: slots or definitions change, or it has failed."""
+        if self._rewriting is not None:
+            self._rewriting.abandon()
+            self._rewriting = None
+            self._look_later()
+
+    def _rewrite(self, db: Database) -> None:
+        """All at once."""
+        self.stay()
+        self._begin(db)
+        try:
+            self._advance(db, sys.maxsize)
+        except BaseException:
+            self.stay()
+            raise
 
     def _catalog_bytes(self) -> int:
         return sum(len(text) for kind in self._saved.values() for text in kind.values())
@@ -199,6 +322,7 @@ class Store:
         """Leaves a checkpoint of state that is `whole`, unless the one there says the same. Without one the log is
         replayed, so a full disk is no reason to fail here."""
         try:
+            self.stay()
             if self.read_only or self.log.broken:
                 return
             self.log.flush()
@@ -221,6 +345,8 @@ class Store:
             sync_folder(self.path)
 
     def release(self) -> None:
+        if self._rewriting is not None:
+            self._rewriting.log.close()
         if hasattr(self, "log"):
             self.log.close()
         if self._claim is not None:

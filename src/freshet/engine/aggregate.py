@@ -1,7 +1,7 @@
 """GROUP BY, kept incrementally: rows with weights in, the change of the answer out.
 
 A group exists while the weights of its rows sum to more than zero. Its state is a row of lanes (see `accumulators`),
-linear in the weights; beside it stands the answer as last told, also as a row of lanes. So a flush reads the new
+linear in the weights; next to it stands the answer as last emitted, also as a row of lanes. So a flush reads the new
 answer of every touched group, compares it with what was told, and tells the difference: a group that came and went
 within the transaction, or ended as it began, says nothing. A flush that fails changes nothing, and rows applied with
 the opposite weights take the transaction back exactly.
@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from freshet.aggregates import whole_sum as whole
+from freshet.aggregates.accumulators import Feed, mark_texts
 from freshet.aggregates.function import Answer, function_of
-from freshet.column import Bools, Column, Int64s
-from freshet.engine import lanes
-from freshet.engine import whole_sum as whole
-from freshet.engine.accumulators import Feed, mark_texts
 from freshet.errors import EvaluationError, StateError
-from freshet.sql.expression import AggregateCall
+from freshet.scalar import lanes
+from freshet.scalar.column import Column
+from freshet.scalar.expression import AggregateCall
+from freshet.scalar.types import Type
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import AHEAD, inlined, kernel
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, foresee_slots
-from freshet.types import Type
 
 _TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told
 _ROWS = 0  # lane of the state row that counts the group's rows
@@ -57,7 +58,7 @@ def _same(answers: Any, group: Any, fresh: Any, row: Any) -> Any:
 
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], b1, i8[::1])")
 def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
-    """Counts the answers to take back and to tell; returns a group with fewer than no rows, or -1."""
+    """Counts the answers to take back and to tell; returns a group with a negative count, or -1."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
             foresee_slots(state, groups, i)

@@ -11,21 +11,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from freshet.aggregates.accumulators import mark_texts
 from freshet.budget import look
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.accumulators import mark_texts
-from freshet.engine.lanes import unpack
 from freshet.engine.maintained import Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import Table
 from freshet.plans.model import BagPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import unpack
+from freshet.scalar.types import Type
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, extend, link_tuples, unlink_tuples
 from freshet.state.keys import PART_COLUMNS, Dictionary
+from freshet.state.rows import Kept, Rows, consolidated
 from freshet.state.strings import StringPool
 from freshet.state.tree_table import COUNTED
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import Type
 
 
 @dataclass(slots=True)
@@ -194,7 +195,7 @@ class Bag(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def finish(self, deltas: bool) -> Rows:
-        parts: list[Rows] = []
+        parts = Kept()
         for number, (query, store) in enumerate(zip(self.below, self.stores, strict=True)):
             change = query.finish(True)
             rows = np.ascontiguousarray(change.lanes[:, : store.lanes])
@@ -207,7 +208,7 @@ class Bag(Maintained):
                 self._join(number, come, store.add(come), 1, parts)
         return consolidated(parts, self.width)
 
-    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: list[Rows]) -> None:
+    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: Kept) -> None:
         marks = self.stores[number].marks.data
         marks[slots] = 1
         for role, store in enumerate(self.role_store):

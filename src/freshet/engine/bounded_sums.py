@@ -12,21 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.accumulators import mark_texts
-from freshet.engine.lanes import leading, pack, unpack, values, width
+from freshet.aggregates.accumulators import mark_texts
 from freshet.engine.maintained import Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated, joined
 from freshet.engine.table import Table
 from freshet.errors import EvaluationError
 from freshet.plans.model import BoundedSumsPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import leading, pack, unpack, values, width
+from freshet.scalar.types import BIGINT, Type
 from freshet.state import wide
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.ordered import FRACTION, INTEGER, WIDE, Ordered
+from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
 from freshet.state.treap import TOTAL
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import BIGINT, Type
 
 _PARTS = 3  # of a measure: known values, high and low half
 _HALF = 32

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.column import Column
-from freshet.engine.lanes import pack, unpack
 from freshet.engine.maintained import Maintained, keeps
-from freshet.engine.rows import Rows, joined
 from freshet.engine.table import Table
 from freshet.plans.model import ValuesPlan
-from freshet.sql.evaluate import evaluate
-from freshet.sql.expression import ColumnRef, Literal
-from freshet.sql.functions.rows import constants
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate
+from freshet.scalar.expression import ColumnRef, Literal
+from freshet.scalar.functions.rows import constants
+from freshet.scalar.lanes import pack, unpack
 from freshet.state.arena import Scope
+from freshet.state.rows import Rows, joined
 from freshet.state.strings import StringPool
 
 

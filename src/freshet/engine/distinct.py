@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import unpack, width
-from freshet.engine.rows import Rows, consolidated
 from freshet.errors import StateError
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import unpack, width
+from freshet.scalar.types import Type
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import Rows, consolidated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Tuples
-from freshet.types import Type
 
 
 class Distinct:
@@ -30,7 +31,7 @@ class Distinct:
         before = self.counts.data[slots]
         after = before + rows.weights
         if (after < 0).any():
-            raise StateError("DISTINCT counted fewer than no copies of a row; please report this")
+            raise StateError("DISTINCT has a negative count of a row; please report this")
         self.counts.data[slots] = after
         self.tuples.remove(slots[after == 0])
         change = (after > 0).astype(np.int64) - (before > 0)
@@ -49,6 +50,6 @@ class Distinct:
         lanes: Int64s = self.tuples.lanes.data[self.tuples.slots()]
         at = 0
         for t in self.types:
-            if t.name == "STRING":
+            if t.pooled:
                 marked[lanes[:, at]] = True
             at += t.lanes

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
-from freshet.engine.lanes import layout
 from freshet.engine.maintained import Maintained, maintain
-from freshet.engine.order import order_lines
 from freshet.engine.partitions import Partitions
-from freshet.engine.rows import Rows
 from freshet.engine.table import Table
 from freshet.plans.model import TopPlan, WindowPlan
+from freshet.scalar.lanes import layout
+from freshet.scalar.order import order_lines
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.ranked import Ranked, Slots
+from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 
 
@@ -59,5 +59,5 @@ class InOrder(Maintained):
         super().string_marks(marked)
         self.partitions.string_marks(marked)
         for type, lane in zip(self.source.types, layout(self.source.types), strict=True):
-            if type.name == "STRING":
+            if type.pooled:
                 self.ranked.mark(lane, marked)

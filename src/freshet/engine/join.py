@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 
 from freshet.budget import look
-from freshet.column import Bools, Int64s
-from freshet.engine.lanes import width
 from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
-from freshet.engine.rows import TOO_MANY_COPIES, Rows, Sink
 from freshet.engine.sources import KeyColumn, Source, bind_keys
 from freshet.errors import EvaluationError, PlanError
+from freshet.logical.kinds import JoinKind
 from freshet.plans.model import QueryPlan
-from freshet.sql.evaluate import evaluate_filter
-from freshet.sql.expression import ColumnRef
+from freshet.scalar.evaluate import evaluate_filter
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.lanes import width
+from freshet.state import tree_table
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.enumeration import DONE, MOST_COPIES, NODE, enumerate_rows, gather
+from freshet.state.rows import TOO_MANY_COPIES, Rows, Sink
 from freshet.state.strings import StringPool
-from freshet.state.tree import change_unseen, enter, leave, live_parents, partakers, rise
+from freshet.state.tree import change_unseen, enter, leave, live_parents, members_of, rise
 from freshet.state.tree_table import (
     ALIVE,
     ANY_DISTANCE,
@@ -47,7 +49,6 @@ from freshet.state.tree_table import (
     FULL,
     KEYS,
     KIND,
-    KINDS,
     LANES,
     LIVE_LINKS,
     LIVE_SIDES,
@@ -69,6 +70,13 @@ from freshet.state.tree_table import (
     WIDTH,
 )  # fmt: skip
 from freshet.state.tuples import Slots
+
+_KINDS = {
+    JoinKind.INNER: tree_table.INNER,
+    JoinKind.SEMI: tree_table.SEMI,
+    JoinKind.ANTI: tree_table.ANTI,
+    JoinKind.LEFT: tree_table.LEFT,
+}
 
 
 @dataclass(slots=True)
@@ -112,7 +120,7 @@ class Join:
         self.missing = {
             c: make_order(plan, n.parent, self.wanted, self._lane, missing=c)
             for c, n in enumerate(plan.nodes)
-            if n.edge is not None and n.edge.kind == "left"
+            if n.edge is not None and n.edge.kind is JoinKind.LEFT
         }
         self.roles: dict[int, list[int]] = {}
         for i, n in enumerate(plan.nodes):
@@ -155,12 +163,12 @@ class Join:
             row = self.tree[i]
             children = [c for c, n in enumerate(nodes) if n.parent == i]
             edges = [n.edge for n in nodes if n.parent == i and n.edge is not None]
-            row[FULL] = sum(e.kind != "left" for e in edges)
+            row[FULL] = sum(e.kind is not JoinKind.LEFT for e in edges)
             row[FIRST] = children[0] if children else -1
             for c, following in zip(children, [*children, -1][1:], strict=True):
                 self.tree[c, NEXT] = following
             row[PARENT] = node.parent
-            row[KIND] = -1 if node.edge is None else KINDS[node.edge.kind]
+            row[KIND] = -1 if node.edge is None else _KINDS[node.edge.kind]
             row[OUTPUT] = node.output
             row[COMPARISON] = COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
             row[BAND] = ANY_DISTANCE
@@ -192,7 +200,7 @@ class Join:
         origin, at = node, node
         while at >= 0:
             edge = self.plan.nodes[at].edge
-            if edge is not None and edge.kind in ("semi", "anti"):
+            if edge is not None and edge.kind.filters:
                 origin = self.plan.nodes[at].parent
             at = self.plan.nodes[at].parent
         return origin
@@ -266,7 +274,7 @@ class Join:
 
     def comes_first(self, source: Source) -> bool:
         """Whether a source's new tuples should come before its old ones go. Where tuples are only compared with, only
-        the extreme of a key counts: a new value beside the old one moves it, or not, and so each change touches no more
+        the extreme of a key counts: a new value next to the old one moves it, or not, and each change touches no more
         than what lies between both. The other way round everything would lose its support and find it again."""
         return id(source) in self.compared
 
@@ -303,11 +311,13 @@ class Join:
         look()
         if self._stale:
             self._refresh()
+        for column in self.keys_of.get(id(source.tuples), ()):
+            column.dictionary.gone.data[0] += len(slots)
         for i in roles:
             if out is None:
                 change_unseen(self.tree_at, self.checks_at, i, slots, -1, self.work.data)
                 continue
-            members, alive = partakers(self.tree_at, i, slots)
+            members, alive = members_of(self.tree_at, i, slots)
             if len(members):
                 if len(alive):
                     self._change(i, alive, -1, out)
@@ -452,7 +462,7 @@ class Join:
                     continue
                 keys = slots if edge.parent is None else edge.parent.ids.data[slots]
                 found = np.where(keys >= 0, totals[c][np.maximum(keys, 0)], 0)
-                counts = counts * (np.maximum(found, 1) if child.edge.kind == "left" else found)
+                counts = counts * (np.maximum(found, 1) if child.edge.kind is JoinKind.LEFT else found)
             edge = self.edges[i]
             if edge is None:
                 return counts.sum() if len(counts) else 0
@@ -487,7 +497,7 @@ class Join:
         for dictionary, key in held.values():
             lanes, at = dictionary.tuples.lanes.data[dictionary.tuples.slots()], 0
             for e in key.expressions:
-                if e.type.name == "STRING":
+                if e.type.pooled:
                     marked[lanes[:, at]] = True
                 at += e.type.lanes
 

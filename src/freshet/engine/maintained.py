@@ -14,12 +14,13 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import pack, width
-from freshet.engine.rows import Rows
 from freshet.engine.table import Table
 from freshet.plans.model import AnyPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import pack, width
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -40,7 +41,7 @@ class Maintained(ABC):
         self.scope, self.pool = scope, pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
-        self.has_text = any(t.name == "STRING" for t in self.types)
+        self.has_text = any(t.pooled for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
         self.no_delta = self.delta_schema.empty_table()

@@ -8,7 +8,7 @@ import numpy as np
 
 from freshet.engine.sources import Source
 from freshet.plans.model import Comparison
-from freshet.sql.evaluate import evaluate
+from freshet.scalar.evaluate import evaluate
 from freshet.state.arena import Growable, Scope
 from freshet.state.comparison import ENDS_COLUMNS
 from freshet.state.tree_table import AT_MOST, LESS, UNEQUAL
@@ -26,7 +26,7 @@ COMPARISONS = {
 
 @dataclass(slots=True)
 class OrderedEdge:
-    """What an edge with a comparison keeps beside links: values of both ends, and sorted chains over them."""
+    """What an edge with a comparison keeps besides links: values of both ends, and sorted chains over them."""
 
     child: int
     parent: int

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshet.column import Int64s
 from freshet.plans.model import QueryPlan
-from freshet.sql.expression import ColumnRef
+from freshet.scalar.expression import ColumnRef
+from freshet.state.arrays import Int64s
 from freshet.state.enumeration import DOWN, NULL, SOURCE, UP
 from freshet.state.tuples import Slots
 

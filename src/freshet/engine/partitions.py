@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
-from freshet.engine.accumulators import mark_texts
-from freshet.engine.lanes import pack, unpack, width
+from freshet.aggregates.accumulators import mark_texts
+from freshet.scalar.lanes import pack, unpack, width
+from freshet.scalar.types import Type
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import Type
 
 
 class Partitions:

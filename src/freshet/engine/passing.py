@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from freshet.engine.lanes import pack, unpack
 from freshet.engine.maintained import Maintained
-from freshet.engine.rows import Rows
 from freshet.plans.model import QueryPlan
-from freshet.sql.evaluate import evaluate_filter
-from freshet.sql.expression import ColumnRef
+from freshet.scalar.evaluate import evaluate_filter
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.lanes import pack, unpack
+from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 
 

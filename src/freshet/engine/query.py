@@ -11,22 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.lanes import pack, unpack, width
 from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
 from freshet.engine.passing import Passing
-from freshet.engine.rows import Rows, Sink, consolidated, joined, repeated
 from freshet.engine.table import Table
 from freshet.errors import TooMuchTextError
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import GROUP, TableSchema
 from freshet.plans.model import AnyPlan, QueryPlan, unnamed
-from freshet.sql.bound import GROUP, TableSchema
-from freshet.sql.evaluate import evaluate, evaluate_filter
-from freshet.sql.expression import ColumnRef, Expression, walk
-from freshet.sql.functions.compiled import is_total
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate, evaluate_filter
+from freshet.scalar.expression import ColumnRef, Expression, walk
+from freshet.scalar.functions.compiled import is_total
+from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import Kept, Rows, Sink, consolidated, joined, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tree_table import COUNTED, FLIPPED
 from freshet.state.tuples import Slots
@@ -75,13 +77,13 @@ class Select(Maintained):
         # Within a transaction a row may appear and vanish again: a LEFT JOIN's NULLs until the partner comes, a partner
         # of a nested query's old row. Such rows must not be evaluated where that can fail (a row that is too large is
         # refused even so: to hold all rows back for that would cost far more).
-        passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind in ("left", "anti") for n in plan.nodes)
+        passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind.turns for n in plan.nodes)
         self.careful = passing and not all(is_total(e, but_for_size=True) for e in _evaluated(plan))
         self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
         self.sources = sources
         self.telling = self.plain and _tells_tuples(plan)
-        self.pending: list[Rows] = []
-        self.raw: list[Rows] = []  # join results not evaluated yet
+        self.pending = Kept()
+        self.raw = Kept()  # join results not evaluated yet
         self.used = _Used(self._pass_on)
         self.touched = False  # whether groups have changed since the last flush
 
@@ -131,8 +133,8 @@ class Select(Maintained):
         if self.aggregate is not None and self.touched:
             self.touched = False
             columns, weights = self.aggregate.flush()
-            self.pending = self._above_groups(columns, weights) if len(weights) else []
-        parts, self.pending = self.pending, []
+            self.pending = self._above_groups(columns, weights)
+        parts, self.pending = self.pending, Kept()
         if self.join is not None:
             self.join.sweep()
         if not parts:
@@ -172,7 +174,7 @@ class Select(Maintained):
     def _settle(self) -> None:
         """Evaluates what is left of join results when the transaction is over."""
         if self.raw:
-            raw, self.raw = self.raw, []
+            raw, self.raw = self.raw, Kept()
             self._pass_on([consolidated(raw, width(self.row_types))])
 
     def _pass_on(self, chunks: Iterable[Rows]) -> None:
@@ -215,10 +217,14 @@ class Select(Maintained):
         self.touched = True
         self.aggregate.apply(keys, args, filters, weights)
 
-    def _above_groups(self, columns: list[Column], weights: Int64s) -> list[Rows]:
+    def _above_groups(self, columns: list[Column], weights: Int64s) -> Kept:
+        kept = Kept()
+        if not len(weights):
+            return kept
         outputs, mask = self._project_groups(columns, len(weights))
         n = len(weights) if mask is None else int(mask.sum())
-        return [Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask])]
+        kept.append(Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask]))
+        return kept
 
     def _project_groups(self, columns: list[Column], n: int) -> tuple[list[Column], Bools | None]:
         grouping = self.plan.grouping
@@ -304,7 +310,7 @@ class Select(Maintained):
         self._settle()
         if self.aggregate is not None:
             columns, weights = self.aggregate.flush()
-            self.pending = self._above_groups(columns, weights) if len(weights) else []
+            self.pending = self._above_groups(columns, weights)
         self._forget_deltas()
 
     def _forget_deltas(self) -> None:
@@ -357,7 +363,7 @@ def _tells_tuples(plan: QueryPlan) -> bool:
     shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
     for node in plan.nodes:
         edge = node.edge
-        if edge is not None and (edge.kind != "inner" or (edge.condition and edge.comparison is None)):
+        if edge is not None and (edge.kind is not JoinKind.INNER or (edge.condition and edge.comparison is None)):
             return False
         if edge is not None and not plan.nodes[node.parent].generalized:
             for ours, theirs in zip(edge.child_key, edge.parent_key, strict=True):

@@ -13,30 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.accumulators import mark_texts
-from freshet.engine.lanes import unpack
+from freshet.aggregates.accumulators import mark_texts
 from freshet.engine.maintained import Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated, repeated
 from freshet.engine.table import Table
 from freshet.errors import StateError
 from freshet.plans.model import SetPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import unpack
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import Rows, consolidated, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Tuples
-
-
-def copies(kind: str, every: bool, counts: Int64s) -> Int64s:
-    """How often rows with these counts (left, right) are in the answer."""
-    left, right = counts[:, 0], counts[:, 1]
-    found: Int64s
-    if kind == "union":
-        found = np.sign(left + right)
-    elif kind == "except":
-        found = np.maximum(left - right, 0) if every else np.sign(left) * (right == 0)
-    else:
-        found = np.minimum(left, right) if every else np.sign(np.minimum(left, right))
-    return found
 
 
 @keeps(SetPlan)
@@ -56,6 +44,10 @@ class SetOperation(Maintained):
         self.counts = scope.array("counts", np.int64, columns=2)
         self.total = scope.array("total", np.int64)  # rows of the answer
 
+    def _copies(self, counts: Int64s) -> Int64s:
+        """How often rows with these counts (left, right) are in the answer."""
+        return self.kind.copies(self.every, counts[:, 0], counts[:, 1])
+
     def finish(self, deltas: bool) -> Rows:
         left, right = (query.finish(True) for query in self.below)
         return consolidated([self._apply(0, left), self._apply(1, right)], self.width)
@@ -67,12 +59,12 @@ class SetOperation(Maintained):
         slots = self.tuples.add(rows.lanes)
         self.counts.grow(len(self.tuples.occupancy.data))
         counts = self.counts.data[slots]
-        before = copies(self.kind, self.every, counts)
+        before = self._copies(counts)
         counts[:, side] += rows.weights
         if (counts[:, side] < 0).any():
-            raise StateError(f"{self.kind.upper()} counted fewer than no copies of a row; rebuild the view")
+            raise StateError(f"{self.kind.upper()} has a negative count of a row; rebuild the view")
         self.counts.data[slots] = counts
-        change = copies(self.kind, self.every, counts) - before
+        change = self._copies(counts) - before
         self.tuples.remove(slots[(counts == 0).all(axis=1)])
         self.total.data[0] += change.sum()
         changed = change != 0
@@ -81,7 +73,7 @@ class SetOperation(Maintained):
     def batches(self, rows: int) -> Iterator[list[Column]]:
         for start in range(0, self.tuples.used, rows):
             part = slice(start, min(start + rows, self.tuples.used))
-            held = copies(self.kind, self.every, self.counts.data[part]) * (self.tuples.occupancy.data[part] != 0)
+            held = self._copies(self.counts.data[part]) * (self.tuples.occupancy.data[part] != 0)
             for places in repeated(held, rows):
                 yield unpack(self.tuples.lanes.data[start + places], self.types, self.pool)
 

@@ -13,16 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.column import Column, Int64s
-from freshet.engine.lanes import leading
+from freshet.budget import hold
 from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated, joined
 from freshet.engine.table import Table
 from freshet.plans.model import SortPlan
-from freshet.sql.bound import SortKey
-from freshet.sql.functions.rows import text_of
+from freshet.scalar.column import Column
+from freshet.scalar.expression import SortKey
+from freshet.scalar.functions.rows import text_of
+from freshet.scalar.lanes import leading
 from freshet.state import wide
 from freshet.state.arena import Scope
+from freshet.state.arrays import Int64s
+from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
 
 
@@ -48,7 +50,10 @@ class Sorted(Maintained):
         return consolidated([Rows(shown, rows.weights)], self.width)
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        parts = list(self.source.batches(LOAD))
+        parts = []
+        for part in self.source.batches(LOAD):
+            hold(2 * len(part[0]) * 8 * self.source.width)  # the parts, then the columns made of them
+            parts.append(part)
         if not parts:
             return
         columns = [_whole([part[i] for part in parts]) for i in range(len(parts[0]))]
@@ -87,7 +92,7 @@ def _comparable(column: Column) -> list[Any]:
         bits = (np.asarray(column.data, np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
         bits = np.where(np.isnan(column.data), np.int64(0x7FF8000000000000), bits)
         return [np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)]
-    if column.type.name == "STRING":
+    if column.type.pooled:
         return [_ranks(column)]
     low = np.asarray(column.data, np.int64)
     if column.type.lanes == 1:
@@ -99,7 +104,7 @@ def _ranks(column: Column) -> Int64s:
     """Each text's place among the different ones; characters compare by their bytes."""
     if column.pool is not None:
         ids, codes = np.unique(np.asarray(column.data, np.int64), return_inverse=True)
-        texts: Any = column.pool.text(ids)
+        texts: Any = column.pool.text(ids, kind=column.type.pooled)
     else:
         encoded = text_of(column).dictionary_encode()
         encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded

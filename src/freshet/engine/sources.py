@@ -12,18 +12,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from freshet.column import Column, Int64s
-from freshet.engine.lanes import layout, pack
+from freshet.logical.query import Field
 from freshet.plans.model import Edge, QueryPlan
-from freshet.sql.bound import Field
-from freshet.sql.evaluate import evaluate, evaluate_filter
-from freshet.sql.expression import ColumnRef, Expression, transform
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate, evaluate_filter
+from freshet.scalar.expression import ColumnRef, Expression, transform
+from freshet.scalar.lanes import layout, pack
+from freshet.scalar.types import Type
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Int64s
 from freshet.state.kernel import kernel
 from freshet.state.keys import PART_COLUMNS, Dictionary
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import Type
 
 
 class Source(Protocol):
@@ -64,7 +65,7 @@ def read_column(lanes: Int64s, slots: Slots, type_: Type, at: tuple[int, int, in
     if type_.is_fraction:
         return Column(type_, data.view(np.float64), known)
     hi = lanes[slots, first + 1] if type_.lanes == 2 else None
-    return Column(type_, data, known, hi, pool if type_.name == "STRING" else None)
+    return Column(type_, data, known, hi, pool if type_.pooled else None)
 
 
 class Generalized:

@@ -1,6 +1,6 @@
 """A stored table: the tuples themselves, shared by every view and every role that reads them.
 
-Rows are packed lanes (engine/lanes): with a primary key its columns come first and identify a row; without one the
+Rows are packed lanes (scalar/lanes): with a primary key its columns come first and identify a row; without one the
 table is a bag, a row is identified by all its lanes and has a weight. Views keep slots, never values.
 """
 
@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import layout, unpack, width
 from freshet.engine.sources import read_column
-from freshet.sql.bound import Field
-from freshet.sql.expression import ColumnRef
+from freshet.logical.query import Field
+from freshet.scalar.column import Column
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.lanes import layout, unpack, width
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel import AHEAD, kernel
+from freshet.state.places import HEAD, HOMES, MASK
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, foresee_rows, probe, same_row
 
@@ -103,10 +105,11 @@ def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, remo
     n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
     chosen = np.empty(n, np.int64)
     m = consolidate(rows, weights, chosen)
-    size = 16
-    while size < 2 * m:
-        size *= 2
-    index = np.full(size, -1, np.int64)  # keys within this batch, as rows of it
+    homes = 16
+    while homes < 2 * m:
+        homes *= 2
+    index = np.full(HEAD + homes, -1, np.int64)  # keys within this batch, as rows of it
+    index[HOMES], index[MASK] = homes, homes - 1
     freed = np.zeros(n, np.bool_)  # by the first row with a key: whether the stored row with that key goes
     given = np.zeros(n, np.bool_)  # and whether a row with that key comes
     held = np.empty(n, np.int64)  # the stored row with that key, or -1
@@ -158,7 +161,7 @@ class Table:
         self.width = width(self.types)
         self.first_lanes = layout(self.types)
         self.value_lanes = sum(t.lanes for t in self.types)
-        self.text_lanes = [lane for t, lane in zip(self.types, self.first_lanes, strict=True) if t.name == "STRING"]
+        self.text_lanes = [lane for t, lane in zip(self.types, self.first_lanes, strict=True) if t.pooled]
         key_lanes = sum(t.lanes for t in self.types[: len(self.primary_key)]) if self.primary_key else None
         self.tuples = Tuples(scope, self.width, key_lanes)
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
@@ -247,6 +250,18 @@ class Table:
         self.tuples.reserve(rows)
         if self.weights is not None:
             self.weights.grow(self.capacity)
+
+    def repack(self) -> None:
+        """Moves the rows to the first slots, and gives back the room of the others. Nothing may refer to slots."""
+        weights = None if self.weights is None else self.weights.data[self.tuples.slots()]
+        self.tuples.repack()
+        if self.weights is not None and weights is not None:
+            self.weights.reset()
+            self.weights.data[: len(weights)] = weights
+            self.weights.shrink(len(weights))
+        self.tuples.shrink()
+        if self.weights is not None:
+            self.weights.match(self.capacity)
 
     def string_marks(self, marked: Bools) -> None:
         """Marks the text the table holds, so that the pool keeps it."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from freshet.column import Column, Int64s
 from freshet.engine.in_order import InOrder
-from freshet.engine.lanes import leading, unpack
 from freshet.engine.maintained import keeps
-from freshet.engine.rows import Rows, consolidated, joined, repeated
 from freshet.engine.table import Table
 from freshet.plans.model import TopPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import leading, unpack
 from freshet.state.arena import Scope
+from freshet.state.arrays import Int64s
 from freshet.state.ranked import ENDLESS
+from freshet.state.rows import Rows, consolidated, joined, repeated
 from freshet.state.strings import StringPool
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshet.column import Int64s
 from freshet.engine.table import RowChange, Table
+from freshet.state.arrays import Int64s
 from freshet.state.tuples import Slots
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from freshet.column import Column
 from freshet.engine.maintained import Maintained, keeps, maintain
-from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import Table
 from freshet.plans.model import UnionAllPlan
+from freshet.scalar.column import Column
 from freshet.state.arena import Scope
+from freshet.state.rows import Rows, consolidated
 from freshet.state.strings import StringPool
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow.compute as pc
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import values
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import values
+from freshet.state.arrays import BYTES, Bools, Int64s
 from freshet.state.ordered import fraction_order
 from freshet.state.strings import StringPool
 
@@ -20,11 +21,11 @@ def codes(column: Column, pool: StringPool) -> Int64s:
     lanes = values(column, pool)
     if column.type.is_fraction:
         return fraction_order(np.ascontiguousarray(lanes[:, 0]))
-    if column.type.name == "STRING":
+    if column.type.pooled:
         valid, found = valid_rows(column), np.zeros(len(column), np.int64)
         ids, which = np.unique(lanes[valid, 0], return_inverse=True)
         ranks = np.empty(len(ids), np.int64)
-        ranks[pc.sort_indices(pool.text(ids)).to_numpy()] = np.arange(len(ids))
+        ranks[pc.sort_indices(pool.text(ids, kind=BYTES)).to_numpy()] = np.arange(len(ids))
         found[valid] = ranks[which]
         return found
     if column.type.lanes == 2:

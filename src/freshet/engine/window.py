@@ -1,8 +1,8 @@
-"""Window functions kept fresh: the rows of the input in order, and the functions computed anew for the partitions that
+"""Window functions kept fresh: the rows of the input in order, and the functions computed again for the partitions that
 rows came to or went from.
 
 The old values of a touched partition are computed from its rows before they change, the new ones after; what is equal
-in both adds up to nothing. So beside the rows in order nothing is kept.
+in both adds up to nothing. So nothing is kept but the rows in order.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from freshet.budget import look
-from freshet.column import Bools, Column, Int64s
 from freshet.engine.in_order import InOrder
-from freshet.engine.lanes import NULLS, layout, pack, unpack, value_lanes
 from freshet.engine.maintained import LOAD, keeps
-from freshet.engine.rows import Rows, consolidated, joined
 from freshet.engine.table import Table
 from freshet.engine.window_frames import Layout
 from freshet.engine.window_functions import window_values
 from freshet.plans.model import WindowPlan
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import NULLS, layout, pack, unpack, value_lanes
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.ranked import ENDLESS, Slots
+from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
 
 

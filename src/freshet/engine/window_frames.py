@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
 from freshet.engine.value_order import codes
 from freshet.errors import EvaluationError
-from freshet.sql.bound import Edge, Frame, SortKey
-from freshet.sql.expression import Literal
-from freshet.sql.functions.datetime import DAY, moved
+from freshet.logical.query import Edge, Frame
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Literal, SortKey
+from freshet.scalar.functions.datetime import DAY, MOST_MONTHS, moved
+from freshet.scalar.types import INTEGER_RANGE
 from freshet.state import wide
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.frames import reach
 from freshet.state.strings import StringPool
-from freshet.types import INTEGER_RANGE
 
 _LEAST, _GREATEST = INTEGER_RANGE["BIGINT"]
 
@@ -132,14 +133,14 @@ def _sums(key: Column, offset: Literal, descending: bool) -> tuple[Column, Bools
                 data = data.astype(np.float32).astype(np.float64)
         return Column(key.type, data), unfit
     assert isinstance(by, int)
-    if offset.type.name == "MONTHS":
-        months = np.full(1, by, np.int64)
+    if offset.type.name == "MONTHS" and not key.type.is_interval:
+        months = np.full(1, max(-MOST_MONTHS, min(by, MOST_MONTHS)), np.int64)  # past every date there is
         if key.type.name == "DATE":
-            return Column(key.type, moved(key.data, months, key.valid, key.type)), unfit
-        return Column(key.type, moved(key.data // DAY, months, key.valid, key.type) * DAY + key.data % DAY), unfit
+            return Column(key.type, moved(key.data, months)), unfit
+        return Column(key.type, moved(key.data // DAY, months) * DAY + key.data % DAY), unfit
     if key.type.lanes == 2:
         return _wide_sums(key, by)
-    least, greatest = INTEGER_RANGE.get(key.type.name, (_LEAST, _GREATEST))
+    least, greatest = INTEGER_RANGE.get("INT" if key.type.name == "MONTHS" else key.type.name, (_LEAST, _GREATEST))
     far = key.data > greatest - by if by > 0 else key.data < least - by
     sums = np.where(far, _GREATEST if by > 0 else _LEAST, key.data + np.where(far, 0, by))
     unfit = far if key.valid is None else far & key.valid

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from freshet.column import Bools, Column, Int64s
-from freshet.engine import whole_sum as whole
-from freshet.engine.lanes import unpack, values, width
+from freshet.aggregates import whole_sum as whole
+from freshet.aggregates.variance import has_huge, squared
 from freshet.engine.value_order import codes, valid_rows
-from freshet.engine.variance import squared
 from freshet.engine.window_frames import Layout
 from freshet.errors import EvaluationError
-from freshet.sql.bound import WindowCall
-from freshet.sql.functions.spread import FORMS
+from freshet.logical.query import WindowCall
+from freshet.scalar.column import Column
+from freshet.scalar.functions.spread import FORMS
+from freshet.scalar.lanes import unpack, values, width
+from freshet.scalar.types import Type
 from freshet.state import wide
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.exact_sum import Floats
 from freshet.state.frames import extremes, frame_sums
-from freshet.state.spread import spreads
+from freshet.state.spread import SHRINK, SHRUNK, SUMS, spreads
 from freshet.state.strings import StringPool
-from freshet.types import Type
 
 
 def window_values(call: WindowCall, rows: Layout) -> Column:
@@ -157,12 +158,24 @@ def _summed(call: WindowCall, rows: Layout, args: list[Column], low: Int64s, hig
 def _spread(call: WindowCall, value: Column, valid: Bools, counts: Int64s, low: Int64s, high: Int64s) -> Column:
     """VARIANCE and STDDEV, from the sums of values, of their squares, and of what those lost to rounding."""
     sample, root = FORMS[call.function]
-    (total, rest), (squares, lost), (rests, little) = _double_sums(
-        [value.data, *squared(np.ascontiguousarray(value.data))], valid, low, high
-    )
+    sums = np.zeros((len(counts), SUMS))
+    sums[:, :SHRUNK] = _moments(value.data, False, valid, low, high)
+    if has_huge(value.data):
+        sums[:, SHRUNK:] = _moments(value.data, True, valid, low, high)
     out = np.empty(len(counts))
-    spreads(counts, np.column_stack([total, rest, squares, lost + rests + little]), sample, root, out)
+    spreads(counts, sums, sample, root, out)
     return Column(call.type, out, counts > (1 if sample else 0))
+
+
+def _moments(data: Floats, huge: bool, valid: Bools, low: Int64s, high: Int64s) -> Floats:
+    """The sums of frames, as two doubles, and of their squares, as three; of huge values, all shrunk, or of the
+    others."""
+    values = data * SHRINK if huge else data
+    found = _double_sums([values, *squared(data, huge)], valid, low, high)
+    (total, rest), (squares, lost), (rests, little) = found
+    both = lost + rests
+    back = both - lost
+    return np.column_stack([total, rest, squares, both, little + ((lost - (both - back)) + (rests - back))])
 
 
 def _double_sums(columns: list[Floats], valid: Bools, low: Int64s, high: Int64s) -> list[tuple[Floats, Floats]]:

@@ -65,7 +65,7 @@ def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> d
         listed = "\n  ".join(differing)
         raise StateError(
             f"the checkpoint {where} was made by another job:\n  {listed}\n"
-            "put the job back as it was, or start anew with another checkpoint folder"
+            "put the job back as it was, or start over with another checkpoint folder"
         )
     return {name: codec.from_json(json.dumps(view["plan"])) for name, view in kept["views"].items()}
 

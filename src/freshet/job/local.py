@@ -5,8 +5,10 @@ The tables' files are taken in order of their time, as Spark takes them, and cut
 
 from __future__ import annotations
 
+import base64
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
-from freshet.errors import ChangeError, PlanError
+from freshet.errors import ChangeError, PlanError, brief
 from freshet.job.file import JobFile, Source
 from freshet.job.options import CHANGES, SEQUENCE
 from freshet.plans.document import table_ddl
@@ -24,6 +26,7 @@ from freshet.plans.document import table_ddl
 _TYPES = {"_weight": pa.int64(), "_change_type": pa.string()}
 _READ = ("parquet", "csv", "json", "tbl")
 _END = "_end"
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,7 @@ def read_file(path: str, source: Source) -> pa.Table:
         if place.format == "parquet":
             table = pq.read_table(path)
         elif place.format == "json":
-            parsing = pajson.ParseOptions(explicit_schema=pa.schema(list(types.items())))
-            table = pajson.read_json(path, parse_options=parsing)
+            table = _read_json(path, source, types)
         else:
             table = _read_text(path, source, types, ordered)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
@@ -91,6 +93,22 @@ def read_file(path: str, source: Source) -> pa.Table:
     if ordered and ordered in table.column_names:
         table = table.sort_by(ordered)
     return table.select([c for c in table.column_names if c in types])
+
+
+def _read_json(path: str, source: Source, types: dict[str, pa.DataType]) -> pa.Table:
+    """Bytes are texts in base 64, as Spark reads them: with all of their padding."""
+    forms = [(name, pa.string() if pa.types.is_binary(kind) else kind) for name, kind in types.items()]
+    table = pajson.read_json(path, parse_options=pajson.ParseOptions(explicit_schema=pa.schema(forms)))
+    for place, name in enumerate(table.column_names):
+        if name in types and pa.types.is_binary(types[name]):
+            texts = table.column(place).to_pylist()
+            wrong = next((i for i, t in enumerate(texts) if t is not None and not _BASE64.fullmatch(t)), None)
+            if wrong is not None:
+                reason = f"{path}: {name} is {brief(texts[wrong])}, not base 64; write bytes so in JSON"
+                raise ChangeError(reason, source.schema.name, wrong)
+            made = pa.array([None if t is None else base64.b64decode(t) for t in texts], pa.binary())
+            table = table.set_column(place, name, made)
+    return table
 
 
 def _read_text(path: str, source: Source, types: dict[str, pa.DataType], ordered: str) -> pa.Table:

@@ -51,7 +51,7 @@ def _sources(job: JobFile) -> Iterator[str]:
         if source.sequence is not None and not source.schema.primary_key:
             yield f"table {name}: sequence orders changes by primary key, and it has none; declare one"
         if source.sequence is not None and not _is_type(source.sequence[1]):
-            yield f"table {name}: sequence has the type {source.sequence[1]}, which there is not; write 'lsn BIGINT'"
+            yield f"table {name}: sequence has the type {source.sequence[1]}, an unknown type; write 'lsn BIGINT'"
         if place.format == "rate":
             wrong = [f.name for f in source.schema.fields if f.name.lower() not in _RATE]
             if wrong:

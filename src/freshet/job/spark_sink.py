@@ -1,7 +1,7 @@
 """A job's sinks: the function of foreachBatch that hands every sink its view's changes.
 
 All sinks take part in one streaming query, so all of them stand at the same version. A batch that Spark runs again
-after a failure leaves files and copies as they are: files of a batch are a folder that is written anew, a copy knows
+after a failure leaves files and copies as they are: files of a batch are a folder that is rewritten, a copy knows
 the batches it has. Kafka and the console may see such a batch twice.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from freshet.changes import WEIGHT
+from freshet.database.changes import WEIGHT
 from freshet.job.file import JobFile, Sink
 from freshet.spark.decode import VIEW
 from freshet.spark.maintain import split

@@ -36,11 +36,37 @@ class Plan:
         return self
 
     def explain(self) -> str:
+        """Describe the plan: class, join tree, guarantee."""
         return explain(self.root)
 
 
 def plan(sql: str, tables: str | Catalog) -> Plan:
-    """The plan of a query over tables given as DDL text or as a catalog."""
+    """Plan a query without running it.
+
+    Parameters
+    ----------
+    sql
+        The query.
+    tables
+        The tables it reads, as CREATE TABLE statements or as a `Catalog`.
+
+    Returns
+    -------
+    Plan
+        Its class, join tree and guarantee; runs with `Database.create_view`.
+
+    Raises
+    ------
+    SqlError
+        The query or the tables cannot be read.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> plan = freshet.plan("SELECT a FROM t JOIN u USING (a)", "CREATE TABLE t (a INT); CREATE TABLE u (a INT)")
+    >>> freshet.Plan.from_json(plan.to_json()).explain() == plan.explain()
+    True
+    """
     catalog = Catalog.from_ddl(tables) if isinstance(tables, str) else tables
     return Plan(sql, build_plan(bind_view(sql, catalog)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from freshet.logical.query import AnyQuery, BoundedSums, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -15,7 +16,6 @@ from freshet.plans.model import (
     ValuesPlan,
     WindowPlan,
 )
-from freshet.sql.bound import AnyQuery, BoundedSums, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
 
 
 def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:

@@ -6,21 +6,23 @@ from dataclasses import replace
 from itertools import chain
 
 from freshet.errors import PlanError
-from freshet.plans.attributes import Attributes, equality
+from freshet.logical.attributes import Attributes, equality
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import Arm, Block
+from freshet.logical.unfit import UnfitError
 from freshet.plans.choice import Choice, all_output
 from freshet.plans.comparisons import Compared, compared, unmarked
+from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import Comparison, Edge
-from freshet.plans.nodes import Inner
-from freshet.plans.unfit import UnfitError
 from freshet.query import Hypergraph, JoinTree, plain_trees, some_trees
-from freshet.sql.bound import Arm, Block
-from freshet.sql.expression import Expression, describe, references
-
-_ARM_NAMES = {"left": "LEFT JOIN", "semi": "EXISTS / IN", "anti": "NOT EXISTS / NOT IN"}
+from freshet.scalar.expression import Expression, describe, references
 
 
-class Arms(Choice):
-    def _add_arm(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
+class Arms:
+    def __init__(self, layout: Layout, choice: Choice) -> None:
+        self.layout, self.choice = layout, choice
+
+    def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
         mine, theirs = set(arm.block.relations), set(host_block.relations)
         local: list[Expression] = []
         pairs: list[tuple[Expression, Expression, bool]] = []
@@ -42,12 +44,12 @@ class Arms(Choice):
                 compares.append(comparison.seen_from(host_relation))
             else:
                 raise UnfitError(
-                    f"{_ARM_NAMES[arm.kind]} on {describe(p)}: only equalities and one comparison of plain values "
+                    f"{arm.kind.written} on {describe(p)}: only equalities and one comparison of plain values "
                     "connect it to the rest of the query; use =, or compare after the join",
                     host_block,
                     arm,
                 )
-        inner = self._sort(local, mine)
+        inner = self.layout.sort(local, mine)
         above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
         inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
         at, parent_key = self._host(host_block, host, base, above, condition, arm)
@@ -56,29 +58,29 @@ class Arms(Choice):
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]
             assert isinstance(sides[1], Expression)
-            edge = self._comparing(edge, Comparison(compares[0].operator, sides[0], sides[1]))
-        shows = arm.kind == "left" and self.nodes[at].output
-        root = self._add_tree(arm.block, tree, inner, (), edge, at, shows, placed)
-        node = self.nodes[root]
+            edge = self.layout.comparing(edge, Comparison(compares[0].operator, sides[0], sides[1]))
+        shows = arm.kind is JoinKind.LEFT and self.layout.nodes[at].output
+        root = self.layout.add_tree(arm.block, tree, inner, (), edge, at, shows, placed)
+        node = self.layout.nodes[root]
         names = node.attributes
         keys = tuple(
-            k if isinstance(k, Expression) else self._value(node.relation, True, names, k, inner)
+            k if isinstance(k, Expression) else self.layout.value(node.relation, True, names, k, inner)
             for k in child_key[: len(pairs)]
         )
         assert node.edge is not None
-        self.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
+        self.layout.nodes[root] = replace(node, edge=replace(node.edge, child_key=keys))
         for below in arm.block.arms:
-            if below.kind == "left" and not shows:
+            if below.kind is JoinKind.LEFT and not shows:
                 continue  # whether rows exist does not depend on it
-            self._add_arm(arm.block, inner.attributes, root, below, distinct_tree)
+            self.add(arm.block, inner.attributes, root, below, distinct_tree)
 
     def _host(
         self, block: Block, attributes: Attributes, base: int, values: list[Expression], condition: list[Expression],
         arm: Arm,
     ) -> tuple[int, tuple[Expression, ...]]:  # fmt: skip
         """The node of the block an arm hangs on: one whose relation has all the values it is correlated by."""
-        for i in range(base, len(self.nodes)):
-            node = self.nodes[i]
+        for i in range(base, len(self.layout.nodes)):
+            node = self.layout.nodes[i]
             if node.relation not in block.relations or any(references(c) - {node.relation} for c in condition):
                 continue
             here = [attributes.seen_from(node.relation, v) for v in values]
@@ -86,7 +88,7 @@ class Arms(Choice):
                 return i, tuple(h for h in here if h is not None)
         names = ", ".join(describe(v) for v in [*values, *condition])
         raise UnfitError(
-            f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table has; connect it to one table",
+            f"{arm.kind.written} is connected by {names}, which no single table has; connect it to one table",
             block,
             arm,
             scattered=True,
@@ -101,7 +103,7 @@ class Arms(Choice):
         h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         h = replace(h, output=h.attributes)
         if not h.is_acyclic:
-            raise UnfitError(f"the joins inside {_ARM_NAMES[arm.kind]} form a cycle; leave out one of them", host, arm)
+            raise UnfitError(f"the joins inside {arm.kind.written} form a cycle; leave out one of them", host, arm)
 
         def keys(tree: JoinTree) -> list[Expression | str] | None:
             root = tree.nodes[0]
@@ -112,29 +114,29 @@ class Arms(Choice):
             return None if None in seen else [s for s in seen if s is not None]
 
         def accept(tree: JoinTree) -> bool:
-            return keys(tree) is not None and self._fits(block, unmarked(tree))
+            return keys(tree) is not None and self.choice.fits(block, unmarked(tree))
 
-        found = self._compare(block, h, inner, accept)
+        found = self.choice.compare(block, h, inner, accept)
         if found is None:
             trees = [t for t in chain(some_trees(h), plain_trees(h)) if accept(t)]
-            if not trees and self.wanted is not None:
+            if not trees and self.choice.wanted is not None:
                 raise PlanError(
-                    f"inside {_ARM_NAMES[arm.kind]} no tree of {', '.join(self._labels(block))} is the plan's"
+                    f"inside {arm.kind.written} no tree of {', '.join(self.choice.labels_of(block))} is the plan's"
                 )
             if not trees:
                 names = ", ".join(describe(v) for v in values)
                 raise UnfitError(
-                    f"{_ARM_NAMES[arm.kind]} is connected by {names}, which no single table inside it has; "
+                    f"{arm.kind.written} is connected by {names}, which no single table inside it has; "
                     "connect it by one table",
                     host,
                     arm,
                 )
-            found = all_output(min(trees, key=lambda t: self._cost(block, t))), ()
+            found = all_output(min(trees, key=lambda t: self.choice.cost(block, t))), ()
         tree, placed = found
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
             raise UnfitError(
-                f"{describe(left_over[0])} inside {_ARM_NAMES[arm.kind]} cannot be checked on an edge; "
+                f"{describe(left_over[0])} inside {arm.kind.written} cannot be checked on an edge; "
                 "only equalities and one comparison of plain values for each pair of tables can",
                 host,
                 arm,

@@ -1,8 +1,8 @@
 """Bags of a cyclic query: hidden relations whose tuples are the joins of what the cycle's relations share.
 
 A bag joins sets: of each relation that has two or more of the bag's attributes, the distinct values of these. With the
-bags as relations beside its own the query is acyclic, and everything else (filters, copies, columns that no join reads,
-outer joins) stays where it is in any query.
+bags as relations besides its own the query is acyclic, and everything else (filters, copies, columns that no join
+reads, outer joins) stays where it is in any query.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from freshet.plans.attributes import Attributes
+from freshet.logical.attributes import Attributes
+from freshet.logical.query import Block, Field, Query, Relation
 from freshet.plans.model import AnyPlan, BagPlan, Guarantee, RelationPlan
 from freshet.plans.wanted import BAG
 from freshet.query.decompose import Bag
-from freshet.sql.bound import Block, Field, Query, Relation
-from freshet.sql.expression import ColumnRef, Expression, transform
-from freshet.sql.functions import build, nullable
-from freshet.types import INTEGERS, Type
+from freshet.scalar.expression import ColumnRef, Expression, transform
+from freshet.scalar.functions import build, nullable
+from freshet.scalar.types import INTEGERS, Type
 
 
 def bag_relation(

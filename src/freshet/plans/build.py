@@ -7,23 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from freshet.errors import UnsupportedError
+from freshet.logical.annotate import Annotations, annotated
+from freshet.logical.attributes import Attributes, column_attribute
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, TableSchema
+from freshet.logical.same import Numbers
+from freshet.logical.unfit import NullsInCycleError, UnfitError, fitted, without_null_safe
 from freshet.plans.above import plan_above
-from freshet.plans.annotate import Annotations, annotated
 from freshet.plans.arms import Arms
-from freshet.plans.attributes import Attributes, column_attribute
 from freshet.plans.bags import bag_relation
+from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
+from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, RelationPlan
-from freshet.plans.nodes import Inner
-from freshet.plans.same import Numbers
-from freshet.plans.unfit import NullsInCycleError, UnfitError, made_fit, without_null_safe
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, some_trees
-from freshet.sql.bound import AnyQuery, Block, Grouping, Query, Relation, TableSchema
-from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
-from freshet.sql.functions.compiled import is_total
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
+from freshet.scalar.functions.compiled import is_total
 
 
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
@@ -61,7 +63,7 @@ class _Plans:
                 plan = _Planner(query, self).plan()
                 return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
             except UnfitError as unfit:
-                query = made_fit(query, unfit)
+                query = fitted(query, unfit)
             except NullsInCycleError:
                 query = without_null_safe(query)
 
@@ -72,26 +74,31 @@ class _Plans:
         return RelationPlan(relation.alias, self.plan(source), relation.fields)
 
 
-class _Planner(Arms):
+class _Planner:
+    """One query: its nodes are laid out, along the tree that is chosen, with the arms hung on it."""
+
     def __init__(self, query: Query, plans: _Plans) -> None:
         self.query = query
         wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
-        super().__init__([plans.relation(r) for r in query.relations], plans.updates, wanted)
+        self.relations = [plans.relation(r) for r in query.relations]
+        self.layout = Layout(self.relations)
+        self.choice = Choice(self.relations, plans.updates, wanted)
+        self.arms = Arms(self.layout, self.choice)
 
     def plan(self) -> QueryPlan:
         query, block, outputs = self.query, self.query.block, self.query.outputs
         if not block.relations:
             return self._constant()
-        inner = self._sort(block.predicates, set(block.relations))
+        inner = self.layout.sort(block.predicates, set(block.relations))
         residual = [*inner.residual, *query.where]
-        self.above = _columns_above(query, [p for p in residual if compared(p) is None])
+        self.choice.above = _columns_above(query, [p for p in residual if compared(p) is None])
         shown = self._shown(inner.attributes)
         predicates = self._asked(inner)
         hypergraph = self._hypergraph(block, inner.attributes, shown, frozenset().union(*predicates.values()))
         joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         whole = replace(joined, output=joined.attributes)
-        keys = [self._primary_key(r, inner.attributes) for r in block.relations]
-        along = None if whole.is_acyclic else self._along_keys(block, whole, keys, inner)
+        keys = [self.layout.primary_key(r, inner.attributes) for r in block.relations]
+        along = None if whole.is_acyclic else self.choice.along_keys(block, whole, keys, inner)
         if not whole.is_acyclic and along is None:
             keys = [None] * len(keys)
         verdict = classify(*self._readable(block, hypergraph, keys, predicates))
@@ -105,32 +112,32 @@ class _Planner(Arms):
         if tree is None:
             if not whole.is_acyclic and along is None:
                 block, inner, whole = self._store_bags(block, inner, whole)
-            found = self._compare(block, whole, inner)
+            found = self.choice.compare(block, whole, inner)
             if found is not None:
                 tree, placed = found
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
-                tree, assertions = self._choose(block, whole, along)
-        self._add_tree(block, tree, inner, assertions, placed=placed)
+                tree, assertions = self.choice.choose(block, whole, along)
+        self.layout.add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         for arm in block.arms:
-            self._add_arm(query.block, inner.attributes, 0, arm, distinct_tree)
-        self.above = _columns_above(query, residual)
+            self.arms.add(query.block, inner.attributes, 0, arm, distinct_tree)
+        self.choice.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
         return QueryPlan(
             tuple(self.relations),
-            tuple(replace(n, filter=(*n.filter, *self.filters.get(n.relation, ()))) for n in self.nodes),
+            tuple(replace(n, filter=(*n.filter, *self.layout.filters.get(n.relation, ()))) for n in self.layout.nodes),
             tuple(residual),
             None if query.grouping is None else _guarded(query.grouping),
             outputs,
             query.fields,
             query.distinct and not distinct_tree,
             distinct_tree,
-            guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.nodes),
-            tuple(self.described),
-            () if self.wanted is None else self.wanted.shares,
+            guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.layout.nodes),
+            tuple(self.layout.described),
+            () if self.choice.wanted is None else self.choice.wanted.shares,
         )
 
     def _constant(self) -> QueryPlan:
@@ -148,8 +155,6 @@ class _Planner(Arms):
             Guarantee("constant", 0, "the view never changes", "constant"),
         )
 
-    # Predicates -----------------------------------------------------------------------------------------------
-
     # Trees ----------------------------------------------------------------------------------------------------
 
     def _shown(self, attributes: Attributes) -> frozenset[str]:
@@ -160,7 +165,7 @@ class _Planner(Arms):
         return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
 
     def _asked(self, inner: Inner) -> dict[str, frozenset[str]]:
-        """What joins ask beside equality, in words, and the attributes it reads."""
+        """What joins ask besides equality, in words, and the attributes it reads."""
         return {
             described(p, self.query): frozenset(
                 column_attribute(inner.attributes, e) for e in walk(p) if isinstance(e, ColumnRef)
@@ -183,7 +188,7 @@ class _Planner(Arms):
                 i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
                 for i, f in enumerate(fields)
             }
-            identity = [c.column for c in self._key_columns(r) or ()] or range(len(fields))
+            identity = [c.column for c in self.layout.key_columns(r) or ()] or range(len(fields))
             whole = all(columns[i] is not None and columns[i] in shown for i in identity)
             edges.append(here if whole else here | {f"{r}.*"})
         every = frozenset().union(*edges) if edges else frozenset()
@@ -198,19 +203,19 @@ class _Planner(Arms):
     ) -> tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]:
         """The same with names of relations and columns: the reasons of a verdict are read by people."""
 
-        told = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
+        names_of = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
 
         def readable(attribute: str) -> str:
             number, _, column = attribute.partition(".")
             if column in ("", "*"):
-                return f"{self.labels[int(number)]}.*" if column else attribute
+                return f"{self.choice.labels[int(number)]}.*" if column else attribute
             name = self.relations[int(number)].fields[int(column)].name
-            return f"{self.labels[int(number)]}.{name if told[int(number)][name] == 1 else column}"
+            return f"{self.choice.labels[int(number)]}.{name if names_of[int(number)][name] == 1 else column}"
 
         def all_of(attributes: frozenset[str]) -> frozenset[str]:
             return frozenset(map(readable, attributes))
 
-        names = tuple(self.labels[r] for r in block.relations)
+        names = tuple(self.choice.labels[r] for r in block.relations)
         return (
             Hypergraph(tuple(map(all_of, h.relations)), all_of(h.output), names),
             [None if key is None else all_of(key) for key in keys],
@@ -223,20 +228,26 @@ class _Planner(Arms):
         if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
             return None
         trees = (_projected(t, h.output) for t in (*some_trees(h), best_tree(h)))
-        good = [t for t in trees if all(n.attributes <= h.output for n in t.nodes if n.output) and self._fits(block, t)]
-        return min(good, key=lambda t: self._cost(block, t), default=None)
+        good = [
+            t
+            for t in trees
+            if all(n.attributes <= h.output for n in t.nodes if n.output) and self.choice.fits(block, t)
+        ]
+        return min(good, key=lambda t: self.choice.cost(block, t), default=None)
 
     def _shown_by(self, output: Expression, attributes: Attributes) -> Expression:
         """A shown column as read from an output node."""
         assert isinstance(output, ColumnRef)
         name = column_attribute(attributes, output)
-        for node in self.nodes:
+        for node in self.layout.nodes:
             if node.output and name in node.attributes:
-                return self._value(node.relation, node.generalized, node.attributes, name, Inner({}, attributes, []))
+                return self.layout.value(
+                    node.relation, node.generalized, node.attributes, name, Inner({}, attributes, [])
+                )
         raise AssertionError(f"no output node has {name}")
 
     def _store_bags(self, block: Block, inner: Inner, h: Hypergraph) -> tuple[Block, Inner, Hypergraph]:
-        """The block with bags as relations beside its own, which make it acyclic."""
+        """The block with bags as relations besides its own, which make it acyclic."""
         if any(null_safe for _, _, null_safe in inner.equalities):
             raise NullsInCycleError
         equalities = list(inner.equalities)
@@ -244,10 +255,10 @@ class _Planner(Arms):
             number = len(self.relations)
             made = bag_relation(
                 bag, block, self.query.relations, inner.attributes, inner.filters,
-                lambda query: build_plan(query, self.updates),
+                lambda query: build_plan(query, self.choice.updates),
             )  # fmt: skip
             self.relations.append(made)
-            self.labels.append(made.alias)
+            self.choice.labels.append(made.alias)
             for i, attribute in enumerate(made.fields):
                 column = ColumnRef(attribute.type, number, i, attribute.name, False)
                 equalities.append((column, inner.attributes.example(attribute.name), False))
@@ -261,16 +272,16 @@ class _Planner(Arms):
     def _skip_unread(self) -> None:
         """A child found by its whole primary key adds at most one row. Where nobody reads its columns it only has to
         exist, and enumeration can pass it by."""
-        for i in range(len(self.nodes) - 1, 0, -1):
-            node = self.nodes[i]
+        for i in range(len(self.layout.nodes) - 1, 0, -1):
+            node = self.layout.nodes[i]
             edge = node.edge
-            if edge is None or edge.kind != "inner" or not node.output or node.relation in self.above:
+            if edge is None or edge.kind is not JoinKind.INNER or not node.output or node.relation in self.choice.above:
                 continue
-            below = [n for n in self.nodes if n.parent == i]
+            below = [n for n in self.layout.nodes if n.parent == i]
             key = {e.column for e in edge.child_key if isinstance(e, ColumnRef)}
-            identity = None if node.generalized else self._key_columns(node.relation)
+            identity = None if node.generalized else self.layout.key_columns(node.relation)
             if identity is not None and {c.column for c in identity} <= key and not any(n.output for n in below):
-                self.nodes[i] = replace(node, output=False, edge=replace(edge, kind="semi"))
+                self.layout.nodes[i] = replace(node, output=False, edge=replace(edge, kind=JoinKind.SEMI))
 
 
 def _guarded(grouping: Grouping) -> Grouping:
@@ -314,4 +325,4 @@ def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
 
 
 def _has_left(block: Block) -> bool:
-    return any(arm.kind == "left" for arm in block.arms)
+    return any(arm.kind is JoinKind.LEFT for arm in block.arms)

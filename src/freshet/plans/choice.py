@@ -8,28 +8,27 @@ from functools import cache
 from itertools import islice
 
 from freshet.errors import PlanError
+from freshet.logical.query import Block, TableSchema
 from freshet.plans.comparisons import MOST_COMPARED, Compared, Places, compared, elsewhere, placed_tree, unmarked
 from freshet.plans.cost import source_updates
+from freshet.plans.layout import Inner, unique_columns
 from freshet.plans.model import RelationPlan
-from freshet.plans.nodes import Inner, Nodes, unique_columns
 from freshet.plans.wanted import WantedTree, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, best_tree, foreign_key_tree
-from freshet.sql.bound import Block, TableSchema
-from freshet.sql.expression import ColumnRef
-from freshet.sql.functions import nullable
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.functions import nullable
 
 
-class Choice(Nodes):
+class Choice:
     def __init__(self, relations: list[RelationPlan], updates: dict[str, float], wanted: WantedTree | None) -> None:
         """`updates`: expected number of changes of each table. `wanted`: the tree asked for."""
-        super().__init__(relations)
-        self.updates, self.wanted = updates, wanted
+        self.relations, self.updates, self.wanted = relations, updates, wanted
         self.labels = labels([r.alias for r in relations])
         self.above: frozenset[int] = frozenset()  # relations whose columns are read above the join
         self._updates = cache(self._source_updates)
 
-    def _cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
+    def cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
         """What makes one tree worse than another. First, how many values of subqueries do not hang as a leaf: there a
         new value touches only the tuples whose comparison with it changes, and at the root it would touch all."""
         inner = {n.parent for n in tree.nodes}
@@ -53,7 +52,7 @@ class Choice(Nodes):
     def _source_updates(self, relation: int) -> float:
         return source_updates(self.relations[relation].source, self.updates)
 
-    def _compare(
+    def compare(
         self, block: Block, h: Hypergraph, inner: Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
     ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
         """A tree with comparisons on its edges, where there are any it can carry."""
@@ -64,13 +63,13 @@ class Choice(Nodes):
             others = (e for c in candidates for e in elsewhere(c, block.relations, inner.attributes))
             candidates = [*candidates, *islice(others, MOST_COMPARED)]
 
-        def fits(tree: JoinTree) -> bool:
-            return accept(tree) and (self.wanted is None or self._fits(block, unmarked(tree)))
+        def good(tree: JoinTree) -> bool:
+            return accept(tree) and (self.wanted is None or self.fits(block, unmarked(tree)))
 
-        found = placed_tree(h, block.relations, candidates, lambda t: self._cost(block, t), fits)
+        found = placed_tree(h, block.relations, candidates, lambda t: self.cost(block, t), good)
         return None if found is None else (all_output(found[0]), found[1])
 
-    def _along_keys(
+    def along_keys(
         self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], inner: Inner
     ) -> ForeignKeyTree | None:
         """A tree along foreign keys whose assertions can be checked by following slots to columns."""
@@ -88,25 +87,25 @@ class Choice(Nodes):
                     return None
         return found
 
-    def _choose(
+    def choose(
         self, block: Block, h: Hypergraph, along: ForeignKeyTree | None
     ) -> tuple[JoinTree, tuple[TreeAssertion, ...]]:
         """`along`: the tree along foreign keys of a cyclic join."""
         if h.is_acyclic and self.wanted is not None:
-            return all_output(self.wanted.drawn(h, self._labels(block))), ()
+            return all_output(self.wanted.drawn(h, self.labels_of(block))), ()
         if h.is_acyclic:
             return all_output(best_tree(h, [self._updates(r) for r in block.relations])), ()
         assert along is not None, "what is cyclic otherwise has been given bags"
-        if not self._fits(block, along.tree):
+        if not self.fits(block, along.tree):
             raise PlanError("the joins form a cycle, and their one tree along foreign keys is another than the plan's")
         return along.tree, along.assertions
 
-    def _labels(self, block: Block) -> list[str]:
+    def labels_of(self, block: Block) -> list[str]:
         return [self.labels[r] for r in block.relations]
 
-    def _fits(self, block: Block, tree: JoinTree) -> bool:
+    def fits(self, block: Block, tree: JoinTree) -> bool:
         """Whether a tree is the one asked for, if one was."""
-        return self.wanted is None or self.wanted.is_drawn(tree, self._labels(block))
+        return self.wanted is None or self.wanted.is_drawn(tree, self.labels_of(block))
 
 
 def all_output(tree: JoinTree) -> JoinTree:

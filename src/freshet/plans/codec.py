@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from freshet.errors import PlanError
+from freshet.errors import PlanError, brief
+from freshet.logical import query as bound
+from freshet.logical.kinds import JoinKind, SetKind
 from freshet.plans import model
-from freshet.sql import bound, expression
-from freshet.types import Type
+from freshet.scalar import expression
+from freshet.scalar.types import Type
 
 FORMAT = 1  # raised whenever a reader of the old format would misread the new one
+_BYTES = "bytes"  # what names a constant of BINARY, which is written as hexadecimal digits
 
 _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
-        bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.SortKey, bound.Frame, bound.WindowCall,
+        expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.Frame,
+        bound.WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
@@ -27,26 +33,51 @@ _CLASSES: dict[str, Any] = {
 }  # fmt: skip
 
 
+#: Fields that are written as words, and stand for more.
+_KINDS: dict[tuple[Any, str], type[StrEnum]] = {
+    ("Edge", "kind"): JoinKind,
+    ("Arm", "kind"): JoinKind,
+    ("SetPlan", "kind"): SetKind,
+    ("SetOperation", "kind"): SetKind,
+}
+
+
 def register(part: type) -> None:
     _CLASSES[part.__name__] = part
 
 
+@cache
+def _fields(made: Any) -> tuple[str, ...] | None:
+    return tuple(f.name for f in dataclasses.fields(made)) if dataclasses.is_dataclass(made) else None
+
+
 def encode(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"is": type(value).__name__, **fields}
     if isinstance(value, (tuple, list)):
         return [encode(v) for v in value]
-    return value
+    fields = _fields(value.__class__)
+    if fields is not None:
+        return {"is": type(value).__name__, **{f: encode(getattr(value, f)) for f in fields}}
+    return {"is": _BYTES, "hex": value.hex()} if isinstance(value, bytes) else value
+
+
+def _part(name: Any, field: str, value: Any) -> Any:
+    kinds = _KINDS.get((name, field))
+    if kinds is None:
+        return decode(value)
+    if value not in list(kinds):
+        raise PlanError(f"{name} has no {field} {value!r}; it is one of {', '.join(kinds)}")
+    return kinds(value)
 
 
 def decode(value: Any) -> Any:
     if isinstance(value, dict):
         name = value.get("is")
+        if name == _BYTES:
+            return _bytes(value)
         made = _CLASSES.get(str(name))
         if made is None:
             raise PlanError(f"a plan holds no {name!r}; its parts are {', '.join(sorted(_CLASSES))}")
-        given = {k: decode(v) for k, v in value.items() if k != "is"}
+        given = {k: _part(name, k, v) for k, v in value.items() if k != "is"}
         known = {f.name for f in dataclasses.fields(made)}
         unknown = sorted(given.keys() - known)
         if unknown:
@@ -58,6 +89,13 @@ def decode(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(decode(v) for v in value)
     return value
+
+
+def _bytes(value: dict[str, Any]) -> bytes:
+    try:
+        return bytes.fromhex(value["hex"])
+    except (KeyError, TypeError, ValueError):
+        raise PlanError(f"{brief(value)} is not bytes; write them as hexadecimal digits") from None
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from freshet.plans.attributes import Attributes, lane_form
+from freshet.logical.attributes import Attributes, is_asked_by_key, lane_form
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.budget import Budget
-from freshet.sql.expression import Call, Expression, Literal, references
+from freshet.scalar.expression import Call, Expression, Literal, references
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
@@ -24,7 +24,7 @@ _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
 _CHOSEN = 2_000
 _TESTS = 2_000  # of whether comparisons fit together
-MOST_COMPARED = 1_000  # places of comparisons looked at beside those written
+MOST_COMPARED = 1_000  # places of comparisons looked at besides those written
 _FARTHEST = 1 << 62
 
 
@@ -55,7 +55,9 @@ def compared(predicate: Expression) -> Compared | None:
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
         return None
-    if left.type.lanes != right.type.lanes or "STRING" in (left.type.name, right.type.name):
+    if left.type.lanes != right.type.lanes or left.type.pooled or right.type.pooled:
+        return None
+    if is_asked_by_key(left) or is_asked_by_key(right):
         return None
     return Compared(predicate, _OPERATORS[predicate.name], left, right)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from freshet.logical.query import TableSchema
 from freshet.plans.model import AnyPlan, BagPlan, QueryPlan, inputs, schemas
-from freshet.sql.bound import TableSchema
 
 
 def walked(plan: AnyPlan, updates: Mapping[str, float]) -> float:

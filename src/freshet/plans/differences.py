@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from freshet.logical.query import TableSchema
 from freshet.plans import Plan, codec
 from freshet.plans.document import to_document
-from freshet.sql.bound import TableSchema
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
 

@@ -1,7 +1,7 @@
 """A plan as a document that people read, keep and edit: docs/plan.schema.json describes it.
 
 It holds the query, its tables, and what was chosen: for each select the join tree, and shares where they are asked
-for. Everything else follows from the query and is made anew when the document is read. So a document can be edited, and
+for. Everything else follows from the query and is made when the document is read. So a document can be edited, and
 one that is wrong for its query cannot be run: the tree that comes out is compared with the one asked for.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from freshet.errors import FreshetError, PlanError
+from freshet.logical.query import AnyQuery, TableSchema
 from freshet.plans.build import build_plan
 from freshet.plans.explain import as_dict
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.plans.wanted import WantedTree, WantedTrees, labels
-from freshet.sql.bound import AnyQuery, TableSchema
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
 
@@ -213,4 +213,4 @@ def _check_tree(nodes: list[tuple[str, str | None]], where: str) -> None:
         for _ in range(len(names) + 1):
             at = None if at is None else above[at]
         if at is not None:
-            raise PlanError(f"{where}: {name} hangs, by way of others, on itself; hang the root on nothing")
+            raise PlanError(f"{where}: {name} is its own ancestor; give the root no parent")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
+from freshet.logical.query import GROUP, TableSchema
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -18,8 +19,7 @@ from freshet.plans.model import (
     WindowPlan,
     inputs,
 )
-from freshet.sql.bound import GROUP, SortKey, TableSchema
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, describe
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey, describe
 
 
 class Standing(NamedTuple):

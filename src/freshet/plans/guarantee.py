@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from freshet.aggregates import function_of
+from freshet.logical.query import Query, TableSchema
 from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
 from freshet.query.classify import BY_PREDICATES
-from freshet.sql.bound import Query, TableSchema
-from freshet.sql.expression import Expression, describe
+from freshet.scalar.expression import Expression, describe
 
 
 def described(e: Expression, query: Query) -> str:

@@ -4,7 +4,7 @@ Relations are numbered as in the bound query; the nodes of the join tree come in
 node's parent is in the node. A generalized node has a relation number of its own past the query's relations, whose
 columns are its attributes: so expressions read it like any other.
 
-A select's plan is a `QueryPlan`; beside it stand the plans of what is not a select. All have `fields` and a
+A select's plan is a `QueryPlan`; next to it stand the plans of what is not a select. All have `fields` and a
 `guarantee`.
 """
 
@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from freshet.sql.bound import Field, Grouping, SortKey, TableSchema, WindowCall
-from freshet.sql.expression import Expression
+from freshet.logical.kinds import JoinKind, SetKind
+from freshet.logical.query import Field, Grouping, TableSchema, WindowCall
+from freshet.scalar.expression import Expression, SortKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Edge:
     generalized parent `parent_key` is empty: the key is the parent's tuple. `condition` reads the parent: where it is
     not true the parent finds no support here."""
 
-    kind: str  # inner, semi, anti, left
+    kind: JoinKind
     parent_key: tuple[Expression, ...]
     child_key: tuple[Expression, ...]
     null_safe: tuple[bool, ...]
@@ -116,7 +117,7 @@ class UnionAllPlan:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    kind: str  # union, except, intersect
+    kind: SetKind
     all: bool
     left: AnyPlan
     right: AnyPlan

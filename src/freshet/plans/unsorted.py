@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from freshet.logical.query import Block, Query, Relation, Values, key
+from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.plans.build import build_plan
 from freshet.plans.model import AnyPlan, QueryPlan, SortPlan
-from freshet.sql.bound import Block, Query, Relation, Values, key
-from freshet.sql.rewrite.blocks import NAMELESS
 
 
 def as_bag(plan: AnyPlan) -> AnyPlan:

@@ -38,7 +38,7 @@ class Classification:
 def classify(
     h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, frozenset[str]] | None = None
 ) -> Classification:
-    """`predicates`: what is asked of several relations beside equality, in words, and the attributes each reads."""
+    """`predicates`: what is asked of several relations besides equality, in words, and the attributes each reads."""
     asked = _Asked(h, {} if predicates is None else predicates)
     by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
     verdicts = {

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from freshet.arrow import from_arrow
-from freshet.column import Bools, Column, Int64s
-from freshet.sql.functions.rows import text_of
+from freshet.scalar.arrow import from_arrow
+from freshet.scalar.column import Column
+from freshet.scalar.functions.rows import text_of
+from freshet.scalar.types import BINARY, STRING, Type
 from freshet.state import wide
-from freshet.types import STRING, Type
+from freshet.state.arrays import Bools, Int64s, is_text
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _NARROW = (np.int8, np.int16, np.int32)
@@ -43,7 +44,7 @@ def to_block(rows: Signed) -> bytes:
     names: list[str] = []
     for i, column in enumerate(rows.columns):
         mask = None if column.valid is None else ~column.valid
-        if column.type.name == "STRING":
+        if column.type.pooled:
             text = text_of(column)
             if mask is not None and text.null_count != np.count_nonzero(mask):
                 text = pa.compute.if_else(pa.array(column.valid), text, pa.scalar(None, text.type))
@@ -73,7 +74,7 @@ def from_block(payload: bytes, types: Sequence[Type]) -> Signed:
     columns = []
     for i, type_ in enumerate(types):
         array = batch.column(names[str(i)])
-        if type_.name == "STRING":
+        if type_.pooled:
             columns.append(_text(array, type_))
             continue
         valid = None if array.null_count == 0 else np.array(array.is_valid().to_numpy(zero_copy_only=False))
@@ -101,7 +102,7 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
         valid: Bools | None = None
         if any(c.valid is not None for c in own):
             valid = np.concatenate([np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in own])
-        if type_.name == "STRING":
+        if type_.pooled:
             columns.append(Column(type_, pa.concat_arrays([text_of(c) for c in own]), valid))
             continue
         hi = None
@@ -112,8 +113,8 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
 
 
 def _text(array: pa.Array, type_: Type) -> Column:
-    """Text, or what is held as text; whatever it must be was checked when it came in."""
-    column = from_arrow(array, STRING)
+    """Text, bytes, or what is held as text; whatever it must be was checked when it came in."""
+    column = from_arrow(array, BINARY if type_ == BINARY else STRING)
     return Column(type_, column.data, column.valid)
 
 
@@ -136,7 +137,7 @@ def _narrow(data: Int64s, valid: Bools | None) -> npt.NDArray[Any]:
     return np.ascontiguousarray(data)
 
 
-def _compact(text: pa.LargeStringArray) -> pa.Array:
-    """The array without what lies outside a slice, as plain strings where they can hold it."""
+def _compact(text: pa.Array) -> pa.Array:
+    """The array without what lies outside a slice, as plain strings or binaries where they can hold it."""
     whole = pa.concat_arrays([text]) if text.offset == 0 else pa.concat_arrays([text, text[:0]])
-    return whole.cast(pa.string()) if whole.nbytes < 2**31 else whole
+    return whole.cast(pa.string() if is_text(whole.type) else pa.binary()) if whole.nbytes < 2**31 else whole

@@ -23,7 +23,7 @@ from freshet.spark.job import Job
 from freshet.spark.private import open_private, private_folder, write_private
 from freshet.spark.shard import Shard
 from freshet.state.arena import Arena
-from freshet.version import __version__
+from freshet.state.kernel_cache import code
 
 logger = logging.getLogger("freshet.spark")
 
@@ -134,10 +134,10 @@ def _left(
         return None, "the arena's marker is not readable"
     if left.get("fingerprint") != fingerprint:
         return None, "the arena is of another query"
-    if left.get("freshet") != __version__:
-        return None, f"the arena is of Freshet {left.get('freshet')}, this is {__version__}"
+    if left.get("freshet") != code():
+        return None, f"the arena is of Freshet {left.get('freshet')}, this is {code()}"
     if left.get("boot") != boot():
-        return None, "the arena was left before the machine started anew"
+        return None, "the arena was left before the machine was restarted"
     if left.get("version") != version or left.get("token") != token.hex():
         return None, f"the arena is at version {left.get('version')}, the state store at {version}"
     if left.get("files") != _stats(folder / _FILES):
@@ -158,7 +158,7 @@ def _marker(folder: Path, fingerprint: str, version: int, token: bytes, checkpoi
         "version": version,
         "token": token.hex(),
         "boot": boot(),
-        "freshet": __version__,
+        "freshet": code(),
         "files": _stats(folder / _FILES),
     }
 

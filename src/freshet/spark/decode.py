@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
 
-from freshet.arrow import to_arrow
-from freshet.changes import WEIGHT
+from freshet.database.changes import WEIGHT
+from freshet.logical.query import Field
+from freshet.scalar.arrow import to_arrow
+from freshet.scalar.types import Type
 from freshet.spark.block import from_block
 from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.quarantine import COLUMNS, QUARANTINE, refused_rows
-from freshet.sql.bound import Field
-from freshet.types import Type
 
 VIEW = "_view"
 
@@ -72,22 +75,40 @@ def out_array(array: pa.Array, type_: Type) -> pa.Array:
     return array if array.type == out_type(type_) else array.cast(out_type(type_))
 
 
-def fields_ddl(fields: Iterable[Field]) -> str:
-    return ", ".join(f"`{f.name}` {spark_type(f.type)}" for f in fields)
+def decoded(
+    blocks: DataFrame,
+    decode: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    ddl: Callable[[bool], str],
+) -> DataFrame:
+    """What a function for mapInArrow makes of blocks. `ddl(True)` names the types as they leave Python, where there is
+    no interval of months but their number; `ddl(False)` those they have then."""
+    made = blocks.mapInArrow(decode, ddl(True))
+    if ddl(True) == ddl(False):
+        return made
+    fields = StructType.fromDDL(ddl(False))
+    assert isinstance(fields, StructType)
+    return made.select(*(col(f"`{f.name}`").cast(f.dataType).alias(f.name) for f in fields))
 
 
-def spark_type(type_: Type) -> str:
+def fields_ddl(fields: Iterable[Field], arrow: bool = False) -> str:
+    return ", ".join(f"`{f.name}` {spark_type(f.type, arrow)}" for f in fields)
+
+
+def spark_type(type_: Type, arrow: bool = False) -> str:
+    """With `arrow`, as mapInArrow takes it from Python."""
     if type_.items is not None:
-        return f"ARRAY<{spark_type(type_.items)}>"
+        return f"ARRAY<{spark_type(type_.items, arrow)}>"
+    if arrow and type_.name == "MONTHS":
+        return "INT"
     return "STRING" if type_.name in ("STRING", "VOID") else str(type_)
 
 
-def result_ddl(job: Job, single: bool) -> str:
+def result_ddl(job: Job, single: bool, arrow: bool = False) -> str:
     if single:
-        return f"{fields_ddl(job.views[0].fields)}, {WEIGHT} BIGINT"
+        return f"{fields_ddl(job.views[0].fields, arrow)}, {WEIGHT} BIGINT"
     structs = []
     for v in job.views:
-        inside = ", ".join(f"`{f.name}`: {spark_type(f.type)}" for f in v.fields)
+        inside = ", ".join(f"`{f.name}`: {spark_type(f.type, arrow)}" for f in v.fields)
         structs.append(f"`{v.name}` STRUCT<{inside}>")
     if job.quarantine:
         structs.append(f"`{QUARANTINE}` STRUCT<{', '.join(f'`{c}`: STRING' for c in COLUMNS)}>")

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from freshet.column import Column, Int64s
-from freshet.engine.lanes import values
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.functions.rows import text_of
+from freshet.scalar.lanes import values
 from freshet.spark.job import Dimension
-from freshet.sql.evaluate import evaluate
-from freshet.sql.expression import ColumnRef
-from freshet.sql.functions.rows import text_of
 from freshet.state.arena import Arena
+from freshet.state.arrays import Int64s
 from freshet.state.kernel import as_int64, kernel
 from freshet.state.strings import StringPool, hash_bytes
 
@@ -45,7 +46,7 @@ def hash_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[Any]:
 
 
 def _lanes(column: Column) -> Iterator[npt.NDArray[Any]]:
-    if column.type.name == "STRING":
+    if column.type.pooled:
         found = [_text_hashes(column)]
     else:
         wide = values(column, _no_pool())

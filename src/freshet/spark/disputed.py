@@ -21,16 +21,17 @@ from pathlib import Path
 import numpy as np
 from pyspark import TaskContext
 
-from freshet.column import Column, Int64s
-from freshet.engine.lanes import pack
 from freshet.errors import ChangeError
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate_filter
+from freshet.scalar.lanes import pack
+from freshet.scalar.types import BIGINT
 from freshet.spark.block import Signed, from_block, to_block
 from freshet.spark.job import Job, Stream
-from freshet.sql.evaluate import evaluate_filter
 from freshet.state.arena import Arena
+from freshet.state.arrays import Int64s
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Tuples
-from freshet.types import BIGINT
 
 AGAIN = "it is noted, and set aside when the query is started again"
 NEVER = (

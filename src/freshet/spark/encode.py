@@ -13,21 +13,34 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.arrow import from_arrow
-from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT, null_column
-from freshet.column import Bools, Column, Int64s
+from freshet.database.changes import CHANGE_TYPE, null_column
 from freshet.errors import ChangeError, EvaluationError
+from freshet.logical.query import TableSchema
+from freshet.scalar.arrow import from_arrow
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate_filter
+from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
 from freshet.spark.dispatch import cells, shard_keys
 from freshet.spark.disputed import Note, notes
+from freshet.spark.expressions import node_filters
 from freshet.spark.failure import plainly
-from freshet.spark.job import SEQUENCE, Job, Stream
+from freshet.spark.feed import (
+    KIND_SIGNS,
+    KINDS,
+    check_nulls,
+    kinds_of,
+    refuse_copies,
+    refuse_upserts,
+    sequence_of,
+    weights_of,
+)
+from freshet.spark.job import Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.stages import read_of
-from freshet.sql.bound import TableSchema
-from freshet.sql.evaluate import evaluate_filter
-from freshet.types import BIGINT, TINYINT
+from freshet.state.arrays import Bools, Int64s
 
 #: The rows of every step: which shard (by its key), which level, which stream, and a block.
 BLOCKS = "key BIGINT, level INT, stream STRING, payload BINARY"
@@ -92,6 +105,7 @@ class Encoder:
         """`checkpoint`: its folder, where every worker has it."""
         self.job_text, self.table, self.profile_to, self.checkpoint = job_text, table, profile_to, checkpoint
         self.notes: list[Note] = []
+        self.filters: list[tuple[Sequence[int], tuple[Expression, ...]]] = []
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
@@ -100,8 +114,9 @@ class Encoder:
     def _packed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = read_job(self.job_text)
         schema = next(t for t in job.tables if t.name.lower() == self.table)
-        if job.quarantine and self.table not in job.passing:
-            self.notes = notes(self.checkpoint, job, self.table)
+        if job.quarantine:
+            self.filters = list(_filters(job, self.table))
+            self.notes = [] if self.table in job.passing else notes(self.checkpoint, job, self.table)
         waiting: list[pa.RecordBatch] = []
         seen, first = 0, 0
         spent = 0.0
@@ -130,7 +145,7 @@ class Encoder:
         while waiting:
             part, at = waiting.pop()
             try:
-                sent += self._encode(job, schema, part, at)
+                sent += list(self._encode(job, schema, part, at))  # all of it or nothing
             except ChangeError as e:
                 if e.row is None:  # a mistake of the whole stream, such as a column of a type that never fits
                     raise
@@ -148,12 +163,16 @@ class Encoder:
 
     def _encode(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> Iterator[Sent]:
         n = given.num_rows
-        kinds = _kinds(schema, given, first)
+        kinds = kinds_of(schema, given, first)
         keyed = next((m for m in job.normalized if m.table == self.table), None)
         ordered = keyed is not None and keyed.ordered
         if not ordered:
-            _refuse_upserts(schema, kinds, first)
-        adds = _KIND_SIGNS[kinds] > 0 if ordered else None
+            refuse_upserts(schema, kinds, first)
+        whole = None  # rows that must have a value in every column that wants one; None: all
+        if ordered:
+            whole = KIND_SIGNS[kinds] > 0
+        elif keyed is not None and schema.primary_key and CHANGE_TYPE in given.column_names:
+            whole = kinds != KINDS.index("delete")
         names = {name.lower(): name for name in given.column_names}
         columns: dict[int, Column] = {}
         for i in needed_columns(job, self.table):
@@ -167,18 +186,23 @@ class Encoder:
                     raise ChangeError(
                         f"{field.name}: {e.reason}", schema.name, None if e.row is None else first + e.row
                     ) from None
-            _check_nulls(schema, i, columns[i], None if i in schema.primary_key else adds, first)
+            check_nulls(schema, i, columns[i], None if i in schema.primary_key else whole, first)
+        if self.filters:
+            self._check_filters(schema, columns, np.ones(n, np.bool_) if whole is None else whole, first)
         if keyed is not None:
             stream = next(s for s in job.streams if s.name == keyed.stream)
-            told, weights = [], _weights(schema, given, kinds, first)
+            told, weights = [], weights_of(given, kinds)
             if ordered:
-                _refuse_copies(schema, weights, first)
-                told = [Column(TINYINT, kinds), Column(BIGINT, _sequence(schema, given, first))]
+                refuse_copies(schema, weights, first)
+                told = [Column(TINYINT, kinds), Column(BIGINT, sequence_of(schema, given, first))]
                 weights = np.ones(n, np.int64)
+            elif schema.primary_key:
+                by_key = np.zeros(n, np.int64) if whole is None else (~whole).astype(np.int64)
+                told = [Column(TINYINT, by_key)]
             rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
             yield from send(stream, job.shards, rows)
             return
-        weights = _weights(schema, given, kinds, first)
+        weights = weights_of(given, kinds)
         for note in self.notes:
             refused = note.first(columns, weights)
             if refused is not None:
@@ -187,6 +211,28 @@ class Encoder:
             yield from send_table(job, schema, columns, weights)
         except EvaluationError as e:
             raise ChangeError(e.reason, schema.name, None if e.row is None else first + e.row) from None
+
+    def _check_filters(self, schema: TableSchema, columns: Mapping[int, Column], whole: Bools, first: int) -> None:
+        """Refuses rows on which a view's filter has no value here, where it is known which change they are of."""
+        chosen = np.flatnonzero(whole)
+        for place, conjunction in self.filters:
+
+            def read(c: ColumnRef, place: Sequence[int] = place) -> Column:
+                return columns[place[c.column]].take(chosen)
+
+            try:
+                evaluate_filter(conjunction, read, len(chosen))
+            except EvaluationError as e:
+                row = None if e.row is None else first + int(chosen[e.row])
+                raise ChangeError(e.reason, schema.name, row) from None
+
+
+def _filters(job: Job, table: str) -> Iterator[tuple[Sequence[int], tuple[Expression, ...]]]:
+    """Every filter over a table alone, and the columns that it reads as its own."""
+    schema = next(t for t in job.tables if t.name.lower() == table)
+    for stream in (s for s in job.streams if s.sources == (table,)):
+        yield from ((range(len(schema.fields)), f) for f in stream.filters)
+        yield from ((stream.columns, f) for o in job.operators for f in node_filters(o.plan, stream.name))
 
 
 _jobs: dict[str, Job] = {}
@@ -199,86 +245,3 @@ def read_job(text: str) -> Job:
             _jobs.clear()
         _jobs[text] = Job.from_text(text)
     return _jobs[text]
-
-
-KINDS = list(SIGNS)
-_KIND_SIGNS = np.array(list(SIGNS.values()), np.int64)
-
-
-def _kinds(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
-    """What each row does, as its place in KINDS; an insert where nothing is said."""
-    if WEIGHT in given.column_names:
-        array = given.column(WEIGHT).combine_chunks()
-        if array.null_count:
-            row = int(np.argmax(np.asarray(array.is_null())))
-            raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, first + row)
-        return np.where(np.asarray(array) > 0, KINDS.index("insert"), KINDS.index("delete")).astype(np.int64)
-    if CHANGE_TYPE not in given.column_names:
-        return np.full(given.num_rows, KINDS.index("insert"), np.int64)
-    kinds = given.column(CHANGE_TYPE).combine_chunks().cast(pa.string())
-    found = np.array(pa.compute.index_in(kinds, value_set=pa.array(KINDS)).fill_null(-1), np.int64)
-    if (found < 0).any():
-        row = int(np.argmax(found < 0))
-        raise ChangeError(
-            f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row
-        )
-    return found
-
-
-def _refuse_upserts(schema: TableSchema, kinds: Int64s, first: int) -> None:
-    upserts = kinds == KINDS.index("upsert")
-    if upserts.any():
-        raise ChangeError(
-            "an upsert replaces a row, so order matters; name the column that orders changes (sequence=...)",
-            schema.name, first + int(np.argmax(upserts)),
-        )  # fmt: skip
-
-
-def _weights(schema: TableSchema, given: pa.Table, kinds: Int64s, first: int) -> Int64s:
-    if WEIGHT in given.column_names:
-        return np.array(given.column(WEIGHT).combine_chunks().cast(pa.int64()), np.int64)
-    return _KIND_SIGNS[kinds]
-
-
-def _refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
-    """Of a key there is one row or none."""
-    wrong = np.abs(weights) != 1
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ChangeError(
-            f"{WEIGHT} is {weights[row]}, and the table has a primary key; give 1 for a row that is there from now on, "
-            "-1 for one that is gone", schema.name, first + row,
-        )  # fmt: skip
-
-
-def _sequence(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
-    array = given.column(SEQUENCE).combine_chunks()
-    if array.null_count:
-        row = int(np.argmax(np.asarray(array.is_null())))
-        raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
-    if pa.types.is_date32(array.type):
-        array = array.cast(pa.int32())
-    try:
-        return np.array(array.cast(pa.int64()), np.int64)
-    except pa.ArrowInvalid:  # a decimal
-        wide = [not -(1 << 63) <= v < 1 << 63 for v in array.to_pylist()]
-        raise ChangeError(
-            f"the column that orders changes is {array[wide.index(True)]}; give a number that fits BIGINT",
-            schema.name, first + wide.index(True),
-        ) from None  # fmt: skip
-
-
-def _check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:
-    field = schema.fields[column]
-    if field.nullable or values.valid is None:
-        return
-    bad = ~values.valid if where is None else ~values.valid & where
-    if not bad.any():
-        return
-    remedy = "give a value"
-    if where is None and schema.primary_key and column not in schema.primary_key:
-        remedy = "give a value, or name the column that orders changes (sequence=...) to delete by key alone"
-    what = "the primary key" if column in schema.primary_key else "NOT NULL"
-    raise ChangeError(
-        f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + int(np.argmax(bad))
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from freshet.plans.model import AnyPlan, QueryPlan
+from freshet.scalar.expression import describe
 from freshet.spark.job import Job
-from freshet.sql.expression import describe
 
 
 def explain_job(job: Job, sizes: Mapping[str, float] | None = None) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from freshet.logical.query import TableSchema
 from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, inputs, with_inputs
-from freshet.sql.bound import TableSchema
-from freshet.sql.expression import ColumnRef, Expression, walk
+from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 
 
 def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression]) -> QueryPlan:
@@ -59,6 +59,21 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
 
     map_expressions(replace(plan, nodes=tuple(replace(n, filter=()) for n in plan.nodes)), note)
     return {i: frozenset(columns) for i, columns in found.items()}
+
+
+def node_filters(plan: AnyPlan, name: str) -> Iterator[tuple[Expression, ...]]:
+    """Filters of the nodes that read the named table, over its columns as relation 0."""
+    if isinstance(plan, QueryPlan):
+        for node in plan.nodes:
+            source = None if node.generalized else plan.relations[node.relation].source
+            if node.filter and isinstance(source, TableSchema) and source.name == name:
+                yield tuple(_of_one(f) for f in node.filter)
+    for _, below in inputs(plan):
+        yield from node_filters(below, name)
+
+
+def _of_one(expression: Expression) -> Expression:
+    return transform(expression, lambda e: replace(e, relation=0) if isinstance(e, ColumnRef) else e)
 
 
 def with_source(plan: AnyPlan, name: str, schema: TableSchema) -> AnyPlan:

@@ -14,10 +14,10 @@ import hashlib
 import zlib
 from dataclasses import dataclass, replace
 
+from freshet.logical.query import Field, TableSchema
 from freshet.plans import codec
 from freshet.plans.model import AnyPlan, QueryPlan, schemas
-from freshet.sql.bound import Field, TableSchema
-from freshet.sql.expression import Expression
+from freshet.scalar.expression import Expression
 
 SEQUENCE = "_sequence"  # the column that orders the changes of a table
 

@@ -17,15 +17,16 @@ from pyspark.sql.types import (
     StringType,
     TimestampNTZType,
     TimestampType,
+    YearMonthIntervalType,
 )
 
-from freshet.changes import CHANGE_TYPE, SIGNS, WEIGHT
+from freshet.database.changes import CHANGE_TYPE, SIGNS, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
-from freshet.spark.decode import VIEW, Decoder, result_ddl
+from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
 from freshet.spark.explain import explain_job
 from freshet.spark.failure import say_reason_first
@@ -78,11 +79,14 @@ def maintain(
     removal of a row that is not there) stops the query before anything of its micro-batch is emitted or kept. In a
     table with a sequence an insert of a key that is there replaces its row, and the delete of one that is not there is
     remembered: neither is an error. In others a second row with a primary key is noticed where both rows meet on a
-    shard, or with `check_keys`, for which tables with a primary key pass a level that keeps their rows by key. With
+    shard, or with `check_keys`, for which tables with a primary key pass a level that keeps their rows by key; then a
+    `delete` may also give the key alone (what else it gives must be so, and a NULL gives nothing). With
     `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
     views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
-    `quarantined`. To find every bad change, tables then pass a level that knows all their rows. What Spark raises when
-    the query stops begins with Freshet's own sentence, and `reason(exception)` gives it alone.
+    `quarantined`. A row on which a condition over its table alone has no value (division by zero) is set aside too;
+    what a view cannot compute further on stops the query. To find every bad change, tables then pass a level that knows
+    all their rows. What Spark raises when the query stops begins with Freshet's own sentence, and `reason(exception)`
+    gives it alone.
 
     With `checkpoint`, another query than the one that folder belongs to (views, tables, sources, shards) is refused
     here, with what differs. `on_error` may change from run to run: a query that stopped goes on with "quarantine", and
@@ -124,7 +128,7 @@ def maintain(
         processor = Level(job_text, level, arena, beside, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return blocks.mapInArrow(Decoder(job_text, single), result_ddl(job, single))
+    return decoded(blocks, Decoder(job_text, single), functools.partial(result_ddl, job, single))
 
 
 def explain(
@@ -187,12 +191,16 @@ def _folder(spark: SparkSession, checkpoint: str) -> str | None:
 
 def _advise(retained: int, files: bool) -> None:
     """Says what makes a checkpoint larger than it need be."""
-    if retained > _VERSIONS:
-        what = "changes" if files else "rows"
-        remedy = "" if files else "give maintain() the query's folder as checkpoint= and it keeps the rows once, or "
+    if retained > _VERSIONS and files:
+        logger.info(
+            "freshet: the checkpoint keeps what changed in the last %s batches, to go back to any of them "
+            "(spark.sql.streaming.minBatchesToRetain); set a smaller number to keep less", retained,
+        )  # fmt: skip
+    elif retained > _VERSIONS:
         logger.warning(
-            "freshet: the checkpoint keeps the %s of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
-            "%sset a smaller number", what, retained, remedy,
+            "freshet: the checkpoint keeps the rows of the last %s batches (spark.sql.streaming.minBatchesToRetain); "
+            "give maintain() the query's folder as checkpoint= and it keeps them once, or set a smaller number",
+            retained,
         )  # fmt: skip
 
 
@@ -266,8 +274,11 @@ def _encoded(
         wanted = []
         for position in needed_columns(job, name):
             field = table.fields[position]
-            if field.name.lower() in columns:
-                wanted.append(columns[field.name.lower()])
+            column = columns.get(field.name.lower())
+            if column is not None and isinstance(df.schema[column].dataType, YearMonthIntervalType):
+                df = df.withColumn(column, functions.col(f"`{column}`").cast("INTERVAL MONTH").cast("INT"))
+            if column is not None:
+                wanted.append(column)
             elif not field.nullable and (moment is None or position in table.primary_key):
                 raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
         wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]

@@ -19,17 +19,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.arrow import to_arrow
-from freshet.changes import SIGNS
-from freshet.column import Bools, Column, Int64s
-from freshet.engine.lanes import pack, unpack
+from freshet.database.changes import SIGNS
 from freshet.engine.table import Table
+from freshet.scalar.arrow import to_arrow
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import pack, unpack
+from freshet.scalar.types import STRING
 from freshet.spark.block import Signed
 from freshet.spark.job import Normalized
 from freshet.state.arena import Arena
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.enumeration import consolidate
 from freshet.state.tuples import Slots, Tuples
-from freshet.types import STRING
 
 _NEVER = np.iinfo(np.int64).min
 _ADDS = np.array(list(SIGNS.values()), np.int64) > 0

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from freshet.aggregates import function_of
+from freshet.logical.query import GROUP, Field, Grouping, TableSchema
 from freshet.plans.model import Guarantee, Node, QueryPlan, RelationPlan
-from freshet.sql.bound import GROUP, Field, Grouping, TableSchema
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions import build, nullable
-from freshet.types import BIGINT
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, transform
+from freshet.scalar.functions import build, nullable
+from freshet.scalar.types import BIGINT
 
 _PASSED_ON = Guarantee("single relation", 0, "O(1)", "O(1)")
 

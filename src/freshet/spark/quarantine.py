@@ -9,6 +9,7 @@ What is set aside comes out of the same stream as the answers, so Spark's checkp
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -16,15 +17,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.arrow import from_arrow, to_arrow
-from freshet.changes import refusal
-from freshet.column import Int64s
+from freshet.database.changes import refusal
 from freshet.engine.table import MissingRowError, RepeatedKeyError, Table
+from freshet.logical.query import TableSchema
+from freshet.scalar.arrow import from_arrow, to_arrow
+from freshet.scalar.types import STRING
 from freshet.spark.block import Signed, from_block, to_block
-from freshet.sql.bound import TableSchema
 from freshet.state.arena import Arena
+from freshet.state.arrays import Int64s
 from freshet.state.tuples import Tuples
-from freshet.types import STRING
 
 QUARANTINE = "_quarantine"
 COLUMNS = ("table", "row", "reason")
@@ -33,7 +34,12 @@ Refused = tuple[str, str, str]  # the table, the row as JSON, the reason
 
 
 def to_json(row: dict[str, Any]) -> str:
-    return json.dumps(row, default=str, ensure_ascii=False)
+    return json.dumps(row, default=_written, ensure_ascii=False)
+
+
+def _written(value: Any) -> str:
+    """What JSON has no form of; bytes in base 64, as Spark writes them."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def refused_block(refused: Sequence[Refused]) -> bytes:

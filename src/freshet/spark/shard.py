@@ -11,24 +11,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from freshet.changes import null_column, resolve_rows
-from freshet.column import Column
-from freshet.engine.lanes import pack, unpack
+from freshet.database.changes import null_column, resolve_rows
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.engine.query import Select
-from freshet.engine.rows import Rows, consolidated
 from freshet.engine.table import RowChange, Table
 from freshet.errors import ChangeError, EvaluationError
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import pack, unpack
 from freshet.spark.block import Signed, joined
 from freshet.spark.dispatch import is_first_copy
 from freshet.spark.job import Job, Operator, Stream
 from freshet.spark.normalize import Keyed
 from freshet.spark.quarantine import find_bad
 from freshet.state.arena import Arena
+from freshet.state.arrays import Bools
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel_cache import compile_kernels
+from freshet.state.rows import Rows, consolidated
 from freshet.state.strings import StringPool
 
 CHUNK = 262_144  # rows of a block in a compacted log
@@ -117,6 +118,26 @@ class Shard:
         lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
         return find_bad(table, stream.schema, lanes, rows.weights)
 
+    def completed(self, name: str, rows: Signed, by_key: Bools) -> tuple[Signed, bool]:
+        """Signed rows with those that say no more than their key made the rows that are there; whether there were such.
+        What they say beyond it must be so: else they stay as they are, and are refused."""
+        table = self.tables[name]
+        if not by_key.any():
+            return rows, False
+        lanes = pack([rows.columns[i] for i in table.order], self.pool, len(rows))
+        slots = table.tuples.find(lanes)
+        at = np.flatnonzero(by_key & (slots >= 0))
+        stored = table.tuples.lanes.data[slots[at]]
+        same, kept = np.ones(len(at), np.bool_), unpack(stored, table.types, self.pool)
+        for column, field in enumerate(table.fields):
+            first, _, _ = table.lane(column)
+            part = slice(first, first + field.type.lanes)
+            equal = (lanes[at][:, part] == stored[:, part]).all(axis=1)
+            same &= (equal & _valid(kept[table.place[column]])) | ~_valid(rows.columns[column])[at]  # NULL says nothing
+        lanes[at[same]] = stored[same]
+        columns = unpack(lanes, table.types, self.pool)
+        return Signed([columns[table.place[i]] for i in range(len(table.fields))], rows.weights), True
+
     def load(self, name: str, parts: Iterator[Signed]) -> int:
         """Takes in everything a log holds for one stream: only the sum counts. Returns how many rows were read."""
         table = self.tables[name]
@@ -202,6 +223,10 @@ class Shard:
         types = [f.type for f in operator.plan.fields]
         told = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
         return _with_zeros(told, operator) if operator.averages else told
+
+
+def _valid(column: Column) -> Bools:
+    return np.ones(len(column), np.bool_) if column.valid is None else column.valid
 
 
 def _touch(kept: Maintained) -> None:

@@ -16,9 +16,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import TableSchema
 from freshet.plans.model import QueryPlan
-from freshet.sql.bound import TableSchema
-from freshet.sql.expression import ColumnRef, Expression, describe, transform
+from freshet.scalar.expression import ColumnRef, Expression, describe, transform
 
 _STEP = 4.0  # how much larger than a table those that refer to its primary key are taken to be, where nobody says
 
@@ -139,7 +140,7 @@ def _dimensions(
 def _core(plan: QueryPlan) -> set[int]:
     core: set[int] = set()
     for i, node in enumerate(plan.nodes):
-        inner = node.edge is None or (node.edge.kind == "inner" and node.parent in core)
+        inner = node.edge is None or (node.edge.kind is JoinKind.INNER and node.parent in core)
         if inner and node.output:
             core.add(i)
     return core

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from freshet.arrow import to_arrow
 from freshet.errors import StateError
 from freshet.plans.model import schemas
-from freshet.spark.decode import fields_ddl, out_array, out_type
+from freshet.scalar.arrow import to_arrow
+from freshet.spark.decode import decoded, fields_ddl, out_array, out_type
 from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly, say_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
@@ -105,9 +105,8 @@ def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operat
     streams = [table.name for table in schemas(operator.plan)]
     log = held.read(number, "log").select(functions.col("key.key").alias("key"), "list_element.*")
     parts = standing.join(log.where(functions.col("stream").isin(streams)), "key", "left").drop("key")
-    return parts.repartition(job.shards, "shard").mapInArrow(
-        _Answer(job.to_text(), view.name, operator.name, held.beside), fields_ddl(view.fields)
-    )
+    answer = _Answer(job.to_text(), view.name, operator.name, held.beside)
+    return decoded(parts.repartition(job.shards, "shard"), answer, functools.partial(fields_ddl, view.fields))
 
 
 class _Answer:

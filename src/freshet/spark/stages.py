@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
+from freshet.logical.query import Field, TableSchema
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -23,14 +24,13 @@ from freshet.plans.model import (
     WindowPlan,
     schemas,
 )
+from freshet.scalar.expression import ColumnRef, Expression, transform, walk
+from freshet.scalar.types import BIGINT
 from freshet.spark.expressions import map_expressions, used_columns, with_source
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
-from freshet.sql.bound import Field, TableSchema
-from freshet.sql.expression import ColumnRef, Expression, transform, walk
 from freshet.state.ranked import ENDLESS
-from freshet.types import BIGINT
 
 
 def make_job(

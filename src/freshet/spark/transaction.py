@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshet.arrow import to_arrow
-from freshet.changes import WEIGHT
-from freshet.engine.rows import Rows
-from freshet.errors import ChangeError
+from freshet.database.changes import WEIGHT
+from freshet.errors import ChangeError, EvaluationError
+from freshet.scalar.arrow import to_arrow
+from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark.block import Signed, from_block, joined, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.disputed import DisputedError
@@ -19,7 +19,7 @@ from freshet.spark.job import Job
 from freshet.spark.normalize import normalize
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
 from freshet.spark.shard import Shard
-from freshet.types import BIGINT, TINYINT
+from freshet.state.rows import Rows
 
 
 def read_block(shard: Shard, stream: str, payload: bytes) -> Signed:
@@ -64,7 +64,10 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             taken.passed[name] = whole.passed
             continue
         table = shard.judged[name]
-        rows = joined([from_block(b, types) for b in blocks], types)
+        rows, completed = joined([from_block(b, types) for b in blocks], types), False
+        if known is not None and shard.tables[name].primary_key:
+            flags = [from_block(b, [*types, TINYINT]).columns[-1].data for b in blocks]
+            rows, completed = shard.completed(name, rows, np.concatenate(flags) != 0)
         bad = shard.check(name, rows)
         if bad and quarantine and name in shard.disputed:
             chosen = sorted(bad)
@@ -74,7 +77,7 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
             row = min(bad)
             raise ChangeError(f"{bad[row]} (the row is {_shown(shard, name, rows, row)})", table)
         good = rows.take(np.setdiff1d(np.arange(len(rows)), list(bad))) if bad else rows
-        taken.add(name, good, None if bad else blocks)
+        taken.add(name, good, None if bad or completed else blocks)
         if known is not None:
             taken.passed[name] = good
         if name in shard.reports:
@@ -103,7 +106,10 @@ def tell(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str,
             schema = next(t for t in job.tables if t.name.lower() == known.table)
             whole = taken.passed[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
-            told += send_table(job, schema, by_place, whole.weights)
+            try:
+                told += send_table(job, schema, by_place, whole.weights)
+            except EvaluationError as e:
+                raise ChangeError(e.reason, known.table) from None
     for operator in [o for o, _ in shard.operators] + (shard.constants if first else []):
         rows = shard.constant(operator) if operator.constant else deltas[operator.name]
         streams = [s for s in job.streams if operator.name in s.sources]

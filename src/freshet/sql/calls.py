@@ -30,6 +30,7 @@ BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseOr: "bit_or",
     exp.BitwiseXor: "bit_xor",
 }
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,10 @@ CALLS: dict[type[exp.Expr], Shape] = {
     exp.SHA2: Shape("sha2", ("this", "length")),
     exp.Hex: Shape("hex"),
     exp.ToBase64: Shape("base64"),
+    exp.FromBase64: Shape("unbase64"),
+    exp.Unhex: Shape("unhex"),
+    exp.Encode: Shape("encode", ("this", "charset")),
+    exp.Decode: Shape("decode", ("this", "charset")),
     exp.RegexpLike: Shape("rlike", ("this", "expression")),
     exp.RegexpReplace: Shape("regexp_replace", ("this", "expression", "replacement", "position")),
     exp.RegexpExtract: Shape("regexp_extract", ("this", "expression", "group")),
@@ -119,13 +124,15 @@ CALLS: dict[type[exp.Expr], Shape] = {
 #: Functions that are read by name and argument list alone, not as what the parser makes of them: it rewrites some, and
 #: patterns of dates to those of other languages.
 BY_NAME = {
-    "acos", "asin", "atan", "atan2", "bit_count", "cbrt", "cos", "cosh", "date_format", "date_from_unix_date",
-    "date_part", "date_trunc", "datepart", "dayname", "degrees", "e", "equal_null", "exp", "expm1", "factorial",
-    "from_unixtime", "hypot", "isnan", "ln", "log", "log10", "log1p", "log2", "make_date", "monthname",
-    "months_between", "nanvl", "negative", "next_day", "nvl2", "pi", "pmod", "positive", "radians", "rint", "sign",
-    "signum", "sin", "sinh", "tan", "tanh", "to_unix_timestamp", "trunc", "try_add", "try_divide", "try_mod",
-    "try_multiply", "try_subtract", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp",
-    "weekofyear",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bin", "bit_count", "bit_get", "cbrt", "conv",
+    "cos", "cosh", "cot", "csc", "date_format", "date_from_unix_date", "date_part", "date_trunc", "datepart",
+    "dayname", "degrees", "e", "equal_null", "exp", "expm1", "factorial", "format_string", "from_unixtime",
+    "getbit", "hypot", "isnan", "ln", "log", "log10", "log1p", "log2", "make_date", "monthname", "months_between",
+    "nanvl", "negative", "next_day", "nvl2", "pi", "pmod", "positive", "printf", "radians", "rint", "sec",
+    "shiftrightunsigned", "sign", "signum", "sin", "sinh", "tan", "tanh", "to_binary", "to_char", "to_date",
+    "to_timestamp", "to_unix_timestamp", "to_varchar", "trunc", "try_add", "try_divide", "try_mod", "try_multiply",
+    "try_subtract", "typeof", "unix_date", "unix_micros", "unix_millis", "unix_seconds", "unix_timestamp", "weekofyear",
+    "width_bucket",
 }  # fmt: skip
 
 #: Functions that are parsed by name only and called otherwise here.

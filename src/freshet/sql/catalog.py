@@ -1,75 +1,15 @@
-"""What names in FROM may mean: tables by their schema, views by their bound query. Names ignore case.
-
-Law: a view is bound to what it reads as that was when the view was made, so what it reads stays as long as the view
-does: nothing is dropped before the views that read it.
-"""
+"""The tables and views of a database, as its users define them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-
-from freshet.errors import PlanError
-from freshet.sql.bound import AnyQuery, DropTable, DropView, TableSchema
+from freshet.sql.definitions import Definitions
+from freshet.sql.parse import define
 
 
-@dataclass(slots=True)
-class Catalog:
-    tables: dict[str, TableSchema] = field(default_factory=dict)  # keys in lower case
-    views: dict[str, AnyQuery] = field(default_factory=dict)  # in order of creation
-    reads: dict[str, frozenset[str]] = field(default_factory=dict)  # what each view names in its FROM clauses
-    asked: set[str] | None = field(default=None, compare=False)  # names that `source` was given, where they are noted
-
-    def table(self, name: str) -> TableSchema | None:
-        return self.tables.get(name.lower())
-
-    def view(self, name: str) -> AnyQuery | None:
-        return self.views.get(name.lower())
-
-    def names(self) -> list[str]:
-        return [schema.name for schema in list(self.tables.values())] + list(self.views)
-
-    def copy(self) -> Catalog:
-        return Catalog(dict(self.tables), dict(self.views), dict(self.reads))
-
-    def source(self, name: str) -> AnyQuery | TableSchema | None:
-        """What a name in FROM means."""
-        if self.asked is not None:
-            self.asked.add(name.lower())
-        return self.view(name) or self.table(name)
-
-    def add(self, schema: TableSchema) -> None:
-        self.tables[schema.name.lower()] = schema
-
-    def add_view(self, name: str, query: AnyQuery, reads: Iterable[str]) -> None:
-        self.views[name.lower()], self.reads[name.lower()] = query, frozenset(reads)
-
-    def drop(self, name: str) -> None:
-        for kind in (self.tables, self.views, self.reads):
-            kind.pop(name.lower(), None)
-
-    def dropped(self, statement: DropTable | DropView) -> list[str]:
-        """All that a statement drops: first the views that read it, or each other, those made last first. Unless it
-        says CASCADE, there must be none."""
-        table, name = isinstance(statement, DropTable), statement.name.lower()
-        if name not in (self.tables if table else self.views):
-            return []
-        gone = {name}
-        for view, read in self.reads.items():  # in order of creation: what a view reads stands before it
-            if read & gone:
-                gone.add(view)
-        readers = [view for view in reversed(self.reads) if view in gone and view != name]
-        if readers and not statement.cascade:
-            kind, many = ("TABLE" if table else "VIEW"), len(readers) > 1
-            who = f"views {', '.join(readers)} read" if many else f"view {readers[0]} reads"
-            remedy = "drop them first, in this order" if many else "drop the view first"
-            cascade = f"write DROP {kind} {statement.name} CASCADE"
-            raise PlanError(f"{who} {kind.lower()} {statement.name}; {remedy}, or {cascade}")
-        return [*readers, name]
+class Catalog(Definitions):
+    """Tables and views by name, for planning without a database."""
 
     @classmethod
     def from_ddl(cls, text: str) -> Catalog:
         """The tables and views that CREATE statements define."""
-        from freshet.sql.parse import define
-
         return define(text, cls())

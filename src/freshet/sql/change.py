@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from freshet.sql.bound import AnyQuery, Delete, Insert, TableSchema, Update
-from freshet.sql.catalog import Catalog
-from freshet.sql.expression import Expression
-from freshet.sql.rewrite.push_not import push
+from freshet.logical.query import AnyQuery, Delete, Insert, TableSchema, Update
+from freshet.logical.rewrite.push_not import push
+from freshet.scalar.expression import Expression
+from freshet.sql.definitions import Definitions
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.select import SelectBinder
-from freshet.sql.source import Statement, closest_first
+from freshet.sql.source import Statement, closest_first, sql_of
 from freshet.sql.widen import widened
 
 
-def bind_insert(node: exp.Expr, statement: Statement, catalog: Catalog) -> Insert:
+def bind_insert(node: exp.Expr, statement: Statement, catalog: Definitions) -> Insert:
     if node.args.get("overwrite"):
         statement.refuse("INSERT OVERWRITE", "DELETE FROM the table, then INSERT INTO it", "OVERWRITE")
     statement.only(node, ("this", "expression", "with_"))
@@ -66,15 +66,17 @@ def _check_count(
         statement.fail(f"{count} values for {len(columns)} columns of {schema.name}; it takes {names}", node)
 
 
-def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Update:
+def bind_update(node: exp.Expr, statement: Statement, catalog: Definitions) -> Update:
     statement.only(node, ("this", "expressions", "where"))
     schema = _table(node.this, statement, catalog)
     scalar = _over_table(node.this, schema, statement, "UPDATE")
+    if not node.expressions:
+        statement.fail("UPDATE sets nothing; write SET column = value", node.this)
     columns, values, written = [], list[Expression](), list[exp.Expr]()
     asks = node.find(exp.Query) is not None
     for assignment in node.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
-            statement.refuse(assignment.sql(dialect="spark"), "write SET column = value", assignment)
+            statement.refuse(sql_of(assignment), "write SET column = value", assignment)
         position = _position(schema, assignment.this.this, statement)
         if position in columns:
             statement.fail(f"column {assignment.this.name} is set twice; set it once", assignment)
@@ -88,7 +90,7 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Catalog) -> Updat
     return Update(schema.name, tuple(columns), tuple(values), _where(node, schema, statement))
 
 
-def bind_delete(node: exp.Expr, statement: Statement, catalog: Catalog) -> Delete:
+def bind_delete(node: exp.Expr, statement: Statement, catalog: Definitions) -> Delete:
     statement.only(node, ("this", "where"))
     schema = _table(node.this, statement, catalog)
     if node.find(exp.Query) is not None:
@@ -102,7 +104,7 @@ def _asked(
     columns: Sequence[int],
     written: Sequence[exp.Expr],
     statement: Statement,
-    catalog: Catalog,
+    catalog: Definitions,
 ) -> AnyQuery:
     """SELECT *, new values FROM table WHERE condition."""
     table = node.this.copy()
@@ -133,7 +135,7 @@ def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clau
     return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
 
 
-def _table(node: exp.Expr, statement: Statement, catalog: Catalog) -> TableSchema:
+def _table(node: exp.Expr, statement: Statement, catalog: Definitions) -> TableSchema:
     schema = catalog.table(node.name)
     if schema is None:
         if catalog.view(node.name):

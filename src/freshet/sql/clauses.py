@@ -30,6 +30,8 @@ def check_clauses(statement: Statement, node: exp.Expr) -> None:
             continue
         words, instead = _REFUSED.get(slot, (slot.strip("_").upper(), "leave it out"))
         statement.refuse(words, instead, words.split()[0])
+    if isinstance(node, exp.Select) and not node.expressions:
+        statement.fail("a SELECT without columns; name some, or write *", "SELECT")
     distinct, group = node.args.get("distinct"), node.args.get("group")
     if group is not None and group.args.get("all") and len(list(group.iter_expressions())):
         statement.fail("GROUP BY ALL has all the keys; leave out the others, or name each key", group)

@@ -8,53 +8,20 @@ SELECT DISTINCT o over the rows around it. Either way the query around it finds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Block, Field, Query, Relation, key
-from freshet.sql.expression import Call, ColumnRef, Expression, references
-from freshet.sql.from_clause import Draft
-from freshet.sql.outside import Unasked, inward, outer_columns
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS, predicates_in, subtree
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import Block, Field, Query, Relation, key
+from freshet.logical.rewrite import rewrite
+from freshet.logical.rewrite.blocks import predicates_in, reads_all, subtree
+from freshet.scalar import functions
+from freshet.scalar.expression import Call, ColumnRef, Expression, references
+from freshet.sql.binder import Binder, Draft, Place, Unasked
+from freshet.sql.outside import ApartError, inward, outer_columns
 from freshet.sql.scope import Scope
-
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
-
-#: Relation numbers from here down stand for relations joined to the group's row, above a grouping.
-BESIDE = -10
-
-
-@dataclass(slots=True)
-class Place:
-    """Where subqueries of one clause hang: a draft, and how an expression of the select is read there. Above a grouping
-    the relations are numbered apart (`beside`), and `below` are the values of subqueries that GROUP BY reads."""
-
-    binder: SelectBinder
-    scope: Scope
-    draft: Draft
-    read: Callable[[Expression, exp.Expr], Expression] = lambda expression, node: expression
-    beside: list[Relation] | None = None
-    below: dict[str, Expression] = field(default_factory=dict)
-
-    @property
-    def values(self) -> dict[str, Expression]:
-        """Values of subqueries that hang here, by their text."""
-        return self.draft.values
-
-    def add(self, query: AnyQuery, node: exp.Expr) -> int:
-        known = self.binder.relations if self.beside is None else self.beside
-        others = sum(r.alias.startswith(NAMELESS) for r in known)
-        relation = Relation(f"{NAMELESS} {others + 1}" if others else NAMELESS, query, query.fields)
-        if self.beside is None:
-            return self.binder.add_relation(relation, node)
-        self.beside.append(relation)
-        return BESIDE - len(self.beside) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +33,7 @@ class Asked:
     null_safe: bool
 
 
-def lend(binder: SelectBinder, scope: Scope, draft: Draft, node: exp.Expr) -> list[Asked]:
+def lend(binder: Binder, scope: Scope, draft: Draft, node: exp.Expr) -> list[Asked]:
     """Joins to a draft, before anything else, the values of enclosing queries that the query was found to need; returns
     the keys by which they find it."""
     place = binder.outer
@@ -81,7 +48,7 @@ def lend(binder: SelectBinder, scope: Scope, draft: Draft, node: exp.Expr) -> li
     return [Asked(k, place.read(c, node), k.nullable) for c, k in lent.items()]
 
 
-def lift(binder: SelectBinder, draft: Draft, node: exp.Expr) -> list[Asked]:
+def lift(binder: Binder, draft: Draft, node: exp.Expr) -> list[Asked]:
     """Takes equalities with enclosing queries out of a draft; returns the keys by which they find it."""
     place = binder.outer
     if place is None:
@@ -116,13 +83,18 @@ def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
         statement.refuse("a subquery that reads groups by other than =,", instead, node)
     hosts = tuple(sorted({c.relation for c in columns}))
     if any(e.optional and e.has(c) for e in place.scope.own() for c in columns):
-        arms = tuple(a for a in draft.arms if a.kind == "left")
-        block = Block(tuple(draft.relations), tuple(p for p in draft.predicates if not outer_columns([p])), arms)
-        if not subtree(block) >= {*hosts}:
+        arms = tuple(a for a in draft.arms if a.kind is JoinKind.LEFT)
+        own = subtree(Block(tuple(draft.relations), (), arms))
+        if not own >= {*hosts}:
             statement.refuse("a subquery that reads a LEFT JOIN's columns by other than = in ON", instead, node)
         further = outer_columns(p for a in arms for p in predicates_in(a.block))
         if further:
             raise Unasked(place.binder, further)
+        if not reads_all(p for a in arms for p in predicates_in(a.block)) <= own:
+            message = f"a subquery below a LEFT JOIN whose ON reads the query around it is not supported; {instead}"
+            raise statement.placed(ApartError(message), node)
+        kept = tuple(p for p in draft.predicates if references(p) <= own and not outer_columns([p]))
+        block = Block(tuple(draft.relations), kept, arms)
     else:
         block = Block(hosts, tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p])))
     fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from freshet import types
-from freshet.sql.source import Statement
-from freshet.types import Type
+from freshet.scalar import types
+from freshet.scalar.types import Type
+from freshet.sql.literal import bind_span
+from freshet.sql.source import Statement, sql_of
 
 _D = exp.DataType.Type
 _PLAIN = {
@@ -18,6 +19,7 @@ _PLAIN = {
     _D.FLOAT: types.FLOAT,
     _D.DOUBLE: types.DOUBLE,
     _D.TEXT: types.STRING,
+    _D.BINARY: types.BINARY,
     _D.DATE: types.DATE,
     _D.DATE32: types.DATE,
     _D.TIMESTAMP: types.TIMESTAMP,
@@ -28,12 +30,16 @@ _PLAIN = {
 }
 _DECIMALS = (_D.DECIMAL, _D.DECIMAL32, _D.DECIMAL64, _D.DECIMAL128)
 _TEXTS = {_D.VARCHAR: False, _D.NVARCHAR: False, _D.CHAR: True, _D.NCHAR: True, _D.BPCHAR: True}
+_KNOWN = (
+    "BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, VARCHAR(n), CHAR(n), BINARY, DATE, TIMESTAMP, "
+    "INTERVAL"
+)
 
 
 def bind_type(node: exp.Expr, statement: Statement) -> Type:
     kind = node.this if isinstance(node, exp.DataType) else None
     sizes = _sizes(node, statement)
-    if kind in _PLAIN:
+    if kind in _PLAIN and not sizes:
         return _PLAIN[kind]
     if kind in _DECIMALS:
         precision, scale = (*sizes, 10, 0)[:2] if not sizes else (*sizes, 0)[:2]
@@ -47,14 +53,15 @@ def bind_type(node: exp.Expr, statement: Statement) -> Type:
         if sizes[0] < 1:
             statement.fail(f"a text of {sizes[0]} characters holds nothing; give a length of 1 or more", node)
         return Type("STRING", length=sizes[0], char=char)
-    known = "BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, VARCHAR(n), CHAR(n), DATE, TIMESTAMP"
-    statement.refuse(f"type {node.sql(dialect='spark')}", f"these are: {known}", node)
+    if isinstance(kind, exp.Interval) and kind.args.get("unit") is not None:
+        return bind_span(kind.args["unit"], statement)
+    statement.refuse(f"type {sql_of(node)}", f"these are: {_KNOWN}", node)
 
 
 def _sizes(node: exp.Expr, statement: Statement) -> list[int]:
     sizes = []
     for parameter in node.expressions:
         if not isinstance(parameter, exp.DataTypeParam) or not parameter.this.is_int:
-            statement.refuse(f"type {node.sql(dialect='spark')}", "use one of the plain types", node)
+            statement.refuse(f"type {sql_of(node)}", "use one of the plain types", node)
         sizes.append(int(parameter.this.name))
     return sizes

@@ -5,17 +5,17 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from freshet.sql.bound import CreateTable, CreateView, DropTable, DropView, Field, ForeignKey, TableSchema
-from freshet.sql.catalog import Catalog
+from freshet.logical.query import CreateTable, CreateView, DropTable, DropView, Field, ForeignKey, TableSchema
 from freshet.sql.datatype import bind_type
+from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import RESERVED, check_reserved
 from freshet.sql.select import SelectBinder
-from freshet.sql.source import Statement, closest_first
+from freshet.sql.source import Statement, closest_first, sql_of
 
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 
-def bind_create(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateTable | CreateView:
+def bind_create(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable | CreateView:
     kind = str(node.args["kind"]).upper()
     statement.only(node, ("this", "kind", "expression", "exists", "properties", "replace"))
     if node.args.get("replace"):
@@ -32,13 +32,13 @@ def _properties(node: exp.Expr) -> list[exp.Expr]:
     return [] if found is None else list(found.expressions)
 
 
-def _create_view(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateView:
+def _create_view(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateView:
     properties = _properties(node)
     if not any(isinstance(p, exp.MaterializedProperty) for p in properties):
         statement.refuse("a view that is not kept", "write CREATE MATERIALIZED VIEW", "VIEW")
     for extra in properties:
         if not isinstance(extra, exp.MaterializedProperty):
-            statement.refuse(f"{extra.sql(dialect='spark')} on a view", "leave it out", extra)
+            statement.refuse(f"{sql_of(extra)} on a view", "leave it out", extra)
     if isinstance(node.this, exp.Schema):
         statement.refuse("a column list on a view", "name the columns with AS in its SELECT", node.this)
     name = _name(node.this, statement)
@@ -49,7 +49,7 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Catalog) -> Crea
     query = SelectBinder(statement, catalog).query(node.args["expression"])
     check_reserved(query, statement)
     for field in query.fields:
-        if field.type.name in ("VOID", "MONTHS", "MICROS"):
+        if field.type.name == "VOID":
             statement.fail(f"column {field.name} has no storable type; CAST it to the wanted one", node.this)
     return CreateView(name, _query_text(statement), bool(node.args.get("exists")))
 
@@ -65,21 +65,21 @@ def _query_text(statement: Statement) -> str:
 
 def _name(node: exp.Expr, statement: Statement) -> str:
     if not isinstance(node, exp.Table) or node.args.get("db"):
-        statement.refuse(f"the qualified name {node.sql(dialect='spark')}", "there is one namespace: one word", node)
+        statement.refuse(f"the qualified name {sql_of(node)}", "there is one namespace: one word", node)
     return node.name
 
 
-def _check_free(name: str, node: exp.Expr, statement: Statement, catalog: Catalog) -> None:
+def _check_free(name: str, node: exp.Expr, statement: Statement, catalog: Definitions) -> None:
     kind = "table" if catalog.table(name) else "view" if catalog.view(name) else None
     if kind:
         statement.fail(f"there already is a {kind} {name}; DROP it first or choose another name", node)
 
 
-def _create_table(node: exp.Expr, statement: Statement, catalog: Catalog) -> CreateTable:
+def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable:
     if node.args.get("expression") is not None:
         statement.refuse("CREATE TABLE AS SELECT", "CREATE TABLE with its columns, then INSERT INTO ... SELECT", node)
     for extra in _properties(node):
-        statement.refuse(f"{extra.sql(dialect='spark')} on a table", "give columns and keys alone", "TABLE")
+        statement.refuse(f"{sql_of(extra)} on a table", "give columns and keys alone", "TABLE")
     if not isinstance(node.this, exp.Schema):
         statement.fail("a table needs columns; write CREATE TABLE name (column TYPE, ...)", node.this)
     name = _name(node.this.this, statement)
@@ -112,7 +112,7 @@ class _TableReader:
             for inner in part.expressions:
                 self.read(inner)
         else:
-            written = part.sql(dialect="spark")
+            written = sql_of(part)
             self.statement.refuse(f"{written} on a table", "columns, PRIMARY KEY and FOREIGN KEY are", part)
 
     def _column(self, part: exp.ColumnDef) -> None:
@@ -123,7 +123,7 @@ class _TableReader:
         if name.lower() in RESERVED:
             self.statement.fail(f"column name {name} is taken: changes use it; choose another", part)
         if part.args.get("kind") is None:
-            self.statement.fail(f"column {name} has no type; write one, as in {name} BIGINT", part)
+            self.statement.fail(f"column {name or sql_of(part)} has no type; write a name and a type", part)
         for constraint in part.args.get("constraints") or []:
             kind = constraint.kind
             if isinstance(kind, exp.NotNullColumnConstraint):
@@ -133,7 +133,7 @@ class _TableReader:
             elif isinstance(kind, exp.Reference):
                 self.foreign.append(([part.this], kind))
             elif not isinstance(kind, exp.CommentColumnConstraint):
-                written = constraint.sql(dialect="spark")
+                written = sql_of(constraint)
                 remedy = "NOT NULL, PRIMARY KEY and REFERENCES are"
                 self.statement.refuse(f"{written} on a column", remedy, part)
         self.places[name.lower()] = len(self.fields)
@@ -169,7 +169,7 @@ class _TableReader:
         return ForeignKey(here, _name(table, self.statement), tuple(c.name for c in named))
 
 
-def bind_drop(node: exp.Expr, statement: Statement, catalog: Catalog) -> DropTable | DropView:
+def bind_drop(node: exp.Expr, statement: Statement, catalog: Definitions) -> DropTable | DropView:
     kind, exists = str(node.args["kind"]).upper(), bool(node.args.get("exists"))
     statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade", "restrict"))
     tables = node.args.get("tables") or [node.this]

@@ -12,44 +12,23 @@ is read by a qualified name alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import NoReturn
 
 from sqlglot import exp
 
-from freshet.sql.bound import AnyQuery, Arm, Block, Field, Relation, TableSchema
-from freshet.sql.expression import Expression
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema
+from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.sql.binder import Binder, Draft
 from freshet.sql.full_join import join_full
 from freshet.sql.limit import as_bag
-from freshet.sql.rewrite.blocks import NAMELESS
 from freshet.sql.scope import Columns, Entry, Scope, Seat
-from freshet.sql.source import closest_first
+from freshet.sql.source import closest_first, sql_of
 from freshet.sql.values import bind_range
 
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
 
-
-@dataclass(slots=True)
-class Draft:
-    """A block being filled."""
-
-    relations: list[int] = field(default_factory=list)
-    predicates: list[Expression] = field(default_factory=list)
-    arms: list[Arm] = field(default_factory=list)
-    values: dict[str, Expression] = field(default_factory=dict)  # subqueries in it, by their text
-
-    def take(self, other: Draft) -> None:
-        """Everything of another draft, joined."""
-        self.relations += other.relations
-        self.predicates += other.predicates
-        self.arms += other.arms
-
-    def block(self) -> Block:
-        return Block(tuple(self.relations), tuple(self.predicates), tuple(self.arms))
-
-
-def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Draft) -> None:
+def bind_from(binder: Binder, select: exp.Select, scope: Scope, draft: Draft) -> None:
     """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins. A
     comma joins like CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
@@ -63,7 +42,7 @@ def bind_from(binder: SelectBinder, select: exp.Select, scope: Scope, draft: Dra
     draft.take(joined)
 
 
-def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
+def _bind_item(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
     statement, start = binder.statement, len(scope.entries)
     if isinstance(node, exp.Table):
         for pivot in node.args.get("pivots") or ():
@@ -75,15 +54,18 @@ def _bind_item(binder: SelectBinder, node: exp.Expr, scope: Scope, draft: Draft)
         is_join = isinstance(node.this, (exp.Table, exp.Subquery))
         if is_join and not node.args.get("alias"):
             columns = _bind_item(binder, node.this, scope, draft)
-        else:  # (SELECT ...), or (a JOIN b) AS c
-            query = binder.nested(_all_of(node.this) if is_join else node)
-            columns = _add(binder, query, node.alias, node, scope, draft)
+        elif is_join:  # (a JOIN b) AS c
+            columns = _add(binder, binder.nested(_all_of(node.this), scope), node.alias, node, scope, draft)
+        else:
+            derived = binder.derived(node, scope)
+            columns = _add(binder, derived.query, node.alias, node, scope, draft, derived.shown)
+            draft.predicates += derived.conditions(draft.relations[-1])
     elif isinstance(node, exp.Values):
         columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
         statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", "LATERAL")
     else:
-        written = node.sql(dialect="spark")
+        written = sql_of(node)
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
         columns = _bind_join(binder, join, scope, draft, columns, start)
@@ -94,16 +76,16 @@ def _all_of(node: exp.Expr) -> exp.Select:
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=node))
 
 
-def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
+def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
     """What a name in FROM stands for, or a function of rows."""
     statement, name = binder.statement, node.name
     if node.args.get("db"):
-        written = node.sql(dialect="spark")
+        written = sql_of(node)
         statement.refuse(f"the qualified name {written}", f"write {node.name}: there is one namespace", node)
     if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
         return bind_range(binder, node.this)
     if not isinstance(node.this, exp.Identifier):
-        statement.refuse(f"{node.this.sql(dialect='spark')} in FROM", "name a table, a view or a subquery", node)
+        statement.refuse(f"{sql_of(node.this)} in FROM", "name a table, a view or a subquery", node)
     source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
     if isinstance(source, AnyQuery):
         source = as_bag(source)
@@ -114,35 +96,43 @@ def _source(binder: SelectBinder, node: exp.Table) -> TableSchema | AnyQuery:
     return source if isinstance(source, TableSchema) else as_bag(source)
 
 
-def _refuse_pivot(binder: SelectBinder, pivot: exp.Expr) -> NoReturn:
+def _refuse_pivot(binder: Binder, pivot: exp.Expr) -> NoReturn:
     if pivot.args.get("unpivot"):
         binder.statement.refuse("UNPIVOT", "write UNION ALL of one select for each column", "UNPIVOT")
     binder.statement.refuse("PIVOT", "write an aggregate for each column, as in SUM(x) FILTER (WHERE y = 1)", "PIVOT")
 
 
 def _add(
-    binder: SelectBinder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: Scope, draft: Draft
+    binder: Binder,
+    source: TableSchema | AnyQuery,
+    name: str,
+    node: exp.Expr,
+    scope: Scope,
+    draft: Draft,
+    shown_columns: int | None = None,
 ) -> Columns:
+    """`shown_columns`: how many of the first can be read by name."""
     alias = node.args.get("alias")
-    fields: tuple[Field, ...] = source.fields
+    fields: tuple[Field, ...] = source.fields[:shown_columns]
     if alias is not None and alias.columns:
         if len(alias.columns) != len(fields):
             message = f"{alias.name} names {len(alias.columns)} columns, but there are {len(fields)}; name each once"
             binder.statement.fail(message, alias)
         fields = tuple(replace(f, name=c.name) for f, c in zip(fields, alias.columns, strict=True))
     shown = node.alias or name
-    number = binder.add_relation(Relation(shown or NAMELESS, source, fields), node)
+    number = binder.add_relation(Relation(shown or NAMELESS, source, fields + source.fields[len(fields) :]), node)
     draft.relations.append(number)
     return scope.add(Entry(shown, number, fields), binder.statement, node)
 
 
-def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft, left: Columns, start: int) -> Columns:
+def _bind_join(binder: Binder, join: exp.Join, scope: Scope, draft: Draft, left: Columns, start: int) -> Columns:
     """Joins an item to what the draft has, which are the entries from `start` on; returns the columns of both."""
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
     statement.only(join, ("this", "on", "using", "side", "kind", "method"))
     middle, item, on = len(scope.entries), Draft(), Draft()
+    scope.columns = left
     right = _bind_item(binder, join.this, scope, item)
     scope.columns = left + right
     if join.args.get("on") is not None:
@@ -158,12 +148,12 @@ def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft,
         return _joined(left, right, merged, mine + theirs, (mine, theirs))
     if kind in ("SEMI", "ANTI"):
         item.take(on)
-        draft.arms.append(Arm(kind.lower(), item.block()))
+        draft.arms.append(Arm(JoinKind(kind.lower()), item.block()))
         del scope.entries[middle:]
         return _joined(left, Columns(), mine, [], (mine, []))
     if side == "LEFT":
         item.take(on)
-        draft.arms.append(Arm("left", item.block()))
+        draft.arms.append(Arm(JoinKind.LEFT, item.block()))
         for entry in scope.entries[middle:]:
             entry.optional = True
     elif side == "RIGHT":
@@ -171,7 +161,7 @@ def _bind_join(binder: SelectBinder, join: exp.Join, scope: Scope, draft: Draft,
         missing.take(draft)
         missing.take(on)
         draft.relations, draft.predicates, draft.arms = item.relations, item.predicates, item.arms
-        draft.arms.append(Arm("left", missing.block()))
+        draft.arms.append(Arm(JoinKind.LEFT, missing.block()))
         for entry in scope.entries[start:middle]:
             entry.optional = True
         return _joined(left, right, theirs, mine, (mine, theirs))  # the side that always has a row stands for both
@@ -189,9 +179,7 @@ def _joined(
     return Columns(keys + rest, hidden + left.hidden + right.hidden)
 
 
-def _shared(
-    binder: SelectBinder, join: exp.Join, scope: Scope, left: Columns, right: Columns
-) -> list[tuple[Seat, Seat]]:
+def _shared(binder: Binder, join: exp.Join, scope: Scope, left: Columns, right: Columns) -> list[tuple[Seat, Seat]]:
     """USING and NATURAL: the columns of the same name on both sides, which become one; of several on one
     side the first, as in Spark."""
     names: list[exp.Identifier] = list(join.args.get("using") or [])

@@ -12,89 +12,27 @@ sides have in common is found in one of them (`Joined`). So it is the tables tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
-from freshet.sql import functions
-from freshet.sql.bound import Arm, Block, Field, Query, Relation, UnionAll, key
-from freshet.sql.expression import Call, ColumnRef, Expression, Literal, references, transform, walk
-from freshet.sql.outside import ApartError, Unasked, outer_columns
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import predicates_in, reads, reads_all, subtree
-from freshet.sql.rewrite.nulls import rejects
+from freshet.logical.joined import Joined
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll, key
+from freshet.logical.rewrite import rewrite
+from freshet.logical.rewrite.blocks import predicates_in, reads, subtree
+from freshet.scalar import functions
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, references
+from freshet.sql.binder import Binder, Draft, Unasked
+from freshet.sql.outside import ApartError, outer_columns
 from freshet.sql.scope import Entry
-
-if TYPE_CHECKING:
-    from freshet.sql.from_clause import Draft
-    from freshet.sql.select import SelectBinder
 
 Side = tuple[Any, list[Entry]]  # a draft, and the entries that read it
 
-#: The relation number of a value that the sides of a full join have in common, while conditions on it are looked at.
-_COMMON = -20
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A full join that has become a relation: its sides, what its columns read of them, and pairs of values, one of
-    each side, that are equal wherever both sides have a row."""
-
-    sides: tuple[Block, Block]
-    columns: tuple[Expression, ...]
-    equal: tuple[tuple[Expression, Expression], ...]
-
-    def found_in(self, number: int, tests: Sequence[Expression]) -> list[tuple[Block, tuple[Expression, ...]]] | None:
-        """Sides, each with its own tests, one of which has a row that satisfies its own where the join has a row that
-        satisfies all tests; None where only the join itself tells. It is relation `number`."""
-        read = {c.column for t in tests for c in _columns(t) if c.relation == number}
-        if any(c >= len(self.columns) for c in read):
-            return None
-        whole = [transform(t, lambda e: self._source(e, number)) for t in tests]
-        common: list[tuple[Expression, Expression]] = []
-        marked = [transform(t, lambda e: self._mark(e, common)) for t in whole]
-        left, right = map(subtree, self.sides)
-        own = reads_all(marked) & (left | right)
-        if not own:
-            return [(side, _unmarked(marked, common, at)) for at, side in enumerate(self.sides)] if common else None
-        for at, side in enumerate((left, right)):
-            if own <= side and any(rejects(t, side) for t in marked):
-                return [(self.sides[at], _unmarked(marked, common, at))]
-        return None
-
-    def _source(self, e: Expression, number: int) -> Expression:
-        return self.columns[e.column] if isinstance(e, ColumnRef) and e.relation == number and not e.outer else e
-
-    def _mark(self, e: Expression, common: list[tuple[Expression, Expression]]) -> Expression:
-        """COALESCE of two values that are equal where both sides have a row is the value of the side that has one."""
-        if not isinstance(e, Call) or e.name != "coalesce" or e.type.is_fraction:
-            return e
-        first = e.args[0] if len(e.args) == 2 else replace(e, args=e.args[:-1])
-        sides = {_bare(first), _bare(e.args[-1])}
-        for pair in self.equal:
-            if {_bare(pair[0]), _bare(pair[1])} == sides:
-                common.append(pair)
-                return ColumnRef(e.type, _COMMON, len(common) - 1, "common", True)
-        return e
-
-
-def _unmarked(
-    tests: Sequence[Expression], common: Sequence[tuple[Expression, Expression]], side: int
-) -> tuple[Expression, ...]:
-    def read(e: Expression) -> Expression:
-        return common[e.column][side] if isinstance(e, ColumnRef) and e.relation == _COMMON else e
-
-    return tuple(transform(t, read) for t in tests)
-
-
-def _bare(expression: Expression) -> Expression:
-    """Without what does not tell one column from another."""
-    return transform(expression, lambda e: replace(e, name="", nullable=True) if isinstance(e, ColumnRef) else e)
-
 
 def join_full(
-    binder: SelectBinder, join: exp.Join, left: Side, right: Side, on: Draft, pairs: list[tuple[Entry, int, Entry, int]]
+    binder: Binder, join: exp.Join, left: Side, right: Side, on: Draft, pairs: list[tuple[Entry, int, Entry, int]]
 ) -> list[Entry]:
     """Makes the join the only relation of the left draft; returns the entries that read it. `pairs`: the columns that
     USING makes one, each with the value of the side that has one."""
@@ -102,7 +40,7 @@ def join_full(
     sides = mine.block(), theirs.block()
     turned = _is_full(binder, sides[1]) and not _is_full(binder, sides[0])  # the side that stands twice is the second
     (a, b), other = sides[::-1] if turned else sides, my_entries if turned else their_entries
-    whole = replace(a, arms=(*a.arms, Arm("left", _joined(b, on))))
+    whole = replace(a, arms=(*a.arms, Arm(JoinKind.LEFT, _joined(b, on))))
     lent = _lent(binder, whole, join)
     entries = [*my_entries, *their_entries]
     for entry in other:
@@ -118,7 +56,7 @@ def join_full(
         for column in _columns_of([entry])
     ]
     alone += [x.column(i) if turned else y.column(j) for x, i, y, j in pairs]
-    nothing = tuple(Arm("anti", block) for block in _asked(binder, a, on))
+    nothing = tuple(Arm(JoinKind.ANTI, block) for block in _asked(binder, a, on))
     rest = _query(binder, replace(b, arms=(*b.arms, *nothing)), alone, lent)
     own = len(alone)
     fields = (*(replace(f, nullable=True) for f in matched.fields[:own]), *matched.fields[own:])
@@ -131,7 +69,7 @@ def join_full(
     return _entries(number, entries, fields[:own], pairs)
 
 
-def _lent(binder: SelectBinder, block: Block, join: exp.Join) -> list[ColumnRef]:
+def _lent(binder: Binder, block: Block, join: exp.Join) -> list[ColumnRef]:
     """The values lent by enclosing queries, where a block reads them."""
     asked = outer_columns(predicates_in(block))
     if asked:
@@ -145,11 +83,11 @@ def _lent(binder: SelectBinder, block: Block, join: exp.Join) -> list[ColumnRef]
     return [key(binder.lent, i, f) for i, f in enumerate(binder.relations[binder.lent].fields)]
 
 
-def _is_full(binder: SelectBinder, block: Block) -> bool:
+def _is_full(binder: Binder, block: Block) -> bool:
     return len(block.relations) == 1 and block.relations[0] in binder.full and not block.predicates and not block.arms
 
 
-def _asked(binder: SelectBinder, block: Block, on: Draft) -> list[Block]:
+def _asked(binder: Binder, block: Block, on: Draft) -> list[Block]:
     """Blocks, one of which has a row that satisfies ON where the given one has."""
     if on.relations or on.arms:
         return [_joined(block, on)]
@@ -181,15 +119,11 @@ def _joined(block: Block, on: Draft) -> Block:
     return Block((*block.relations, *on.relations), (*block.predicates, *on.predicates), (*block.arms, *on.arms))
 
 
-def _columns(expression: Expression) -> list[ColumnRef]:
-    return [e for e in walk(expression) if isinstance(e, ColumnRef)]
-
-
 def _columns_of(entries: list[Entry]) -> list[Expression]:
     return [entry.column(i) for entry in entries for i in range(len(entry.fields))]
 
 
-def _query(binder: SelectBinder, block: Block, outputs: list[Expression], lent: list[ColumnRef]) -> Query:
+def _query(binder: Binder, block: Block, outputs: list[Expression], lent: list[ColumnRef]) -> Query:
     """A part of the join, for each of the lent values."""
     block = replace(block, relations=(*dict.fromkeys(c.relation for c in lent), *block.relations))
     shown = (*outputs, *lent)

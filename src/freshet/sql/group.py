@@ -7,29 +7,25 @@ every part equal to a key is read from the group's row, and a column left over i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.aggregates import SPELLED, function_of
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.bound import GROUP, Grouping
-from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe
-from freshet.sql.grouping_sets import GROUPING
+from freshet.logical.grouping_sets import GROUPING
+from freshet.logical.query import GROUP, Grouping
+from freshet.scalar import functions, types
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe
+from freshet.sql.binder import Binder, Draft
 from freshet.sql.scope import Scope
+from freshet.sql.source import sql_of
 from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
-
-if TYPE_CHECKING:
-    from freshet.sql.from_clause import Draft
-    from freshet.sql.select import SelectBinder
 
 
 class Groups:
     """The grouping of one select while its outputs are bound."""
 
-    def __init__(self, binder: SelectBinder, scope: Scope, draft: Draft) -> None:
+    def __init__(self, binder: Binder, scope: Scope, draft: Draft) -> None:
         self.binder, self.scope, self.draft = binder, scope, draft
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
@@ -42,10 +38,10 @@ class Groups:
         """Binds one aggregate and returns what it is in terms of the group's row."""
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
             return self._left_out(node)
-        written = WrittenAggregate(self, node)
+        written = WrittenAggregate(self.binder, self.scope, self.draft, self.ask, node)
         bind = SPELLED.get(type(written.call))
         if bind is None:
-            self.binder.statement.refuse(f"aggregate {node.sql(dialect='spark')}", remedy_for(written.call), node)
+            self.binder.statement.refuse(f"aggregate {sql_of(node)}", remedy_for(written.call), node)
         try:
             return bind(written)
         except SqlError as error:
@@ -64,7 +60,7 @@ class Groups:
         if place is None or self.aggregates[place : place + 1] != [call]:  # new, or asked for and forgotten since
             self._places[call] = len(self.aggregates)
             self.aggregates.append(call)
-        position, nullable = len(self.keys) + self._places[call], aggregate_nullable(call, bool(self.keys))
+        position, nullable = len(self.keys) + self._places[call], function_of(call).nullable(call, bool(self.keys))
         return ColumnRef(call.type, GROUP, position, describe_aggregate(call), nullable)
 
     def _left_out(self, node: exp.Expr) -> Expression:
@@ -79,7 +75,7 @@ class Groups:
         keys = [inside.bind(e) for e in node.expressions] or self.keys
         for key, item in zip(keys, node.expressions or [node] * len(keys), strict=True):
             if key not in self._key_places:
-                self.binder.statement.fail(f"{describe(key)} is no key of GROUP BY; name one that is", item)
+                self.binder.statement.fail(f"{describe(key)} is not a key of GROUP BY; name one that is", item)
         bits = [ColumnRef(types.TINYINT, GROUPING, self._key_places[k], "grouping", False) for k in keys]
         if isinstance(node, exp.Grouping):
             return bits[0]
@@ -107,10 +103,6 @@ class Groups:
         named = [c for c in node.find_all(exp.Column) if c.name.lower() == column.name.lower()]
         remedy = f"add it to GROUP BY or aggregate it, as in MIN({column.name})"
         self.binder.statement.fail(f"column {column.name} is not in GROUP BY; {remedy}", named[0] if named else node)
-
-
-def aggregate_nullable(call: AggregateCall, keyed: bool) -> bool:
-    return function_of(call).nullable(call, keyed)
 
 
 def describe_aggregate(call: AggregateCall) -> str:

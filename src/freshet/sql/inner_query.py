@@ -9,27 +9,21 @@ holds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet import types
-from freshet.aggregates import function_of
-from freshet.sql import functions
-from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
+from freshet.logical.rewrite import rewrite
+from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.scalar import functions, types
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, transform
+from freshet.sql.binder import Place, Unasked
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Asked, Place
-from freshet.sql.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
-from freshet.sql.functions.compiled import fold, fold_null, unreached
-from freshet.sql.outside import Unasked, inward, outer_columns
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS
-
-if TYPE_CHECKING:
-    from freshet.sql.selection import Selection
-
-#: The relation number by which a subquery's values read its row.
-VALUE = -4
+from freshet.sql.correlate import Asked
+from freshet.sql.inner_values import VALUE
+from freshet.sql.outside import Name, inward
+from freshet.sql.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +58,18 @@ class InnerQuery:
 def bind_inner(place: Place, node: exp.Expr) -> InnerQuery:
     around, select = place.binder, bare(node)
     if not isinstance(select, exp.Select):
-        query = around.nested(select)
+        query = around.nested(select, place.scope)
         return InnerQuery(query, tuple(key(VALUE, i, f) for i, f in enumerate(query.fields)))
+    return _inner(select, *_bind_select(place, select))
+
+
+def bind_named(place: Place, select: exp.Select) -> tuple[InnerQuery, list[str], dict[ColumnRef, Name]]:
+    """A select as `bind_inner` binds it, with the names of its columns and of those it reads of the queries around."""
     query, selection = _bind_select(place, select)
+    return _inner(select, query, selection), selection.shown, selection.scope.outside
+
+
+def _inner(select: exp.Select, query: AnyQuery, selection: Selection) -> InnerQuery:
     grand, limit = is_grand(select), getattr(query, "limit", None)
     return InnerQuery(
         query,
@@ -80,13 +83,10 @@ def bind_inner(place: Place, node: exp.Expr) -> InnerQuery:
 
 
 def _bind_select(place: Place, select: exp.Select) -> tuple[AnyQuery, Selection]:
-    from freshet.sql.select import SelectBinder
-    from freshet.sql.selection import Selection
-
     around = place.binder
     asks = around.learnt.asks.setdefault(id(select), {})
     while True:
-        binder = SelectBinder(around.statement, around.catalog, around.ctes, place, tuple(asks), around.learnt)
+        binder = around.inner(place, tuple(asks))
         selection = Selection(binder, select)
         try:
             with binder.common_tables(select):
@@ -108,48 +108,14 @@ def _found_by_key(selection: Selection) -> bool:
         return False
     (number,) = draft.relations
     source = selection.binder.relations[number].source
-    if not isinstance(source, TableSchema) or not source.primary_key or any(a.kind == "left" for a in draft.arms):
+    if (
+        not isinstance(source, TableSchema)
+        or not source.primary_key
+        or any(a.kind is JoinKind.LEFT for a in draft.arms)
+    ):
         return False
     columns = {a.inner.column for a in selection.asked if isinstance(a.inner, ColumnRef)}
     return set(source.primary_key) <= columns
-
-
-def split_values(expressions: list[Expression]) -> tuple[list[Expression], list[Expression]]:
-    """What a subquery computes itself, and its values over that: what reads the query around is computed there."""
-    parts: list[Expression] = []
-
-    def part(e: Expression) -> ColumnRef:
-        if e not in parts:
-            parts.append(e)
-        return ColumnRef(e.type, VALUE, parts.index(e), getattr(e, "name", "value"), functions.nullable(e))
-
-    def own(e: Expression) -> Expression:
-        return part(e) if isinstance(e, ColumnRef) and not e.outer else e
-
-    values = [transform(e, own) if outer_columns([e]) else part(e) for e in expressions]
-    return parts or [Literal(types.INT, 1)], values
-
-
-def on_no_rows(
-    expression: Expression, keys: list[Expression], aggregates: list[AggregateCall], lent: dict[ColumnRef, ColumnRef]
-) -> Expression:
-    """An expression over the group's row where there are no rows: COUNT is 0, what was lent is what it is around, and
-    everything else is NULL."""
-    asked = {mine: theirs for theirs, mine in lent.items()}
-
-    def change(e: Expression) -> Expression:
-        if isinstance(e, ColumnRef) and e.relation == GROUP:
-            if e.column < len(keys):
-                read = keys[e.column]
-                found = asked.get(read) if isinstance(read, ColumnRef) else None
-                return found or Literal(e.type, None)
-            return Literal(e.type, function_of(aggregates[e.column - len(keys)]).empty)
-        if isinstance(e, Call):
-            with unreached():  # what has no value fails where it is read
-                return fold(fold_null(e))
-        return e
-
-    return transform(expression, change)
 
 
 def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
@@ -165,6 +131,7 @@ def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
     relation = Relation(NAMELESS, query, query.fields)
     whole = Query((relation,), Block((0,), ()), (), Grouping(keys, tuple(calls)), tuple(row), fields)
     count = ColumnRef(types.BIGINT, VALUE, parts, "rows", True)
-    values = tuple(functions.build("single", (v, count)) for v in inner.values)
+    name = "single" if inner.asked else "only_row"
+    values = tuple(functions.build(name, (v, count)) for v in inner.values)
     made = rewrite(whole, place.binder.statement, [node])
     return InnerQuery(made, values, inner.asked, single=True, sure=not inner.asked)

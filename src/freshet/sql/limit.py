@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Field, Query, Sorted, SortKey, TopK
-from freshet.sql.expression import Call, Expression, Literal, describe
+from freshet.logical.query import AnyQuery, Field, Query, Sorted, TopK
+from freshet.scalar import functions
+from freshet.scalar.expression import Call, Expression, Literal, SortKey, describe
+from freshet.sql.binder import Binder
 from freshet.sql.scope import Entry, Scope
-from freshet.sql.source import Statement
+from freshet.sql.source import Statement, sql_of
 from freshet.sql.widen import select_all
-
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +27,7 @@ class Limit:
     offset: int
 
 
-def bind_limit(binder: SelectBinder, node: exp.Expr) -> Limit | None:
+def bind_limit(binder: Binder, node: exp.Expr) -> Limit | None:
     """A query's LIMIT and OFFSET; None where it has neither."""
     limit, offset, statement = node.args.get("limit"), node.args.get("offset"), binder.statement
     if isinstance(limit, exp.Fetch):
@@ -50,7 +46,7 @@ def bind_limit(binder: SelectBinder, node: exp.Expr) -> Limit | None:
     return Limit(rows, places)
 
 
-def _whole(binder: SelectBinder, node: exp.Expr, word: str) -> int:
+def _whole(binder: Binder, node: exp.Expr, word: str) -> int:
     bound = binder.scalar(Scope(), word).bind(node)
     if (
         not isinstance(bound, Literal)
@@ -58,7 +54,7 @@ def _whole(binder: SelectBinder, node: exp.Expr, word: str) -> int:
         or not isinstance(bound.value, int)
         or bound.value < 0
     ):
-        binder.statement.fail(f"{word} {node.sql(dialect='spark')} is no number of rows; write 0 or more", node)
+        binder.statement.fail(f"{word} {sql_of(node)} is not a number of rows; write 0 or more", node)
     return bound.value
 
 
@@ -92,10 +88,8 @@ def bind_order(
         else:
             many = len(outputs)
             statement.fail(f"ORDER BY {position} is not a valid position; the select list has 1 to {many}", item)
-        kind = found[-1].expression.type if found else types.INT
-        if kind.items is not None or kind in (types.MONTHS, types.MICROS):
-            what = "an array" if kind.items is not None else "an INTERVAL"
-            statement.refuse(f"ORDER BY {what}", "order by what it is made from", item)
+        if found and found[-1].expression.type.items is not None:
+            statement.refuse("ORDER BY an array", "order by what it is made from", item)
     return found
 
 
@@ -131,7 +125,7 @@ def hidden_fields(outputs: Sequence[Expression]) -> tuple[Field, ...]:
     return tuple(Field(describe(e), e.type, functions.nullable(e)) for e in outputs)
 
 
-def limited(binder: SelectBinder, node: exp.Expr, query: AnyQuery, ordered: bool) -> AnyQuery:
+def limited(binder: Binder, node: exp.Expr, query: AnyQuery, ordered: bool) -> AnyQuery:
     """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns.
     `ordered`: it is read in its order."""
     limit = bind_limit(binder, node)

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+import re
+from decimal import ROUND_DOWN, Decimal
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.errors import brief
-from freshet.sql.expression import Literal
+from freshet.scalar import types
+from freshet.scalar.expression import Expression, Literal
+from freshet.scalar.functions import interval_texts
+from freshet.scalar.interval import SIZES
+from freshet.scalar.types import Type
 from freshet.sql.source import Statement
 
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_MICROS = {
-    "WEEK": 7 * 86_400_000_000,
-    "DAY": 86_400_000_000,
-    "HOUR": 3_600_000_000,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1_000,
-    "MICROSECOND": 1,
-}
+#: How many months, or microseconds, each unit of an INTERVAL is.
+_SIZES = {**SIZES, "WEEK": 7 * SIZES["DAY"], "MILLISECOND": 1_000, "MICROSECOND": 1}
+_WRITTEN_AS = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
+_PAIRS = re.compile(r"([+-]?[\d.]+)\s+([A-Za-z]+)")
+_WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+_SECONDS = re.compile(r"[+-]?(\d{1,20}(\.\d{0,9})?|\.\d{1,9})", re.ASCII)
+_EXAMPLES = {"MONTHS": "INTERVAL '1-2' YEAR TO MONTH", "MICROS": "INTERVAL '1 02:03:04' DAY TO SECOND"}
 
-_LONGEST = 20  # digits of a number of units
 _LONGEST_NUMBER = 1000  # characters, more than any DOUBLE needs
-
-NULL = Literal(types.VOID, None)
-TRUE = Literal(types.BOOLEAN, 1)
-FALSE = Literal(types.BOOLEAN, 0)
 
 
 def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
@@ -43,7 +39,7 @@ def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
         for kind in (types.INT, types.BIGINT):
             least, greatest = types.INTEGER_RANGE[kind.name]
             if least <= value <= greatest:
-                return Literal(kind, value)
+                return Literal(kind, value, written=True)
     sign, digits, exponent = Decimal(text).as_tuple()
     assert isinstance(exponent, int)
     precision = max(len(digits), -exponent)
@@ -53,31 +49,82 @@ def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
     return Literal(types.decimal(precision, -exponent), -unscaled if sign else unscaled)
 
 
+def has_suffix(node: exp.Expr) -> bool:
+    """Whether it is a number with its type behind it: 7L, which the parser reads as a cast of 7."""
+    if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal):
+        return False
+    start, end = node.this.meta.get("start"), node.this.meta.get("end")
+    return start is not None and end is not None and end - start >= len(node.this.name)
+
+
+def as_written(bound: Expression) -> Expression:
+    """7S and 7L have only their own digits next to a decimal; 7Y has those of its type."""
+    if isinstance(bound, Literal) and bound.type in (types.SMALLINT, types.BIGINT):
+        return Literal(bound.type, bound.value, written=True)
+    return bound
+
+
+def computed(bound: Expression) -> Expression:
+    return Literal(bound.type, bound.value) if isinstance(bound, Literal) else bound
+
+
 def bind_interval(node: exp.Expr, statement: Statement) -> Literal:
-    """INTERVAL 'n' unit: whole months, or microseconds; fractions only of the latter."""
-    unit = node.args.get("unit")
-    name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
-    if name not in _MONTHS and name not in _MICROS:
-        written = node.sql(dialect="spark")
-        statement.refuse(written, "write one unit at a time, as in INTERVAL '3' MONTH or INTERVAL '1' DAY", node)
+    """INTERVAL '3' DAY, INTERVAL '1 02:03' DAY TO MINUTE, or INTERVAL '1 year 2 months'; the type is of its units."""
+    unit, text = node.args.get("unit"), _amount(node, statement)
+    if isinstance(unit, exp.IntervalSpan):
+        kind = bind_span(unit, statement)
+        value = interval_texts.read(text, kind)
+        if value is None:
+            statement.fail(f"{brief(text)} is not an {kind}; write it as in {_EXAMPLES[kind.name]}", node)
+        return Literal(kind, value)
+    pairs = [(text, unit.name)] if isinstance(unit, exp.Var) else _PAIRS.findall(text)
+    if not pairs or (unit is None and _PAIRS.sub("", text).strip()):
+        statement.fail(f"INTERVAL {brief(text)} has no units; write it as in {_EXAMPLES['MICROS']}", node)
+    total, units = Decimal(0), list[str]()
+    for number, word in pairs:
+        name = word.upper().removesuffix("S")
+        if name not in _SIZES:
+            known = ", ".join(_SIZES)
+            statement.fail(f"there is no unit {word.upper()} of intervals; the units are {known}", node)
+        units.append(name)
+        total += _counted(number.strip(), name, node, statement)
+    shown = [_WRITTEN_AS.get(u, u) for u in units]
+    family = next((f for f in types.INTERVAL_UNITS.values() if {*shown} <= {*f}), None)
+    if family is None:
+        statement.fail("an INTERVAL of months and days at once; write months and days apart", node)
+    ends = sorted(family.index(u) for u in shown)
+    kind = types.interval(family[ends[0]], family[ends[-1]])
+    least, greatest = types.INTEGER_RANGE["INT" if kind.name == "MONTHS" else "BIGINT"]
+    if not least <= total <= greatest:
+        statement.fail(f"INTERVAL {brief(text)} {units[0]} is longer than intervals can be; write a shorter one", node)
+    return Literal(kind, int(total))
+
+
+def bind_span(unit: exp.Expr, statement: Statement) -> Type:
+    """The type INTERVAL unit [TO unit]."""
+    ends = [unit] if isinstance(unit, exp.Var) else [unit.this, unit.expression]
+    names = [e.name.upper() for e in ends]
+    for family in types.INTERVAL_UNITS.values():
+        if all(n in family for n in names) and family.index(names[0]) <= family.index(names[-1]):
+            return types.interval(names[0], names[-1])
+    statement.fail(f"there is no INTERVAL {' TO '.join(names)}; write larger units first, months and days apart", unit)
+
+
+def _amount(node: exp.Expr, statement: Statement) -> str:
     amount = node.this
-    if isinstance(amount, exp.Neg):
-        text = "-" + amount.this.name
-    elif isinstance(amount, exp.Literal):
-        text = amount.name.strip()
-    else:
-        statement.refuse("an INTERVAL that varies by row", "use date_add(date, days) or add_months(date, n)", node)
-    try:
-        number = Decimal(text)
-    except ArithmeticError:
-        number = Decimal("NaN")
-    if not number.is_finite():
+    sign = "-" if isinstance(amount, exp.Neg) else ""
+    amount = amount.this if isinstance(amount, exp.Neg) else amount
+    if not isinstance(amount, exp.Literal):
+        remedy = "multiply one, as in INTERVAL '1' DAY * n"
+        statement.refuse("an INTERVAL that varies by row", remedy, node)
+    text = amount.name.strip()
+    if sign and text[:1] in ("-", "+"):
+        sign, text = ("" if text[0] == "-" else "-"), text[1:]
+    return sign + text
+
+
+def _counted(text: str, name: str, node: exp.Expr, statement: Statement) -> Decimal:
+    """So many of a unit, in months or microseconds; only seconds have a fraction."""
+    if not (_SECONDS if name == "SECOND" else _WHOLE).fullmatch(text):
         statement.fail(f"{brief(text)} is not a number of {name.lower()}s; write INTERVAL '3' {name}", node)
-    kind, size, most = (types.MONTHS, _MONTHS[name], 31) if name in _MONTHS else (types.MICROS, _MICROS[name], 63)
-    if number.adjusted() > _LONGEST or abs(number * size) >= 1 << most:
-        written = f"INTERVAL '{text[:30]}' {name} is longer than an INTERVAL can be"
-        statement.fail(f"{written}, which is less than {(1 << most) // size:,} {name.lower()}s", node)
-    scaled = number * size
-    if scaled != int(scaled):
-        statement.fail(f"INTERVAL '{text}' {name} is no whole number of {kind.name.lower()}; use a smaller unit", node)
-    return Literal(kind, int(scaled))
+    return (Decimal(text) * _SIZES[name]).to_integral_value(ROUND_DOWN)

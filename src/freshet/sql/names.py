@@ -10,10 +10,10 @@
 | ORDER BY | an output; a column of FROM; a column of the queries around |
 
 Names ignore case. A qualified name (t.a) never means an output, but for a column shown as it is. A name that several
-outputs have, with different values, is ambiguous; ORDER BY then reads the column of FROM. Where no window function
-stands in QUALIFY itself, a name that means one thing in FROM and another in the select list is ambiguous too. Window
-specifications follow the clause they stand in. Above DISTINCT and set operations only outputs exist. Subqueries read
-the columns of FROM, not the outputs.
+outputs have, with different values, is ambiguous; ORDER BY then reads the column of FROM. Where the select list
+has a window function, a name in QUALIFY that means one thing in FROM and another in the select list is ambiguous too.
+Window specifications follow the clause they stand in. Above DISTINCT and set operations only outputs exist. Subqueries
+read the columns of FROM, not the outputs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from freshet.errors import SqlError
+from freshet.scalar.expression import Expression
 from freshet.sql.clauses import CHAINS, has_window, operands
-from freshet.sql.expression import Expression
 from freshet.sql.projection import Output
 from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import Scope
@@ -71,8 +71,8 @@ class Names:
 
         return column
 
-    def in_qualify(self, outputs: Sequence[Output], condition: exp.Expr) -> Columns:
-        decided = has_window(condition)
+    def in_qualify(self, outputs: Sequence[Output]) -> Columns:
+        decided = not any(has_window(o.node) for o in outputs)
 
         def column(node: exp.Column) -> Expression:
             if decided and self._in_from(node):
@@ -145,7 +145,7 @@ class _Trial(ScalarBinder):
         super().__init__(like.statement, like.column, like.clause)
         self._made: dict[int, Expression | SqlError] = {}
 
-    def bind(self, node: exp.Expr) -> Expression:
+    def bind(self, node: exp.Expr | None) -> Expression:
         if id(node) not in self._made:
             try:
                 self._made[id(node)] = super().bind(node)

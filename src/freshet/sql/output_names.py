@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freshet.sql.bound import AnyQuery, Field
+from freshet.logical.query import AnyQuery, Field
 from freshet.sql.source import Statement
 
 #: What changes call their own columns.

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from freshet.errors import UnsupportedError
-from freshet.sql.expression import ColumnRef, Expression, transform, walk
-
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
+from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 
 #: A column as written: its name, and the qualifier before it.
 Name = tuple[str, str | None]
@@ -29,13 +25,6 @@ class Learnt:
 
     asks: dict[int, dict[Name, None]] = field(default_factory=dict)
     apart: set[int] = field(default_factory=set)
-
-
-class Unasked(Exception):  # noqa: N818 - no error: it asks for something
-    """A query reads columns of enclosing queries where only its own can be read: it must be bound again, lent them."""
-
-    def __init__(self, binder: SelectBinder, columns: Iterable[ColumnRef]) -> None:
-        self.binder, self.columns = binder, list(columns)
 
 
 class ApartError(UnsupportedError):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.sql.bound import AnyQuery, CreateTable, CreateView, DropTable, DropView
-from freshet.sql.bound import Statement as Bound
-from freshet.sql.catalog import Catalog
+from freshet.logical.query import AnyQuery, CreateTable, CreateView, DropTable, DropView
+from freshet.logical.query import Statement as Bound
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
+from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import check_reserved, named_apart
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
@@ -34,12 +35,15 @@ _REFUSED = {
 }
 
 
-def parse(text: str, catalog: Catalog) -> list[Bound]:
+AnyCatalog = TypeVar("AnyCatalog", bound=Definitions)
+
+
+def parse(text: str, catalog: Definitions) -> list[Bound]:
     """The bound statements of the text, in order; the catalog itself is not changed."""
     return bind_all(Source(text).statements(), catalog)
 
 
-def bind_all(statements: list[Statement], catalog: Catalog) -> list[Bound]:
+def bind_all(statements: list[Statement], catalog: Definitions) -> list[Bound]:
     """The statements, bound one after the other; the catalog itself is not changed."""
     seen = catalog.copy()
     return [bind_statement(statement, seen) for statement in statements]
@@ -51,19 +55,19 @@ def asks_only(statements: list[Statement]) -> bool:
     return all(each[0] in _ASKS and "INSERT" not in each for each in words)
 
 
-def bind_query(text: str, catalog: Catalog) -> AnyQuery:
+def bind_query(text: str, catalog: Definitions) -> AnyQuery:
     """The one query the text holds."""
     return _bind_only(text, catalog)[0]
 
 
-def bind_view(text: str, catalog: Catalog) -> AnyQuery:
+def bind_view(text: str, catalog: Definitions) -> AnyQuery:
     """The one query the text holds, to be kept as a view."""
     query, statement = _bind_only(text, catalog)
     check_reserved(query, statement)
     return query
 
 
-def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
+def _bind_only(text: str, catalog: Definitions) -> tuple[AnyQuery, Statement]:
     statements = Source(text).statements()
     if not statements:
         raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
@@ -75,34 +79,34 @@ def _bind_only(text: str, catalog: Catalog) -> tuple[AnyQuery, Statement]:
     return bound, statements[0]
 
 
-def bind_reading(text: str, catalog: Catalog) -> tuple[AnyQuery, set[str]]:
+def bind_reading(text: str, catalog: Definitions) -> tuple[AnyQuery, set[str]]:
     """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
     looked, read = catalog.copy(), set[str]()
     looked.asked = read
     return bind_view(text, looked), read
 
 
-def define(text: str, catalog: Catalog) -> Catalog:
+def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
     for statement in Source(text).statements():
         bind_statement(statement, catalog)
     return catalog
 
 
-def bind_statement(statement: Statement, catalog: Catalog) -> Bound:
+def bind_statement(statement: Statement, catalog: Definitions) -> Bound:
     """One statement, bound; what it defines or drops is recorded in the catalog."""
     bound = _bind(statement, catalog)
     _record(bound, catalog)
     return bound
 
 
-def _bind(statement: Statement, catalog: Catalog) -> Bound:
+def _bind(statement: Statement, catalog: Definitions) -> Bound:
     first = statement.tokens[0]
     word = first.text.upper()
     if word in _REFUSED:
         statement.refuse(word, _REFUSED[word], None)
     if word not in _FIRST_WORDS:
-        statement.fail(f"no statement begins with {first.text}; begin with {_READS}", None)
+        statement.fail(f"no statement begins with {first.text[:40]}; begin with {_READS}", None)
     try:
         node = statement.parse()
         for kind, bind in _BINDERS:
@@ -110,19 +114,15 @@ def _bind(statement: Statement, catalog: Catalog) -> Bound:
                 return bind(node, statement, catalog)
     except RecursionError:
         statement.refuse("an expression this deep", "split it over FROM subqueries", None)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as odd:
-        # The parser accepts more than the binder knows the shape of; the cause stays attached.
-        written = statement.between(0, len(statement.tokens) - 1)
-        raise statement.unknown(written) from odd
     statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
 
 
-def _bind_query(node: exp.Expr, statement: Statement, catalog: Catalog) -> Bound:
+def _bind_query(node: exp.Expr, statement: Statement, catalog: Definitions) -> Bound:
     return named_apart(SelectBinder(statement, catalog).query(node, ordered=True))
 
 
 _BINDERS: tuple[
-    tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Statement, Catalog], Bound]], ...
+    tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Callable[[exp.Expr, Statement, Definitions], Bound]], ...
 ] = (
     ((exp.Query, exp.Values), _bind_query),
     (exp.Create, bind_create),
@@ -133,7 +133,7 @@ _BINDERS: tuple[
 )
 
 
-def _record(bound: Bound, catalog: Catalog) -> None:
+def _record(bound: Bound, catalog: Definitions) -> None:
     """Later statements of the text see what this one defines."""
     if isinstance(bound, CreateTable):
         catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet.sql.expression import ColumnRef, Expression
+from freshet.scalar.expression import ColumnRef, Expression
 from freshet.sql.scope import Columns, Scope, Seat
-from freshet.sql.source import Statement, closest_first
+from freshet.sql.source import Statement, closest_first, sql_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Output:
 
 def output_name(item: exp.Expr) -> str:
     """The alias, the column's own name, or the text of the expression."""
-    return item.output_name or item.sql(dialect="spark", comments=False)
+    return item.output_name or sql_of(item)
 
 
 def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Output] | None:
@@ -31,7 +31,7 @@ def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Outp
     if not isinstance(star, exp.Star):
         return None
     if any(value for slot, value in star.args.items() if slot != "except_"):
-        statement.refuse(star.sql(dialect="spark"), "name the columns", star)
+        statement.refuse(sql_of(star), "name the columns", star)
     if not scope.entries:
         statement.fail("* without FROM has no columns; name a table in FROM", item)
     columns = Columns(scope.columns.shown)
@@ -55,10 +55,10 @@ def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[ColumnR
     for written in names or ():
         name = written if isinstance(written, exp.Column) else exp.Column(this=written)
         if name.args.get("db") or not isinstance(name.this, exp.Identifier):
-            statement.refuse(f"{written.sql(dialect='spark')} in EXCEPT", "name columns of *", written)
+            statement.refuse(f"{sql_of(written)} in EXCEPT", "name columns of *", written)
         column = scope.resolve(name, statement)
         if column in found:
-            statement.fail(f"EXCEPT names {written.sql(dialect='spark')} twice; name it once", written)
+            statement.fail(f"EXCEPT names {sql_of(written)} twice; name it once", written)
         found.add(column)
     return found
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from freshet import types
-from freshet.sql.expression import Expression, Literal
-from freshet.sql.source import Statement
+from freshet.scalar import types
+from freshet.scalar.expression import Expression, Literal
+from freshet.sql.source import Statement, sql_of
 
 Bind = Callable[[exp.Expr], Expression]
 Build = Callable[[str, list[Expression]], Expression]
@@ -38,14 +38,16 @@ class RowComparison:
 
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
         if name not in _COMPARISONS:
-            self.statement.refuse(self.node.sql(dialect="spark"), "compare the row's fields one by one", self.node)
+            self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
         mine, theirs = row_of(left), row_of(right)
         if mine is None or theirs is None:
             other = right if mine is not None else left
             if isinstance(other, exp.Null):
                 return Literal(types.BOOLEAN, None)
-            written = other.sql(dialect="spark")
-            self.statement.fail(f"a row is compared with {written}, which is no row; write as many values", self.node)
+            written = sql_of(other)
+            self.statement.fail(
+                f"a row is compared with {written}, which is not a row; write as many values", self.node
+            )
         if name in ("eq", "not_distinct"):
             return self._equal(mine, theirs)
         if name in ("ne", "distinct_from"):

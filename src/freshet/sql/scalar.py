@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.calls import ANONYMOUS, BINARY, CALLS, NEVER_THE_SAME
+from freshet.logical.extent import check_parts
+from freshet.scalar import functions, types
+from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
+from freshet.scalar.types import Type
+from freshet.sql.calls import ANONYMOUS, ARITHMETIC, BINARY, CALLS, NEVER_THE_SAME
 from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
-from freshet.sql.expression import Expression, Literal
-from freshet.sql.extent import check_parts
-from freshet.sql.literal import FALSE, NULL, TRUE, bind_interval, bind_number
+from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
-from freshet.sql.source import Statement
-from freshet.types import Type
+from freshet.sql.source import PREDICATE, Statement, sql_of
+from freshet.sql.window_function import NEEDS_OVER
 
 Columns = Callable[[exp.Column], Expression]
 Aggregates = Callable[[exp.Expr], Expression]
@@ -48,7 +48,9 @@ class ScalarBinder:
         """The same names and aggregates, inside something that is no place for a window function."""
         return ScalarBinder(self.statement, self.column, clause, self.aggregate, None, self.subquery)
 
-    def bind(self, node: exp.Expr) -> Expression:
+    def bind(self, node: exp.Expr | None) -> Expression:
+        if node is None:
+            self.statement.fail("an argument is missing; complete it", None)
         bound = self._bind(node)
         return self.build("not", [bound], node) if node.args.get("negate") else bound  # NOT LIKE is one node
 
@@ -63,16 +65,31 @@ class ScalarBinder:
             return self._quantified(node, binary)
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
+        if binary in _COMPARISONS:
+            self._check_sides(node)
         if isinstance(node, CHAINS):
-            return self._call(BINARY[type(node)], list(operands(node)), node)
+            return self._call(BINARY[type(node)], operands(node), node)
+        if isinstance(node, ARITHMETIC):
+            return self._arithmetic(node)
         if binary:
-            self.statement.only(node, ("this", "expression", "negate"))
+            self.statement.only(node, _BOTH)
             return self._call(binary, [node.this, node.expression], node)
         call = CALLS.get(type(node))
         if call:
             self.statement.only(node, call.slots)
             return self._call(call.name, call.arguments(node), node)
         return self._unknown(node)
+
+    def _arithmetic(self, node: exp.Expr) -> Expression:
+        """a + b - c is (a + b) - c: a long one is deep on its left, which is walked, not called."""
+        steps = [node]
+        while isinstance(steps[-1].this, ARITHMETIC) and not row_of(steps[-1].expression):
+            steps.append(steps[-1].this)
+        value = self.bind(steps[-1].this)
+        for step in reversed(steps):
+            self.statement.only(step, _BOTH)
+            value = self.build(BINARY[type(step)], [value, self.bind(step.expression)], step)
+        return value
 
     def _call(self, name: str, parts: list[exp.Expr], node: exp.Expr) -> Expression:
         if name in _LAZY and parts:
@@ -89,6 +106,13 @@ class ScalarBinder:
             return functions.fold(made)
         except SqlError as error:
             raise self.statement.placed(error, node) from None
+
+    def _check_sides(self, node: exp.Expr) -> None:
+        """A comparison with IN, LIKE, BETWEEN or NOT without parentheses: Spark reads it otherwise, or not at all."""
+        for side in (node.this, node.expression):
+            if side.meta.get(PREDICATE) or isinstance(side, exp.Not):
+                what = f"{sql_of(side)} next to a comparison can be read in two ways"
+                self.statement.fail(f"{what}; put parentheses around it", side)
 
     def _quantified(self, node: exp.Expr, name: str) -> Expression:
         """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. With NOT each of them is denied, so that it is NOT (x LIKE p AND
@@ -132,7 +156,7 @@ class ScalarBinder:
         if isinstance(node.this, exp.Star):
             self.statement.fail("* stands for several columns; here one value is needed, so name the column", node)
         if node.args.get("db"):
-            self.statement.refuse(f"{node.sql(dialect='spark')}", "qualify a column with its table or alias only", node)
+            self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
         return self.column(node)
 
     def _literal(self, node: exp.Expr) -> Expression:
@@ -141,22 +165,21 @@ class ScalarBinder:
             return Literal(types.STRING, node.this)
         return bind_number(node.this, self.statement, node)
 
+    def _bytes(self, node: exp.Expr) -> Expression:
+        """X'ABC' is X'0ABC'."""
+        value = functions.build("unhex", (Literal(types.STRING, node.this),))
+        assert isinstance(value, Literal)
+        if value.value is None:
+            self.statement.fail(f"X'{node.this}' has other characters than 0 to 9 and A to F; write such digits", node)
+        return value
+
     def _negative(self, node: exp.Expr) -> Expression:
         if isinstance(node.this, exp.Literal) and not node.this.is_string:
             return bind_number("-" + node.this.this, self.statement, node)
+        if has_suffix(node.this):
+            return as_written(self.build("negate", [self.bind(node.this)], node))
         operand = self.bind(node.this)
-        if isinstance(operand, Literal) and operand.type in (types.MONTHS, types.MICROS):
-            assert isinstance(operand.value, int)
-            return Literal(operand.type, -operand.value)
         return self.build("negate", [operand], node)
-
-    def _add(self, node: exp.Expr) -> Expression:
-        left, right = self.bind(node.this), self.bind(node.expression)
-        if isinstance(left, Literal) and isinstance(right, Literal) and left.type == right.type:
-            if left.type in (types.MONTHS, types.MICROS):  # INTERVAL 1 YEAR 2 MONTHS is read as a sum of two
-                assert isinstance(left.value, int) and isinstance(right.value, int)
-                return Literal(left.type, left.value + right.value)
-        return self.build("add", [left, right], node)
 
     def _not(self, node: exp.Expr) -> Expression:
         return self.build("not", [self.bind(node.this)], node)
@@ -231,7 +254,8 @@ class ScalarBinder:
                 return functions.try_cast(value, to)
             except SqlError as error:
                 raise self.statement.placed(error, node) from None
-        return self.cast(value, to, node)
+        made = self.cast(value, to, node)
+        return as_written(made) if has_suffix(node) else computed(made)
 
     def _to_date(self, node: exp.Expr) -> Expression:
         operand = self.bind(node.this)
@@ -294,7 +318,7 @@ class ScalarBinder:
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
-            what = (node.this if isinstance(node, exp.Filter) else node).sql(dialect="spark")
+            what = sql_of(node.this if isinstance(node, exp.Filter) else node)
             remedy = "filter groups in HAVING" if self.clause in ("WHERE", "ON") else "aggregate in a FROM subquery"
             self.statement.fail(f"aggregate {what} in {self.clause}; {remedy}", node)
         return self.aggregate(node)
@@ -306,27 +330,34 @@ class ScalarBinder:
 
     def _window(self, node: exp.Expr) -> Expression:
         if self.window is None:
-            what = node.sql(dialect="spark")
+            what = sql_of(node)
             self.statement.fail(f"window function {what} in {self.clause}; compute it in a FROM subquery", node)
         return self.window(node, self)
 
+    def _without_over(self, node: exp.Expr) -> Expression:
+        self.statement.fail(f"window function {sql_of(node)} without OVER; write OVER (ORDER BY ...) after it", node)
+
     def _nondeterministic(self, node: exp.Expr) -> Expression:
-        what = node.sql(dialect="spark")
+        what = sql_of(node)
         remedy = "its value changes by itself, so store it in a column instead"
         self.statement.refuse(f"{what} in a maintained query", remedy, node)
 
     def _unknown(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
-            written = f"{node.this.sql(dialect='spark')}.{node.expression.name}"
+            written = f"{sql_of(node.this)}.{node.expression.name}"
             self.statement.refuse(f"function {written}", "compute it before the change arrives, into a column", node)
         if row_of(node):
-            self.statement.refuse(f"the row {node.sql(dialect='spark')} here", "compare it, or name its fields", node)
-        self.statement.refuse(f"{node.sql(dialect='spark')}", "rewrite it with plain operators and functions", node)
+            self.statement.refuse(f"the row {sql_of(node)} here", "compare it, or name its fields", node)
+        if "this" in node.arg_types and node.args.get("this") is None:
+            self.statement.fail("an argument is missing; complete it", node)
+        self.statement.refuse(sql_of(node), "rewrite it with plain operators and functions", node)
 
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not_distinct", "distinct_from"})
 
 #: Names of operators, which are not callable as functions.
 OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
-    "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single",
+    "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single", "only_row",
 }  # fmt: skip
 
 #: Those that compute their first argument for every row, and the others for the rows that need them.
@@ -346,7 +377,6 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Boolean, ("this",), lambda self, node: TRUE if node.this else FALSE),
     (exp.Interval, ("this", "unit"), lambda self, node: bind_interval(node, self.statement)),
     (exp.Neg, ("this",), ScalarBinder._negative),
-    (exp.Add, _BOTH, ScalarBinder._add),
     (exp.Not, ("this",), ScalarBinder._not),
     (exp.Is, _BOTH, ScalarBinder._is),
     (exp.Between, ("this", "low", "high"), ScalarBinder._between),
@@ -359,6 +389,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Escape, ("this", "expression"), ScalarBinder._escape),
     (exp.Trim, ("this", "expression", "position"), ScalarBinder._trim),
     (exp.Initcap, ("this", "expression"), ScalarBinder._initcap),
+    (exp.HexString, ("this",), ScalarBinder._bytes),
     (exp.RawString, ("this",), lambda self, node: Literal(types.STRING, node.this)),
     (exp.Pad, ("this", "expression", "fill_pattern", "is_left"), ScalarBinder._pad),
     (exp.Extract, ("this", "expression"), ScalarBinder._extract),
@@ -370,6 +401,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
     (exp.Window, None, ScalarBinder._window),
+    (NEEDS_OVER, None, ScalarBinder._without_over),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),

@@ -8,13 +8,14 @@ says how many queries further out it belongs (`outer`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
-from freshet.sql.bound import Field
-from freshet.sql.expression import ColumnRef
+from freshet.logical.query import Field
+from freshet.scalar.expression import ColumnRef
 from freshet.sql.outside import Name
 from freshet.sql.source import Statement, closest_first
 
@@ -76,6 +77,8 @@ class Scope:
     columns: Columns = field(default_factory=Columns)
     apart: bool = False  # whether the parent is the scope of another query
     lent: dict[ColumnRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
+    outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
+    beyond: Scope | None = None  # the scope around it of which it cannot read anything
     outside: dict[ColumnRef, Name] = field(default_factory=dict)  # and those that were found there, as written
 
     @classmethod
@@ -123,7 +126,7 @@ class Scope:
         if len(found) == 1:
             return found[0]
         if len(found) > 1:
-            owners = [next(e.alias for e in self.visible() if e.has(c)) for c in found]
+            owners = [next(e.alias for e in self.visible() if e.has(c)) or "the query" for c in found]
             choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
             if len({choice.lower() for choice in choices}) == 1:
                 statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
@@ -139,20 +142,36 @@ class Scope:
         numbers = sorted({seat.entry for seat in (*self.columns.hidden, *self.columns.shown)})
         return [self.entries[n] for n in numbers] + (self.parent.visible() if self.parent else [])
 
+    def _around(self) -> Iterator[Scope]:
+        """This scope and those that are asked after it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
     def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> NoReturn:
+        self._out_of_reach(name, qualifier, node, statement)
         entries = self.visible()
         if qualifier:
             entry = next((e for e in entries if e.alias.lower() == qualifier.lower()), None)
             if entry is None:
-                known = closest_first(qualifier, (e.alias for e in entries)) or "nothing"
+                known = closest_first(qualifier, (e.alias for e in entries if e.alias)) or "nothing of a name"
                 statement.fail(f"no table or alias {qualifier} in FROM; it has {known}", node)
-            columns = closest_first(name, (f.name for f in entry.fields))
-            statement.fail(f"no column {name}; {entry.alias} has {columns}", node)
+            entries = [entry]
         if not entries:
             statement.fail(f"no column {name}; there is no FROM to take it from", node)
-        if len(entries) == 1:
-            columns = closest_first(name, (f.name for f in entries[0].fields))
-            statement.fail(f"no column {name}; {entries[0].alias} has {columns}", node)
         columns = closest_first(name, (f.name for e in entries for f in e.fields))
-        tables = ", ".join(e.alias for e in entries)
-        statement.fail(f"no column {name}; {tables} have {columns}", node)
+        tables = list(dict.fromkeys(e.alias for e in entries if e.alias)) or ["the query"]
+        statement.fail(f"no column {name}; {', '.join(tables)} {'has' if len(tables) == 1 else 'have'} {columns}", node)
+
+    def _out_of_reach(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> None:
+        """Refuses a name that is known, and cannot be read where it stands."""
+        written = f"{qualifier}.{name}" if qualifier else name
+        for scope in self._around():
+            if not qualifier and name.lower() in scope.outputs:
+                message = f"{name} is an output of the select list, which is not read here; write its expression"
+                statement.fail(message, node)
+            beyond = () if scope.beyond is None else scope.beyond._around()
+            if any(other.here(name, qualifier) for other in beyond):
+                message = f"{written} is of the query around this one, which a query in FROM, WITH or a set operation"
+                statement.fail(f"{message} does not read; compare it outside, in ON or WHERE", node)

@@ -12,48 +12,27 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from freshet.sql.bound import AnyQuery, Relation
-from freshet.sql.catalog import Catalog
+from freshet.logical.extent import check_parts, check_relations
+from freshet.logical.query import AnyQuery
+from freshet.scalar.expression import Expression
+from freshet.sql.binder import Binder, Draft, Place
 from freshet.sql.clauses import check_clauses
-from freshet.sql.correlate import Place
-from freshet.sql.expression import Expression
-from freshet.sql.extent import check_parts, check_relations
-from freshet.sql.from_clause import Draft
-from freshet.sql.full_join import Joined
+from freshet.sql.derived import Derived, bind_derived
 from freshet.sql.limit import limited
 from freshet.sql.names import Names
-from freshet.sql.outside import Learnt, Name
+from freshet.sql.outside import Name
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
 from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
-from freshet.sql.source import Statement
+from freshet.sql.source import sql_of
 from freshet.sql.subquery import bind_conditions
 from freshet.sql.subquery_value import bind_value
 from freshet.sql.values import bind_values
 
 
-class SelectBinder:
-    """`outer`: where the query stands, if it is a subquery whose names may be of the query around it; `asks`: the
-    columns of enclosing queries to lend it. `learnt` is shared by all binders of a statement."""
-
-    def __init__(
-        self,
-        statement: Statement,
-        catalog: Catalog,
-        ctes: dict[str, AnyQuery] | None = None,
-        outer: Place | None = None,
-        asks: Sequence[Name] = (),
-        learnt: Learnt | None = None,
-    ) -> None:
-        self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
-        self.outer, self.asks, self.learnt = outer, asks, learnt or Learnt()
-        self.lent: int | None = None  # the relation of the values lent to it
-        self.full: dict[int, Joined] = {}  # relations that are full joins
-        self.relations: list[Relation] = []
-        self.origins: list[exp.Expr] = []  # where each relation was written, for errors
-
+class SelectBinder(Binder):
     def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
         """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
         bound = self._query(node, ordered)
@@ -70,18 +49,23 @@ class SelectBinder:
             if isinstance(node, exp.Values):
                 return limited(self, node, bind_values(self, node), ordered)
             if not isinstance(node, exp.Select):
-                self.statement.refuse(node.sql(dialect="spark"), "write a SELECT", node)
+                self.statement.refuse(sql_of(node), "write a SELECT", node)
             return Selection(self, node).bind(ordered)
 
-    def nested(self, node: exp.Expr) -> AnyQuery:
-        """A query of its own below this one: it sees the same tables, not this one's columns."""
-        return SelectBinder(self.statement, self.catalog, self.ctes, learnt=self.learnt).query(node)
+    def nested(self, node: exp.Expr, around: Scope | None = None) -> AnyQuery:
+        """A query of its own below this one: it sees the same tables, not this one's columns. `around`: those, where
+        they are known, for errors."""
+        below = SelectBinder(self.statement, self.catalog, self.ctes, learnt=self.learnt)
+        below.beyond = around or self.beyond or (None if self.outer is None else self.outer.scope)
+        return below.query(node)
 
-    def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
-        self.relations.append(relation)
-        self.origins.append(origin)
-        check_relations(self.statement.extents.relations(relation.source), self.statement, origin)
-        return len(self.relations) - 1
+    def inner(self, place: Place, asks: Sequence[Name]) -> SelectBinder:
+        """The binder of a subquery that hangs there and is lent those columns."""
+        return SelectBinder(self.statement, self.catalog, self.ctes, place, asks, self.learnt)
+
+    def derived(self, node: exp.Subquery, scope: Scope) -> Derived:
+        """A FROM subquery."""
+        return bind_derived(self, node, scope)
 
     def scalar(
         self, scope: Scope, clause: str, aggregate: Aggregates | None = None, draft: Draft | None = None
@@ -101,8 +85,7 @@ class SelectBinder:
         bind_conditions(self, node, scope, draft, clause)
 
     @contextmanager
-    def common_tables(self, node: exp.Expr) -> Iterator[None]:
-        """The node's WITH: each name is bound once and stands for its query until the node ends."""
+    def common_tables(self, node: exp.Expr, around: Scope | None = None) -> Iterator[None]:
         before, clause = dict(self.ctes), node.args.get("with_")
         if clause is not None:
             if clause.args.get("recursive"):
@@ -114,14 +97,14 @@ class SelectBinder:
                 if cte.alias.lower() in named:
                     self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
                 named.add(cte.alias.lower())
-                self.ctes[cte.alias.lower()] = self._named(cte)
+                self.ctes[cte.alias.lower()] = self._named(cte, around)
         try:
             yield
         finally:
             self.ctes = before
 
-    def _named(self, cte: exp.Expr) -> AnyQuery:
-        query, names = self.nested(cte.this), cte.args["alias"].columns
+    def _named(self, cte: exp.Expr, around: Scope | None) -> AnyQuery:
+        query, names = self.nested(cte.this, around), cte.args["alias"].columns
         if not names:
             return query
         if len(names) != len(query.fields):

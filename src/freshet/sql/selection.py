@@ -8,49 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet import types
-from freshet.sql import functions
-from freshet.sql.bound import GROUP, AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
+from freshet.aggregates import function_of
+from freshet.logical.extent import check_sets
+from freshet.logical.grouping_sets import GROUPING, count_sets, has_sets, key_sets, one_set
+from freshet.logical.query import GROUP, AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
+from freshet.logical.rewrite import rewrite
+from freshet.logical.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
+from freshet.logical.rewrite.unwrap import unwrap
+from freshet.scalar import functions, types
+from freshet.scalar.expression import (
+    FALSE,
+    TRUE,
+    AggregateCall,
+    ColumnRef,
+    Expression,
+    Literal,
+    describe,
+    transform,
+    walk,
+)
+from freshet.sql.binder import BESIDE, Binder, Draft, Place, Unasked
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
-from freshet.sql.correlate import BESIDE, Asked, Place, lend, lift
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, describe, transform, walk
-from freshet.sql.extent import check_sets
-from freshet.sql.from_clause import Draft, bind_from
-from freshet.sql.group import Groups, aggregate_nullable, describe_aggregate
-from freshet.sql.grouping_sets import GROUPING, count_sets, has_sets, key_sets, one_set
-from freshet.sql.inner_query import on_no_rows, split_values
+from freshet.sql.correlate import Asked, lend, lift
+from freshet.sql.from_clause import bind_from
+from freshet.sql.group import Groups, describe_aggregate
+from freshet.sql.inner_values import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
-from freshet.sql.literal import FALSE, TRUE
 from freshet.sql.names import Names
-from freshet.sql.outside import Unasked, outer_columns
+from freshet.sql.outside import outer_columns
 from freshet.sql.projection import Output, expand_star
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
-from freshet.sql.rewrite.unwrap import unwrap
 from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import Scope
 from freshet.sql.widen import select_all
 from freshet.sql.window import WINDOW, Windows
 
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
-
 
 class Selection:
-    def __init__(self, binder: SelectBinder, node: exp.Select) -> None:
+    def __init__(self, binder: Binder, node: exp.Select) -> None:
         self.binder, self.node, self.statement = binder, node, binder.statement
         around = None if binder.outer is None else binder.outer.scope
-        self.scope, self.draft = Scope(parent=around, apart=True), Draft()
+        aliases = frozenset(e.alias.lower() for e in node.expressions if isinstance(e, exp.Alias))
+        self.scope, self.draft = Scope(parent=around, apart=True, outputs=aliases, beyond=binder.beyond), Draft()
         self.groups = Groups(binder, self.scope, self.draft) if is_grouped(node) else None
         self.windows = Windows(self.statement, node, self._above)
         self.names = Names(self.scope, self.statement, self._above)
         self.asked: list[Asked] = []  # by what the query around finds this one's rows
         self.values: list[Expression] = []  # what the select list shows, as the query around reads it
         self.empty: list[Expression] = []  # the same where no row is found
+        self.shown: list[str] = []  # the names of the columns
         self.one_row = binder.outer is not None and is_grand(node)  # the query around reads it as values, NULL if none
         self.beside: list[Relation] = []  # subqueries read above the grouping
         self.upper = Draft()  # and how they are joined to it
@@ -81,16 +89,13 @@ class Selection:
             limit = None
         order = bind_order(node, [o.expression for o in outputs], self.statement, self._reader(outputs))
         distinct, names = node.args.get("distinct") is not None, [o.name for o in outputs]
+        self.shown = names
         expressions = [o.expression for o in outputs]
         if distinct:
             check_distinct(order, expressions, self.statement)
         if limit is None and not ordered:
             order = []
             self._forget_since(kept)
-        for o in outputs:
-            if o.expression.type in (types.MONTHS, types.MICROS):
-                remedy = "add it to a DATE or TIMESTAMP, or show a number of days"
-                self.statement.refuse("an INTERVAL as a column", remedy, o.node)
         if self.binder.outer is not None:
             later = [*([] if qualify is None else [qualify]), *(o.expression for o in order)]
             having = self._as_values(expressions, having, later, distinct)
@@ -111,6 +116,9 @@ class Selection:
     ) -> Expression | None:
         """A subquery's select list: what it computes itself, then its keys. Returns what is left of HAVING. `later`:
         what QUALIFY and ORDER BY ... LIMIT read."""
+        if self.one_row and self.asked and self.windows.calls:  # it has a value also where no row is found
+            what = "a window function over the one group of a subquery that reads the query around it"
+            self.statement.refuse(what, "group in a FROM subquery of it", self.node)
         if having is not None and self.one_row:
             expressions[:] = [functions.build("case", (having, e, Literal(e.type, None))) for e in expressions]
             expressions.append(functions.build("case", (having, TRUE, FALSE)))
@@ -189,7 +197,7 @@ class Selection:
         keys = [ColumnRef(k.type, GROUP, i, describe(k), functions.nullable(k)) for i, k in enumerate(self.groups.keys)]
         row: list[Expression] = [*keys]
         for i, call in enumerate(self.groups.aggregates):
-            nullable = aggregate_nullable(call, bool(keys))
+            nullable = function_of(call).nullable(call, bool(keys))
             row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
         marks = len(row)
         if self.groups.has_sets:
@@ -287,7 +295,7 @@ class Selection:
             keys = () if self.groups is None else self.groups.keys
             names = self.names.in_having(outputs, condition, keys)
         elif self.windows.calls or has_window(condition):
-            names = self.names.in_qualify(outputs, condition)
+            names = self.names.in_qualify(outputs)
         else:
             self.statement.fail(
                 "QUALIFY without a window function; filter rows with WHERE, groups with HAVING", condition

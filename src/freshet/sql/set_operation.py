@@ -6,26 +6,27 @@ UNION ALL, whose rows nobody has to count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
-from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Field, SetOperation, UnionAll
-from freshet.sql.expression import Expression
+from freshet.logical.kinds import SetKind
+from freshet.logical.query import AnyQuery, Field, SetOperation, UnionAll
+from freshet.scalar import functions
+from freshet.scalar.expression import Expression
+from freshet.scalar.types import Type
+from freshet.sql.binder import Binder
 from freshet.sql.scope import Scope
 from freshet.sql.widen import widened
-from freshet.types import Type
 
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
-
-_KINDS: dict[type[exp.Expr], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+_KINDS: dict[type[exp.Expr], SetKind] = {
+    exp.Union: SetKind.UNION,
+    exp.Except: SetKind.EXCEPT,
+    exp.Intersect: SetKind.INTERSECT,
+}
 _OF_ITS_OWN = ("with_", "order", "limit", "offset")
 _READ = ("this", "expression", "distinct", *_OF_ITS_OWN)
 
 
-def bind_set_operation(binder: SelectBinder, node: exp.SetOperation) -> AnyQuery:
+def bind_set_operation(binder: Binder, node: exp.SetOperation) -> AnyQuery:
     """A chain of them is bound from its left end, however long it is."""
     chain: list[exp.SetOperation] = [node]
     while isinstance(chain[-1].this, exp.SetOperation) and not any(chain[-1].this.args.get(e) for e in _OF_ITS_OWN):
@@ -36,7 +37,7 @@ def bind_set_operation(binder: SelectBinder, node: exp.SetOperation) -> AnyQuery
     return bound
 
 
-def _combined(binder: SelectBinder, node: exp.SetOperation, left: AnyQuery) -> AnyQuery:
+def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuery:
     binder.statement.only(node, _READ)
     kind, copies = _KINDS[type(node)], not node.args.get("distinct")
     right = binder.nested(node.expression)
@@ -50,14 +51,15 @@ def _combined(binder: SelectBinder, node: exp.SetOperation, left: AnyQuery) -> A
     names = [f.name for f in left.fields]
     left, right = widened(left, types, cast), widened(right, types, cast)
     fields = tuple(
-        Field(name, a.type, _nullable(kind, a, b)) for name, a, b in zip(names, left.fields, right.fields, strict=True)
+        Field(name, a.type, kind.nullable(a.nullable, b.nullable))
+        for name, a, b in zip(names, left.fields, right.fields, strict=True)
     )
-    if kind == "union" and copies:
+    if kind is SetKind.UNION and copies:
         return UnionAll((*_inputs(left), *_inputs(right)), fields)
     return SetOperation(kind, copies, left, right, fields)
 
 
-def _common_types(binder: SelectBinder, left: AnyQuery, right: AnyQuery, node: exp.SetOperation) -> list[Type]:
+def _common_types(binder: Binder, left: AnyQuery, right: AnyQuery, node: exp.SetOperation) -> list[Type]:
     what, a, b = _KINDS[type(node)].upper(), left.fields, right.fields
     if len(a) != len(b):
         message = f"{what} has {len(a)} columns on its left and {len(b)} on its right; select as many on both sides"
@@ -72,18 +74,12 @@ def _common_types(binder: SelectBinder, left: AnyQuery, right: AnyQuery, node: e
     return found
 
 
-def _nullable(kind: str, left: Field, right: Field) -> bool:
-    if kind == "union":
-        return left.nullable or right.nullable
-    return left.nullable and (kind == "except" or right.nullable)
-
-
 def _inputs(query: AnyQuery) -> tuple[AnyQuery, ...]:
     return query.inputs if isinstance(query, UnionAll) else (query,)
 
 
 def _uncounted(query: AnyQuery) -> AnyQuery:
     """A query with the same rows, however often each."""
-    if isinstance(query, SetOperation) and query.kind == "union":
+    if isinstance(query, SetOperation) and query.kind is SetKind.UNION:
         return UnionAll((*_inputs(query.left), *_inputs(query.right)), query.fields)
     return query

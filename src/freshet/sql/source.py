@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
+from freshet.logical.extent import Extents
 from freshet.sql.calls import BY_NAME
-from freshet.sql.extent import Extents
+from freshet.sql.words import misplaced
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
 _NO_MEANING = frozenset(
@@ -53,15 +55,47 @@ class _Quantile:
         return made
 
 
+#: Parts of parsed nodes by the words they are written in, and what works instead.
+_PARTS = {
+    "by_name": ("UNION BY NAME", "name the columns in the same order on both sides"),
+    "on": ("BY NAME ON", "name the columns in the same order on both sides"),
+    "limit_options": ("LIMIT with PERCENT or TIES", "write a number of rows"),
+    "sample": ("TABLESAMPLE", "filter with WHERE on a column"),
+    "when": ("a time after a table's name", "a view is of the tables as they are: leave it out"),
+    "version": ("a version after a table's name", "a view is of the tables as they are: leave it out"),
+    "partition": ("PARTITION", "name the table alone"),
+    "catalog": ("a name of four parts", "qualify a column with its table or alias only"),
+    "tables": ("DELETE without FROM", "write DELETE FROM and the table"),
+    "from_": ("FROM in this place", "read other tables in a subquery"),
+    "using": ("USING in this place", "read other tables in a subquery"),
+    "order": ("ORDER BY in this place", "leave it out"),
+    "limit": ("LIMIT in this place", "leave it out"),
+    "having": ("HAVING in this place", "filter with WHERE, or in a FROM subquery"),
+    "returning": ("RETURNING", "read the transaction's deltas instead"),
+    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
+    "match": ("MATCH_RECOGNIZE", "use window functions"),
+}
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_HEX = re.compile(r"(?i)\bx'[^']*[^'0-9a-f][^']*'|\bx\"[^\"]*[^\"0-9a-f][^\"]*\"")
 _MARK = "\ufeff"  # how some files begin
+
+
+PREDICATE = "predicate"  # the mark of a condition without parentheses
 
 
 class Reader(Spark):
     """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
 
+    class Tokenizer(Spark.Tokenizer):
+        HEX_STRINGS: ClassVar = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
+
     class Parser(SparkParser):
         STRICT_CAST = True
+        UNARY_PARSERS: ClassVar = {
+            **SparkParser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
+        }
         FUNCTION_PARSERS: ClassVar = {
             **SparkParser.FUNCTION_PARSERS,
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Quantile),
@@ -75,6 +109,55 @@ class Reader(Spark):
             **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 
+        #: `||` binds like + and -.
+        TERM: ClassVar = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
+
+        def _parse_bitwise(self) -> exp.Expr | None:
+            """`|` binds least, then `^`, then `&`, then the shifts: the parser's own reading has them all alike."""
+            return self._parse_bits((TokenType.PIPE, TokenType.CARET, TokenType.AMP))
+
+        def _parse_bits(self, signs: Sequence[TokenType]) -> exp.Expr | None:
+            if not signs:
+                return self._parse_shift()
+            this = self._parse_bits(signs[1:])
+            while self._match(signs[0]):
+                other = self._parse_bits(signs[1:])
+                this = self.expression(self.BITWISE[signs[0]](this=this, expression=other))
+            return this
+
+        def _parse_shift(self) -> exp.Expr | None:
+            this = self._parse_term()
+            while True:
+                if self._match_pair(TokenType.LT, TokenType.LT):
+                    this = self.expression(exp.BitwiseLeftShift(this=this, expression=self._parse_term()))
+                elif not self._match_pair(TokenType.GT, TokenType.GT):
+                    return this
+                elif self._match(TokenType.GT):
+                    sides = [this, self._parse_term()]
+                    this = self.expression(exp.Anonymous(this="shiftrightunsigned", expressions=sides))
+                else:
+                    this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
+
+        def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+            """Notes which conditions were written with IN, LIKE or BETWEEN and no parentheses around them: Spark reads
+            them with all that stands left of them, up to AND, OR and NOT."""
+            this = this or self._parse_bitwise()
+            before = self._index
+            found = super()._parse_range(this, parse_is)
+            if found is not None and self._index != before:
+                found.meta[PREDICATE] = True
+            return found
+
+        def _warn_unsupported(self) -> None:
+            """What is not supported is refused, not logged."""
+
+    class Generator(SparkGenerator):
+        #: A SELECT is written as it was read: the rewrite of QUALIFY for Spark does not end where an alias is its own
+        #: column's name.
+        TRANSFORMS: ClassVar = {
+            kind: make for kind, make in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
+        }
+
 
 class Source:
     def __init__(self, text: str) -> None:
@@ -86,8 +169,11 @@ class Source:
         try:
             self.tokens: list[Token] = Reader().tokenize(f" {text[1:]}" if text.startswith(_MARK) else text)
         except TokenError as error:
-            place = self.place(_open_quote(text))
+            wrong = _NOT_HEX.search(text)
+            place = self.place(_open_quote(text) or (wrong.start() if wrong else 0))
             message = "the text cannot be split into words; close the quote or comment that begins here"
+            if wrong and not _open_quote(text):
+                message = f"{wrong[0]} has other characters than 0 to 9 and A to F; write such digits"
             raise SqlError(message, text, *place) from error
 
     def statements(self) -> list[Statement]:
@@ -113,6 +199,13 @@ class Statement:
         self.extents = Extents()
 
     def parse(self) -> exp.Expr:
+        wrong = misplaced(self.tokens)
+        if wrong is not None:
+            raise SqlError(wrong[1], self.source.text, *self.source.place(wrong[0].start))
+        for token in self.tokens:
+            if token.token_type == TokenType.HEX_STRING and self.source.text[token.start] == "0":
+                message = f"0x{token.text} is no number in Spark; write it in decimal, or bytes as X'{token.text}'"
+                raise SqlError(message, self.source.text, *self.source.place(token.start))
         try:
             parsed = Reader().parser().parse(self.tokens, self.source.text)
         except ParseError as error:
@@ -120,7 +213,8 @@ class Statement:
             highlight, line = first.get("highlight") or "", first.get("line") or 1
             column = max(1, (first.get("col") or 1) - max(len(highlight), 1) + 1)
             if str(first.get("description")).startswith("Required keyword"):
-                message = f"something is missing after {highlight}; complete it"
+                message = "an argument is missing" if highlight == ")" else f"something is missing after {highlight}"
+                message += "; complete it"
             else:
                 message = f"{highlight or 'this'} does not fit here; check it and the words before it"
             raise SqlError(message, self.source.text, line, column) from None
@@ -141,16 +235,15 @@ class Statement:
     def refuse(self, what: str, instead: str, node: exp.Expr | str | None) -> NoReturn:
         raise UnsupportedError(f"{what} is not supported; {instead}", self.source.text, *self._spot(node))
 
-    def unknown(self, written: str) -> UnsupportedError:
-        reason = f"{written} is not supported in some part; rewrite it in plainer SQL"
-        return UnsupportedError(reason, self.source.text, *self._spot(None))
-
     def only(self, node: exp.Expr, known: Container[str]) -> None:
         """Refuses a node that says more than the parts the binder reads: nothing written may be silently ignored."""
         for slot, value in node.args.items():
             if value and slot not in known and slot not in _NO_MEANING:
-                part = slot.strip("_").upper()
-                self.refuse(f"{part} in {node.sql(dialect='spark')}", "use the plain form without it", node)
+                if slot in _PARTS:
+                    self.refuse(*_PARTS[slot], node)
+                if isinstance(node, exp.Func):
+                    self.refuse(f"{sql_of(node)} with all of these arguments", "leave out the last", node)
+                self.refuse(f"{sql_of(node)}, written like this,", "use its plain form", node)
 
     def placed(self, error: SqlError, node: exp.Expr | None) -> SqlError:
         """The same error with a place, if it had none."""
@@ -167,7 +260,7 @@ class Statement:
             return self.source.place(self.tokens[0].start)
         offset = offset_of(node)
         if offset is None:
-            return self._spot(re.findall(r"\w+|$", node.sql(dialect="spark"))[0])
+            return self._spot(str(re.findall(r"\w+|$", sql_of(node))[0]))
         opening = "EXISTS" if isinstance(node, exp.Exists) else "SELECT" if isinstance(node, exp.Query) else None
         if opening:  # its first word carries no place, but stands right before what does
             before = (t.start for t in reversed(self.tokens) if t.start < offset and t.text.upper() == opening)
@@ -192,6 +285,14 @@ def _settle(node: exp.Expr) -> None:
         elif isinstance(node, exp.In) and isinstance(inside[0], exp.Values):  # IN (VALUES ...)
             node.set("query", exp.Subquery(this=inside[0]))
             node.set("expressions", None)
+
+
+def sql_of(node: exp.Expr) -> str:
+    """A part of a statement in SQL, on one line."""
+    try:
+        return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    except AttributeError:  # a call without its argument
+        return node.key.upper()
 
 
 def offset_of(node: exp.Expr) -> int | None:

@@ -13,31 +13,48 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.aggregates import AGGREGATES
-from freshet.sql import functions
-from freshet.sql.bound import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
+from freshet.errors import SqlError
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
+from freshet.logical.rewrite import rewrite
+from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.scalar import functions, types
+from freshet.scalar.expression import (
+    FALSE,
+    NULL,
+    TRUE,
+    AggregateCall,
+    ColumnRef,
+    Expression,
+    Literal,
+    references,
+    transform,
+)
+from freshet.sql.binder import Place
 from freshet.sql.calls import BINARY
 from freshet.sql.clauses import bare, is_grand
-from freshet.sql.correlate import Place, tests
-from freshet.sql.expression import AggregateCall, ColumnRef, Expression, Literal, transform
-from freshet.sql.inner_query import VALUE, InnerQuery, bind_inner, singled
-from freshet.sql.literal import FALSE, NULL, TRUE
+from freshet.sql.correlate import tests
+from freshet.sql.inner_query import InnerQuery, bind_inner, singled
+from freshet.sql.inner_values import VALUE
 from freshet.sql.outside import inward
-from freshet.sql.rewrite import rewrite
-from freshet.sql.rewrite.blocks import NAMELESS
+from freshet.sql.source import sql_of
+from freshet.sql.window import WINDOW
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Expression]) -> Expression:
-    """The value of a subquery in an expression; `bind` binds what stands beside it. What is written twice is kept once,
-    and above a grouping what a key reads is read from the key."""
-    text = node.sql(dialect="spark")
+    """The value of a subquery in an expression; `bind` binds what stands next to it. What is written twice is kept
+    once, and above a grouping what a key reads is read from the key."""
+    text = sql_of(node)
     if text not in place.values:
         if text in place.below:
             return place.below[text]
-        place.values[text] = _bind_value(place, node, bind)
+        try:
+            place.values[text] = _bind_value(place, node, bind)
+        except SqlError as error:
+            raise place.binder.statement.placed(error, node) from None
     return place.values[text]
 
 
@@ -49,9 +66,12 @@ def _bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Express
         return _scalar(place, node)
     query, comparison, every = compared_query(node)
     if query is None or comparison is None:
-        statement.refuse(node.sql(dialect="spark"), "compare with ANY or ALL of a subquery", node)
+        statement.refuse(sql_of(node), "compare with ANY or ALL of a subquery", node)
     left = node.this.this if isinstance(node.this, exp.Paren) else node.this
     values = [bind(e) for e in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+    if any(WINDOW in references(v) for v in values):
+        what = "a window function compared with a subquery"
+        statement.refuse(what, "compute the window function in a FROM subquery", node)
     if every:
         return functions.build("not", (_any(place, values, OPPOSITE[comparison], query, node),))
     return _any(place, values, comparison, query, node)
@@ -106,7 +126,7 @@ def _hang(place: Place, inner: InnerQuery, node: exp.Expr, more: Sequence[tuple[
         return number
     on = tests(inner.asked, inner.keys(number))
     on += [functions.build("eq", (value, key(number, i, inner.query.fields[i]))) for value, i in more]
-    place.draft.arms.append(Arm("left", Block((number,), tuple(on))))
+    place.draft.arms.append(Arm(JoinKind.LEFT, Block((number,), tuple(on))))
     return number
 
 

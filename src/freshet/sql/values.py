@@ -5,25 +5,20 @@ Columns of VALUES are col1, col2, ... as in Spark; that of range() is id.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
-from freshet import types
-from freshet.sql import functions
-from freshet.sql.bound import Field, Values
-from freshet.sql.expression import Expression, Literal
+from freshet.logical.query import Field, Values
+from freshet.scalar import functions, types
+from freshet.scalar.expression import Expression, Literal
+from freshet.sql.binder import Binder
 from freshet.sql.scope import Scope
-
-if TYPE_CHECKING:
-    from freshet.sql.select import SelectBinder
-
+from freshet.sql.source import sql_of
 
 #: As many rows as a plan holds one by one.
 MOST_ROWS = 10_000
 
 
-def bind_range(binder: SelectBinder, node: exp.Anonymous) -> Values:
+def bind_range(binder: Binder, node: exp.Anonymous) -> Values:
     """range(end), range(start, end [, step [, partitions]]): the numbers from start to before end."""
     scalar, given = binder.scalar(Scope(), "range()"), node.expressions
     if not 1 <= len(given) <= 4:
@@ -32,7 +27,7 @@ def bind_range(binder: SelectBinder, node: exp.Anonymous) -> Values:
     for part in given:
         value = scalar.cast(scalar.bind(part), types.BIGINT, part)
         if not isinstance(value, Literal) or not isinstance(value.value, int):
-            binder.statement.fail(f"range() takes constant numbers, not {part.sql(dialect='spark')}; write one", part)
+            binder.statement.fail(f"range() takes constant numbers, not {sql_of(part)}; write one", part)
         numbers.append(value.value)
     start, end, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
     if step == 0:
@@ -44,7 +39,7 @@ def bind_range(binder: SelectBinder, node: exp.Anonymous) -> Values:
     return Values(rows, (Field("id", types.BIGINT, False),))
 
 
-def bind_values(binder: SelectBinder, node: exp.Values) -> Values:
+def bind_values(binder: Binder, node: exp.Values) -> Values:
     statement = binder.statement
     statement.only(node, ("expressions", "alias", "joins", "order", "limit", "offset", "with_"))
     scalar = binder.scalar(Scope(), "VALUES")

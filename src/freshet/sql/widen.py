@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from freshet.sql.bound import AnyQuery, Block, Query, Relation, UnionAll, Values, key
-from freshet.sql.expression import Expression
-from freshet.sql.rewrite.blocks import NAMELESS
-from freshet.types import Type
+from freshet.logical.query import AnyQuery, Block, Query, Relation, UnionAll, Values, key
+from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.scalar.expression import Expression
+from freshet.scalar.types import Type
 
 Cast = Callable[[Expression, Type], Expression]
 

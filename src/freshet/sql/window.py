@@ -12,14 +12,23 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from freshet import types
-from freshet.sql import functions
-from freshet.sql.bound import AnyQuery, Field, Frame, SortKey, WindowCall, Windowed
-from freshet.sql.expression import Call, ColumnRef, Expression, Literal, describe, transform, walk
+from freshet.logical.query import AnyQuery, Field, Frame, WindowCall, Windowed
+from freshet.scalar import functions, types
+from freshet.scalar.expression import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    SortKey,
+    describe,
+    references,
+    transform,
+    walk,
+)
 from freshet.sql.limit import Ordering
 from freshet.sql.scalar import ScalarBinder
-from freshet.sql.source import Statement
-from freshet.sql.window_frame import RANKED, WHOLE, FrameBinder
+from freshet.sql.source import Statement, sql_of
+from freshet.sql.window_frame import RANKED, SO_FAR, WHOLE, FrameBinder
 from freshet.sql.window_function import Function, FunctionBinder
 
 #: The relation number by which expressions read window functions while a select is bound.
@@ -59,12 +68,15 @@ class Windows:
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
         """The value of a window function, read from relation WINDOW; equal ones are computed once."""
         if not isinstance(node, exp.Window):
-            self.statement.refuse(node.sql(dialect="spark"), "leave out IGNORE NULLS and WITHIN GROUP", node)
+            self.statement.refuse(sql_of(node), "leave out IGNORE NULLS and WITHIN GROUP", node)
         bound = self._bind(node, scalar)
+        if any(WINDOW in references(e) for e in bound.reads):
+            what = "a window function that reads the alias of another one"
+            self.statement.refuse(what, "compute the other in a FROM subquery", node)
         if bound not in self.calls:
             self.calls.append(bound)
         kind, nullable = bound.function.type, bound.function.nullable
-        return ColumnRef(kind, WINDOW, self.calls.index(bound), node.sql(dialect="spark"), nullable)
+        return ColumnRef(kind, WINDOW, self.calls.index(bound), sql_of(node), nullable)
 
     def _bind(self, node: exp.Window, scalar: ScalarBinder) -> _Bound:
         self.statement.only(node, ("this", "partition_by", "order", "spec", "over", "alias"))
@@ -84,8 +96,9 @@ class Windows:
             self.statement.fail(f"{name} depends on an order; add ORDER BY to its OVER (...)", node)
         frame = FrameBinder(self.statement, inside, [o.expression for o in order]).bind(spec, node)
         if not function.framed:
-            if spec is not None and (frame != RANKED or name in ("LAG", "LEAD")):
-                self.statement.fail(f"{name} takes no frame; leave out {spec.sql(dialect='spark')}", node)
+            own = SO_FAR if name == "CUME_DIST" else RANKED
+            if spec is not None and (frame != own or name in ("LAG", "LEAD")):
+                self.statement.fail(f"{name} takes no frame; leave out {sql_of(spec)}", node)
             frame = WHOLE
         varying = tuple(o for o in order if not isinstance(o.expression, Literal))
         return _Bound(function, frame, partition, varying or order)

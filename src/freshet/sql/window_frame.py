@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.bound import Edge, Frame
-from freshet.sql.expression import Expression, Literal
-from freshet.sql.source import Statement
-from freshet.types import Type
-
-if TYPE_CHECKING:
-    from freshet.sql.scalar import ScalarBinder
+from freshet.logical.query import Edge, Frame
+from freshet.scalar import functions, types
+from freshet.scalar.expression import Expression, Literal
+from freshet.scalar.types import Type
+from freshet.sql.scalar import ScalarBinder
+from freshet.sql.source import Statement, sql_of
 
 WHOLE, SO_FAR = Frame("range", None, None), Frame("range", None, 0)
-#: The one frame that ranks may name: it is what they see anyway.
+#: The one frame that ranks may name, as it is what they see anyway; CUME_DIST, which sees equal rows, may name SO_FAR.
 RANKED = Frame("rows", None, 0)
-_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class FrameBinder:
         self.statement.only(spec, ("kind", "start", "start_side", "end", "end_side"))
         unit = spec.text("kind").lower()
         if unit not in ("rows", "range"):
-            self.statement.refuse(spec.sql(dialect="spark"), "write a frame of ROWS or RANGE", node)
+            self.statement.refuse(sql_of(spec), "write a frame of ROWS or RANGE", node)
         start = self._edge(unit, spec.args["start"], spec.text("start_side"), "FOLLOWING", node)
         end: Edge = 0
         if spec.args.get("end") is not None:
@@ -57,7 +52,7 @@ class FrameBinder:
         return Frame(unit, start, end)
 
     def _check_order(self, start: Edge, end: Edge, spec: exp.Expr, node: exp.Expr) -> None:
-        written = spec.sql(dialect="spark")
+        written = sql_of(spec)
         (kind, first), (other, last) = (
             (e.type, e.value) if isinstance(e, Literal) else (types.INT, e) for e in (start, end)
         )
@@ -75,9 +70,12 @@ class FrameBinder:
             return None
         if edge == "CURRENT ROW":
             return 0
-        assert isinstance(edge, exp.Expr)
+        if not isinstance(edge, exp.Expr):
+            self.statement.fail(
+                "a frame without an end; write one, as in ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", node
+            )
         bound = self.scalar.bind(edge)
-        written = edge.sql(dialect="spark")
+        written = sql_of(edge)
         if not isinstance(bound, Literal) or bound.value is None:
             self.statement.fail(f"a frame ends at a constant, not at {written}; write one", node)
         before = side.upper() == "PRECEDING"
@@ -100,9 +98,9 @@ class FrameBinder:
         except SqlError as error:
             raise self.statement.placed(error, node) from None
         if offset is None or not isinstance(offset.value, (int, float)) or abs(offset.value) == float("inf"):
-            wanted = {"DATE": "write whole days or months", "TIMESTAMP": "write an INTERVAL"}.get(key.name)
-            if wanted is None:
-                wanted = "write a number" if key.is_numeric else "order by a number, DATE or TIMESTAMP, or use ROWS"
+            wanted = "write a number" if key.is_numeric else "order by a number, DATE or TIMESTAMP, or use ROWS"
+            if key.is_interval or key.name in ("DATE", "TIMESTAMP"):
+                wanted = "write whole days or months" if key.name == "DATE" else "write an INTERVAL"
             self.statement.fail(f"{written} cannot be added to the key of RANGE, of type {key}; {wanted}", node)
         return Literal(offset.type, -offset.value) if before else offset
 
@@ -111,12 +109,15 @@ def _fitted(bound: Literal, key: Type) -> Literal | None:
     """The offset as what is added to the key; None where it cannot be."""
     assert isinstance(bound.value, (int, float, str))
     if key.is_numeric:
-        if bound.type in (types.MONTHS, types.MICROS):
-            return None
         made = functions.cast(bound, key)
         assert isinstance(made, Literal)
         return made
-    if key.name == "DATE" and bound.type == types.MICROS and isinstance(bound.value, int):
-        return Literal(types.INT, bound.value // _DAY) if bound.value % _DAY == 0 else None
-    known = {"DATE": (types.INT, types.MONTHS), "TIMESTAMP": (types.MICROS, types.MONTHS)}.get(key.name, ())
-    return bound if bound.type in known else None
+    if key.name == "DATE":
+        if bound.type.span == "DAY":
+            made = functions.cast(bound, types.INT)
+            assert isinstance(made, Literal)
+            return made
+        return bound if bound.type == types.INT or bound.type.name == "MONTHS" else None
+    if key.is_interval:
+        return bound if bound.type.name == key.name else None
+    return bound if key.name == "TIMESTAMP" and bound.type.is_interval else None

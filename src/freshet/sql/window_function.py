@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet import types
 from freshet.aggregates import AGGREGATES
 from freshet.errors import SqlError
-from freshet.sql import functions
-from freshet.sql.expression import Expression, Literal
-from freshet.sql.functions.coercion import common_type
-from freshet.sql.source import Statement
-from freshet.types import Type
+from freshet.scalar import functions, types
+from freshet.scalar.expression import Expression, Literal
+from freshet.scalar.functions.coercion import common_type
+from freshet.scalar.types import Type
+from freshet.sql.source import Statement, sql_of
 
 _RANKS: dict[type[exp.Expr], tuple[str, Type]] = {
     exp.RowNumber: ("row_number", types.INT),
@@ -28,6 +27,7 @@ _RANKS: dict[type[exp.Expr], tuple[str, Type]] = {
     exp.Ntile: ("ntile", types.INT),
 }
 _NEIGHBOURS: dict[type[exp.Expr], str] = {exp.Lag: "lag", exp.Lead: "lead"}
+NEEDS_OVER = (*_RANKS, *_NEIGHBOURS, exp.NthValue)
 _VALUES: dict[type[exp.Expr], str] = {
     exp.FirstValue: "first_value", exp.First: "first_value", exp.AnyValue: "first_value",
     exp.LastValue: "last_value", exp.Last: "last_value", exp.NthValue: "nth_value",
@@ -78,7 +78,7 @@ class FunctionBinder:
                 only = call.expression.this
             ignores |= isinstance(call, exp.IgnoreNulls)
             call = call.this
-        name = call.sql_name() if isinstance(call, exp.Func) else call.sql(dialect="spark")
+        name = call.sql_name() if isinstance(call, exp.Func) else sql_of(call)
         if ignores and type(call) not in _NEIGHBOURS and type(call) not in _VALUES:
             self.statement.fail(f"{name} does not take IGNORE NULLS; leave it out", self.node)
         if only is not None and (type(call) in _RANKS or type(call) in _NEIGHBOURS or isinstance(call, exp.NthValue)):
@@ -118,7 +118,8 @@ class FunctionBinder:
         value, third = self.read(call.this), call.args.get("from_first")
         if third is not None:  # the parser's name for the third argument, which says whether to ignore NULLs
             if not isinstance(third, exp.Boolean):
-                self.statement.fail(f"the third argument of NTH_VALUE is TRUE or FALSE, not {third.sql()}", call)
+                wanted = f"NTH_VALUE takes TRUE or FALSE as its third argument, not {sql_of(third)}"
+                self.statement.fail(f"{wanted}; write one", call)
             ignores |= bool(third.this)
         nth = self._whole(call.args["offset"], name, 1) if name == "nth_value" else 0
         return Function(name, (value,), value.type, True, nth, ignores, seen, ordered=name == "nth_value")
@@ -126,7 +127,7 @@ class FunctionBinder:
     def _aggregate(self, call: exp.Expr, seen: Expression | None) -> Function:
         function = _AGGREGATES.get(type(call))
         if function is None:
-            self.statement.refuse(f"{call.sql(dialect='spark')} as a window function", _KNOWN, self.node)
+            self.statement.refuse(f"{sql_of(call)} as a window function", _KNOWN, self.node)
         self.statement.only(call, ("this", "expressions") if function == "count" else ("this",))
         if isinstance(call.this, exp.Distinct):
             self.statement.refuse(
@@ -162,5 +163,5 @@ class FunctionBinder:
         if isinstance(value, int) and (least is None or value >= least):
             return value
         wanted = "a whole number" if least is None else f"a whole number from {least} on"
-        written = node.sql(dialect="spark")
+        written = sql_of(node)
         self.statement.fail(f"{function.upper()} takes {wanted}, a constant, not {written}; write one", node)

@@ -5,15 +5,16 @@ FILTER, WITHIN GROUP and IGNORE NULLS stand around the call in the parsed tree; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from typing import NoReturn
 
 from sqlglot import exp
 
-from freshet.sql.expression import AggregateCall, Expression
-from freshet.types import Type
-
-if TYPE_CHECKING:
-    from freshet.sql.group import Groups
+from freshet.scalar.expression import AggregateCall, Expression
+from freshet.scalar.types import Type
+from freshet.sql.binder import Binder, Draft
+from freshet.sql.scope import Scope
+from freshet.sql.source import sql_of
 
 _MOMENTS = "compute it from COUNT, SUM and SUM of products"
 _INSTEAD: dict[type[exp.Expr], str] = {
@@ -40,17 +41,17 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 class WrittenAggregate:
-    def __init__(self, groups: Groups, node: exp.Expr) -> None:
-        self._groups, self._node = groups, node
-        self._inside = groups.binder.scalar(groups.scope, "an aggregate's argument", None, groups.draft)
+    def __init__(
+        self, binder: Binder, scope: Scope, draft: Draft, ask: Callable[[AggregateCall], Expression], node: exp.Expr
+    ) -> None:
+        self._statement, self._node, self.ask = binder.statement, node, ask
+        self._inside = binder.scalar(scope, "an aggregate's argument", None, draft)
         self.only: Expression | None = None
         self.order: list[exp.Expr] = []
         self._nulls = ""
         while isinstance(node, AROUND):
             if isinstance(node, exp.Filter):
-                self.only = groups.binder.scalar(groups.scope, "FILTER", None, groups.draft).condition(
-                    node.expression.this
-                )
+                self.only = binder.scalar(scope, "FILTER", None, draft).condition(node.expression.this)
             elif isinstance(node, exp.WithinGroup):
                 self.order = list(node.expression.expressions)
             else:
@@ -58,7 +59,7 @@ class WrittenAggregate:
             node = node.this
         self.call = node
         #: As SQL calls it.
-        self.name = node.sql(dialect="spark").partition("(")[0]
+        self.name = sql_of(node).partition("(")[0]
         self.parts, self.distinct = self._arguments()
 
     def _arguments(self) -> tuple[list[exp.Expr], bool]:
@@ -89,18 +90,15 @@ class WrittenAggregate:
     def build(self, name: str, *args: Expression) -> Expression:
         return self._inside.build(name, args, self._node)
 
-    def ask(self, call: AggregateCall) -> Expression:
-        return self._groups.ask(call)
-
     def reads(self, *slots: str) -> None:
-        self._groups.binder.statement.only(self.call, slots)
+        self._statement.only(self.call, slots)
         if self.order and not isinstance(self.call, (exp.PercentileCont, exp.PercentileDisc, exp.Mode)):
             self.refuse(f"WITHIN GROUP for {self.name}", "leave it out")
         if self._nulls and not isinstance(self.call, _SEE_NULLS):
             self.refuse(f"IGNORE or RESPECT NULLS for {self.name}", "leave it out")
 
     def fail(self, message: str) -> NoReturn:
-        self._groups.binder.statement.fail(message, self._node)
+        self._statement.fail(message, self._node)
 
     def refuse(self, what: str, instead: str) -> NoReturn:
-        self._groups.binder.statement.refuse(what, instead, self._node)
+        self._statement.refuse(what, instead, self._node)

@@ -1,8 +1,11 @@
 """The arena: named growable arrays, the only place state lives.
 
-Two homes, one interface: heap memory, or one memory-mapped file an array under a directory. Attaching to a directory
+Two homes, one interface: memory, or one memory-mapped file an array under a directory. In memory an array that has
+become large gets a range of addresses that all of memory would fit in, of which the system gives pages as they are
+touched: from then on it grows in place, by small steps, and no growth copies what is there. Attaching to a directory
 maps the files and reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that
-were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`.
+were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`. All bytes are
+counted by the arena's `memory`, which may refuse more.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import errno
 import json
 import mmap
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from freshet.budget import Memory
 from freshet.errors import StateError
 
 _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
+_LARGE = 1 << 20  # bytes from which on an array has a range of its own
+_STEP = 1 << 18  # bytes by which such an array grows, at least
+_PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+_RANGE = min(_PHYSICAL, 1 << 36)
+_FLAGS = (
+    mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+)
 
 
 Kept = tuple[list[Any], npt.NDArray[Any]]
@@ -36,24 +48,38 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return np.empty(shape, dtype)
 
 
-class Growable:
-    """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it anew then."""
+def reserve(nbytes: int) -> mmap.mmap | None:
+    """Addresses for at least so many bytes, which read as zeros; None where the system does not give them. It gives
+    them also where it has no memory, so what cannot be is refused here."""
+    if nbytes > _PHYSICAL:
+        raise MemoryError(f"an array of {nbytes:,} bytes; this machine has {_PHYSICAL:,}")
+    try:
+        return mmap.mmap(-1, max(_RANGE, 2 * nbytes), _FLAGS)
+    except (OSError, ValueError):
+        return None
 
-    __slots__ = ("_file", "_inode", "_map", "columns", "data", "dtype", "fill", "name", "watchers")
+
+class Growable:
+    """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it again then."""
+
+    __slots__ = ("_file", "_inode", "_map", "_memory", "columns", "data", "dtype", "fill", "name", "watchers")
 
     def __init__(
-        self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None,
+        self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None, memory: Memory,
         kept: npt.NDArray[Any] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
+        self._memory = memory
         self._file = file
         self._map: mmap.mmap | None = None
         self._inode = 0
         self.watchers: list[Any] = []  # called after every growth; they hold addresses
         if kept is not None:
+            memory.take(kept.nbytes)
             self.data = self._shape(kept)
         elif file is not None and file.exists():
             self._remap(file.stat().st_size // self._row_bytes)
+            memory.take(self.nbytes)
         else:
             self.data = self._shape(np.empty(0, self.dtype))
             self.grow(_LEAST)
@@ -74,18 +100,63 @@ class Growable:
         return self.data.nbytes
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least `rows` rows, at least doubling, so that growth is O(1) amortized a row."""
+        """Makes room for at least `rows` rows. What must be copied for that at least doubles, so growth is O(1)
+        amortized a row; else it costs no more than the room it makes."""
         have = len(self.data)
         if rows <= have:
             return
-        rows = max(rows, 2 * have, _LEAST)
-        if self._file is None:
-            bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
-            bigger[:have] = self.data
-            self.data = bigger
-        else:
+        in_place = self._map is not None and self._file is None
+        self.match(max(rows, have + _STEP // self._row_bytes if in_place else 2 * have, _LEAST))
+
+    def match(self, rows: int) -> None:
+        """The same, with no room to spare."""
+        have = len(self.data)
+        if rows <= have:
+            return
+        self._memory.take((rows - have) * self._row_bytes)
+        try:
+            self._resize(rows, have)
+        except BaseException:
+            self._memory.give((rows - have) * self._row_bytes)
+            raise
+        self.changed()
+
+    def _resize(self, rows: int, have: int) -> None:
+        if self._file is not None:
             self._remap(rows, os.O_RDWR if have else os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        self.data[have:] = self.fill
+            self.data[have:] = self.fill
+            return
+        wanted = rows * self._row_bytes
+        if wanted >= _LARGE and (self._map is None or wanted > len(self._map)):
+            self._into(reserve(wanted), have)
+        if self._map is not None and wanted <= len(self._map):
+            self.data = self._mapped(self._map, rows)
+            if self.fill:
+                self.data[have:] = self.fill
+            return
+        bigger = allocate((rows, self.columns) if self.columns else (rows,), self.dtype)
+        bigger[:have] = self.data
+        bigger[have:] = self.fill
+        self.data = bigger
+
+    def _into(self, range: mmap.mmap | None, have: int) -> None:
+        if range is not None:
+            self._mapped(range, have)[...] = self.data
+        self._map = range
+
+    def _mapped(self, range: mmap.mmap, rows: int) -> npt.NDArray[Any]:
+        return self._shape(np.frombuffer(range, self.dtype, rows * max(self.columns, 1)))
+
+    def shrink(self, rows: int) -> None:
+        """Gives back what lies beyond so many rows, where that is most of it. Files stay as they are."""
+        rows, have = max(rows, _LEAST), len(self.data)
+        if self._file is not None or 2 * rows > have:
+            return
+        kept = Growable(self.name, self.dtype, self.columns, self.fill, None, Memory())
+        kept.match(rows)
+        kept.data[:rows] = self.data[:rows]
+        self.data, self._map = kept.data[:rows], kept._map
+        self._memory.give((have - rows) * self._row_bytes)
         self.changed()
 
     def changed(self) -> None:
@@ -114,12 +185,13 @@ class Growable:
         self.data[...] = self.fill
 
     def flush(self) -> None:
-        if self._map is not None:
+        if self._map is not None and self._file is not None:
             self._map.flush()
 
     def release(self) -> None:
         """Lets go of the memory, for good."""
         self.watchers.clear()
+        self._memory.give(self.nbytes)
         self.data, self._map = self._shape(np.empty(0, self.dtype)), None
 
 
@@ -127,9 +199,13 @@ class Arena:
     """A namespace of growable arrays. `Arena()` lives in memory, `Arena(directory)` in files under it. `kept`: flat
     arrays by name, each with how it was described."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None) -> None:
-        self.directory = None if directory is None else Path(directory)
+    def __init__(
+        self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None,
+        memory: Memory | None = None,
+    ) -> None:  # fmt: skip
+        self.memory = Memory() if memory is None else memory
         self._arrays: dict[str, Growable] = {}
+        self.directory = None if directory is None else Path(directory)
         self._kept = dict(kept or {})
         self._known: dict[str, list[Any]] = {name: described for name, (described, _) in self._kept.items()}
         if self.directory is not None:
@@ -159,7 +235,7 @@ class Arena:
                 self._write_manifest()
             elif not file.exists():
                 raise StateError(f"{file} is missing; restore it or start with an empty folder")
-        made = Growable(name, dtype, columns, fill, file, self._kept.pop(name, (described, None))[1])
+        made = Growable(name, dtype, columns, fill, file, self.memory, self._kept.pop(name, (described, None))[1])
         self._arrays[name] = made
         return made
 
@@ -171,7 +247,8 @@ class Arena:
             self._kept.pop(name, None)
             if self.directory is not None:
                 (self.directory / (name.replace("/", ".") + ".bin")).unlink(missing_ok=True)
-            del gone
+            if gone is not None:
+                self.memory.give(gone.nbytes)
         self._write_manifest()
 
     def _write_manifest(self) -> None:
@@ -189,6 +266,20 @@ class Arena:
     def nbytes(self, prefix: str = "") -> int:
         return sum(a.nbytes for n, a in self._arrays.items() if n.startswith(prefix))
 
+    def copied(self, prefixes: tuple[str, ...], memory: Memory) -> Arena:
+        """An arena in memory with the arrays of these names as they are now; BudgetError before anything is copied
+        where `memory` does not allow it."""
+        found = [a for name, a in self._arrays.items() if name.startswith(prefixes)]
+        nbytes = sum(a.nbytes for a in found)
+        memory.take(nbytes)
+        memory.give(nbytes)  # each array is counted when it is attached
+        kept: dict[str, Kept] = {}
+        for array in found:
+            copy = allocate((array.data.size,), array.dtype)
+            copy[...] = array.data.reshape(-1)
+            kept[array.name] = describe(array.dtype, array.columns, array.fill), copy
+        return Arena(kept=kept, memory=memory)
+
     def __iter__(self) -> Iterator[Growable]:
         return iter(self._arrays.values())
 
@@ -201,6 +292,9 @@ class Arena:
         memory may wait for a collection of cycles, which Python starts by the number of objects, not by their size."""
         for a in self._arrays.values():
             a.release()
+
+    def __del__(self) -> None:
+        self.memory.give(self.nbytes())
 
 
 class Scope:

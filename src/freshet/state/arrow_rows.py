@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.column import Int64s
+from freshet.state.arrays import Int64s
 from freshet.state.kernel import as_int8, as_int16, as_int32, as_int64, inlined, kernel
 
 # Words of the structure.
 NULL_COUNT, OFFSET, BUFFERS, CHILDREN = 1, 2, 5, 6
 
-# Columns of a part: place in the batch, bytes of a value (0: text, which is read elsewhere), first lane, lanes.
-PART_COLUMNS = 4
+# Columns of a part: place in the batch, bytes of a value (0: text, which is read elsewhere), first lane, lanes, and the
+# bounds of values of at most eight bytes.
+PART_COLUMNS = 6
 
 MOST_GIVEN = 2**31 - 1  # copies of a row: no sum of weights in a batch leaves 64 bits
 
@@ -43,8 +44,8 @@ def is_valid(child: Any, n: Any) -> Any:
 
 @kernel("b1(i8, i8[:,::1], i8, i8[:,::1], i8[::1])")
 def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) -> Any:
-    """Fills rows and weights (child `weight`; -1: all are 1). False, with nothing promised, if there are NULLs or a
-    weight is too large."""
+    """Fills rows and weights (child `weight`; -1: all are 1). False, with nothing promised, if there are NULLs, or a
+    value or weight is out of its bounds."""
     n, children = rows.shape[0], as_int64(as_int64(exported)[CHILDREN])
     used = 0
     for i in range(parts.shape[0]):
@@ -63,9 +64,13 @@ def read_lanes(exported: Any, parts: Any, weight: Any, rows: Any, weights: Any) 
         elif size == 4:
             for j in range(n):
                 rows[j, lane] = as_int32(data)[start + j]
+                if rows[j, lane] < parts[i, 4] or rows[j, lane] > parts[i, 5]:
+                    return False
         elif size == 8:
             for j in range(n):
                 rows[j, lane] = as_int64(data)[start + j]
+                if rows[j, lane] < parts[i, 4] or rows[j, lane] > parts[i, 5]:
+                    return False
         elif size == 16:
             for j in range(n):
                 for k in range(lanes):

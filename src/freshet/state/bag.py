@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import carray
 
 from freshet.state.kernel import as_int8, as_int32, as_int64, inlined, kernel
+from freshet.state.places import following, hash_of, home
 from freshet.state.tuples import hash_row
 
 # Columns of a store: its hash index, rows and marks.
@@ -79,20 +81,20 @@ def find_key(table: Any, size: Any, lanes: Any, columns: Any, row: Any, places: 
     for i in range(width):
         key[0, i] = row[places[start + i]]
     h = hash_row(key, 0, width)
-    mask = size - 1
-    at = np.int64(h) & mask
+    index = carray(as_int64(table), size)
+    at = home(index, np.int64(h))
     while True:
-        entry = as_int64(table)[at]
+        entry = index[at]
         if entry == -1:
             return np.int64(-1)
-        if (np.uint64(entry) >> np.uint64(32)) == h:
+        if hash_of(entry) == np.int64(h):
             slot = entry & 0xFFFFFFFF
             same = True
             for i in range(width):
                 same &= as_int64(lanes)[slot * columns + i] == key[0, i]
             if same:
                 return slot
-        at = (at + 1) & mask
+        at = following(index, at)
 
 
 @inlined

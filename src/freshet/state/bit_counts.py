@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import kernel
 from freshet.state.tuples import Slots
 

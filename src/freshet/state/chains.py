@@ -9,40 +9,47 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import AHEAD, FAR, as_int32, inlined, prefetch
+from freshet.state.kernel import AHEAD, as_int32, inlined, prefetch
 from freshet.state.tree_table import (
+    AFTER,
     APART,
+    BEFORE,
     CHILD_HEAD,
     CHILD_KEY,
     CHILD_LINKS,
-    COMPARISON,
     COUNTER,
-    FIRST,
+    KEY_BYTES,
+    KEY_COLUMNS,
     KEYS,
-    NEXT,
-    NONE,
-    PARENT,
+    LINK_BYTES,
     PARENT_HEAD,
     PARENT_KEY,
     PARENT_LINKS,
     PARENT_TAIL,
-    ROOM,
     STATUS,
-    TREE_COLUMNS,
+    child_ids_of,
+    column,
+    compares,
+    first_child,
+    is_far,
+    keyed_by_slot,
+    next_sibling,
+    parent_ids_of,
+    parent_of,
 )  # fmt: skip
 
 
 @inlined
 def child_key(t: Any, c: Any, s: Any) -> Any:
-    return np.int64(as_int32(t[c * TREE_COLUMNS + CHILD_KEY])[s])
+    return np.int64(child_ids_of(t, c)[s])
 
 
 @inlined
 def parent_key(t: Any, c: Any, s: Any) -> Any:
     """Key under which tuple s of c's parent meets c; -1 when it has none (a NULL in it)."""
-    if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
+    if keyed_by_slot(t, c):
         return np.int64(s)
-    return np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_KEY])[s])
+    return np.int64(parent_ids_of(t, c)[s])
 
 
 @inlined
@@ -52,94 +59,93 @@ def _foresee_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: An
     stop = min(j + AHEAD, tuples.size)
     for i in range(j, stop):
         prefetch(ids + 4 * np.int64(tuples[i]))
-        prefetch(links + 8 * np.int64(tuples[i]))
+        prefetch(links + LINK_BYTES * np.int64(tuples[i]))
     for i in range(j, stop):
-        prefetch(keys + 16 * np.int64(as_int32(ids)[tuples[i]]))
+        prefetch(keys + KEY_BYTES * np.int64(as_int32(ids)[tuples[i]]))
     for i in range(j, stop):
         s, k = np.int64(tuples[i]), np.int64(as_int32(ids)[tuples[i]])
         if k >= 0:
-            prefetch(links + 8 * np.int64(as_int32(keys)[4 * k + end] - 1))
-            prefetch(links + 8 * np.int64(as_int32(links)[2 * s] - 1))
-            prefetch(links + 8 * np.int64(as_int32(links)[2 * s + 1] - 1))
+            prefetch(links + LINK_BYTES * np.int64(as_int32(keys)[KEY_COLUMNS * k + end] - 1))
+            prefetch(links + LINK_BYTES * np.int64(as_int32(links)[2 * s] - 1))
+            prefetch(links + LINK_BYTES * np.int64(as_int32(links)[2 * s + 1] - 1))
 
 
 @inlined
 def foresee_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
     """Asks for what it will touch in node e and its plain edges when the tuples from j on come, go or change."""
-    base = e * TREE_COLUMNS
-    if t[base + ROOM] < FAR:
+    if not is_far(t, e):
         return
     for i in range(j, min(j + AHEAD, tuples.size)):
-        prefetch(t[base + STATUS] + np.int64(tuples[i]))
-        prefetch(t[base + COUNTER] + np.int64(tuples[i]))
-    if t[base + PARENT] >= 0 and t[base + COMPARISON] == NONE:
-        _foresee_chain(t[base + KEYS], t[base + CHILD_KEY], t[base + CHILD_LINKS], CHILD_HEAD, tuples, j)
-    c = t[base + FIRST]
+        prefetch(column(t, e, STATUS) + np.int64(tuples[i]))
+        prefetch(column(t, e, COUNTER) + np.int64(tuples[i]))
+    if parent_of(t, e) >= 0 and not compares(t, e):
+        _foresee_chain(column(t, e, KEYS), column(t, e, CHILD_KEY), column(t, e, CHILD_LINKS), CHILD_HEAD, tuples, j)
+    c = first_child(t, e)
     while c >= 0:
-        edge = c * TREE_COLUMNS
-        if t[edge + PARENT_KEY] != 0 and t[edge + COMPARISON] == NONE:
-            _foresee_chain(t[edge + KEYS], t[edge + PARENT_KEY], t[edge + PARENT_LINKS], PARENT_TAIL, tuples, j)
-        c = t[edge + NEXT]
+        if not keyed_by_slot(t, c) and not compares(t, c):
+            keys, ids, links = column(t, c, KEYS), column(t, c, PARENT_KEY), column(t, c, PARENT_LINKS)
+            _foresee_chain(keys, ids, links, PARENT_TAIL, tuples, j)
+        c = next_sibling(t, c)
 
 
 @inlined
 def link_child(keys: Any, links: Any, k: Any, s: Any) -> None:
-    head = keys[4 * k + CHILD_HEAD]
-    links[2 * s] = head
-    links[2 * s + 1] = 0
+    head = keys[KEY_COLUMNS * k + CHILD_HEAD]
+    links[2 * s + AFTER] = head
+    links[2 * s + BEFORE] = 0
     if head:
-        links[2 * (head - 1) + 1] = s + 1
-    keys[4 * k + CHILD_HEAD] = s + 1
+        links[2 * (head - 1) + BEFORE] = s + 1
+    keys[KEY_COLUMNS * k + CHILD_HEAD] = s + 1
 
 
 @inlined
 def unlink_child(keys: Any, links: Any, k: Any, s: Any) -> None:
-    after, before = links[2 * s], links[2 * s + 1]
+    after, before = links[2 * s + AFTER], links[2 * s + BEFORE]
     if before:
-        links[2 * (before - 1)] = after
+        links[2 * (before - 1) + AFTER] = after
     else:
-        keys[4 * k + CHILD_HEAD] = after
+        keys[KEY_COLUMNS * k + CHILD_HEAD] = after
     if after:
-        links[2 * (after - 1) + 1] = before
+        links[2 * (after - 1) + BEFORE] = before
 
 
 @inlined
 def link_front(keys: Any, links: Any, k: Any, s: Any) -> None:
     """Puts parent s at the head of its chain, where the live ones are."""
-    head = keys[4 * k + PARENT_HEAD]
-    links[2 * s] = head
-    links[2 * s + 1] = 0
-    keys[4 * k + PARENT_HEAD] = s + 1
+    head = keys[KEY_COLUMNS * k + PARENT_HEAD]
+    links[2 * s + AFTER] = head
+    links[2 * s + BEFORE] = 0
+    keys[KEY_COLUMNS * k + PARENT_HEAD] = s + 1
     if head:
-        links[2 * (head - 1) + 1] = s + 1
+        links[2 * (head - 1) + BEFORE] = s + 1
     else:
-        keys[4 * k + PARENT_TAIL] = s + 1
+        keys[KEY_COLUMNS * k + PARENT_TAIL] = s + 1
 
 
 @inlined
 def link_back(keys: Any, links: Any, k: Any, s: Any) -> None:
-    tail = keys[4 * k + PARENT_TAIL]
-    links[2 * s] = 0
-    links[2 * s + 1] = tail
-    keys[4 * k + PARENT_TAIL] = s + 1
+    tail = keys[KEY_COLUMNS * k + PARENT_TAIL]
+    links[2 * s + AFTER] = 0
+    links[2 * s + BEFORE] = tail
+    keys[KEY_COLUMNS * k + PARENT_TAIL] = s + 1
     if tail:
-        links[2 * (tail - 1)] = s + 1
+        links[2 * (tail - 1) + AFTER] = s + 1
     else:
-        keys[4 * k + PARENT_HEAD] = s + 1
+        keys[KEY_COLUMNS * k + PARENT_HEAD] = s + 1
 
 
 @inlined
 def unlink_parent(keys: Any, links: Any, k: Any, s: Any) -> None:
     """Takes parent s out of its chain, if it is in it."""
-    after, before = links[2 * s], links[2 * s + 1]
+    after, before = links[2 * s + AFTER], links[2 * s + BEFORE]
     if before == APART:
         return
     if before:
-        links[2 * (before - 1)] = after
+        links[2 * (before - 1) + AFTER] = after
     else:
-        keys[4 * k + PARENT_HEAD] = after
+        keys[KEY_COLUMNS * k + PARENT_HEAD] = after
     if after:
-        links[2 * (after - 1) + 1] = before
+        links[2 * (after - 1) + BEFORE] = before
     else:
-        keys[4 * k + PARENT_TAIL] = before
-    links[2 * s + 1] = APART
+        keys[KEY_COLUMNS * k + PARENT_TAIL] = before
+    links[2 * s + BEFORE] = APART

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import kernel
 
 _SIGNATURE = "i8(i8[::1], i8[::1], b1[::1], i8, i8, i8[::1])"

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import FAR, as_int32, as_int64, inlined
+from freshet.state.kernel import inlined
 from freshet.state.sorted_chain import (
     HEAD,
     ROOT,
@@ -36,26 +36,32 @@ from freshet.state.tree_table import (
     AT_MOST,
     BAND,
     CHILD_KEY,
-    CHILD_LINKS,
     CHILD_SIDES,
     CHILD_VALUES,
-    COMPARISON,
     ENDS,
-    FIRST,
-    LIVE_LINKS,
     LIVE_SIDES,
-    NEXT,
-    NONE,
-    OUTPUT,
-    PARENT,
     PARENT_KEY,
-    PARENT_LINKS,
     PARENT_SIDES,
     PARENT_VALUES,
-    ROOM,
-    TREE_COLUMNS,
     UNEQUAL,
-)
+    child_links_of,
+    child_sides_of,
+    child_values_of,
+    column,
+    compares,
+    comparison_of,
+    ends_of,
+    first_child,
+    is_far,
+    is_output,
+    live_links_of,
+    live_sides_of,
+    next_sibling,
+    parent_links_of,
+    parent_of,
+    parent_sides_of,
+    parent_values_of,
+)  # fmt: skip
 
 _MOST = np.int64(np.iinfo(np.int64).max)
 
@@ -84,11 +90,7 @@ def append(buffer: Any, n: Any, value: Any) -> Any:
 @inlined
 def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
     """Whether some alive child under key k compares with parent value a."""
-    ends, values, op = (
-        as_int32(t[c * TREE_COLUMNS + ENDS]),
-        as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]),
-        t[c * TREE_COLUMNS + COMPARISON],
-    )
+    ends, values, op = ends_of(t, c), child_values_of(t, c), comparison_of(t, c)
     tail = ends[ENDS_COLUMNS * k + CHILDREN + TAIL]
     if tail == 0:
         return False
@@ -101,11 +103,7 @@ def has_support(t: Any, c: Any, k: Any, a: Any) -> Any:
 @inlined
 def is_reached(t: Any, c: Any, k: Any, b: Any) -> Any:
     """Whether some live parent under key k compares with child value b."""
-    ends, values, op = (
-        as_int32(t[c * TREE_COLUMNS + ENDS]),
-        as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]),
-        t[c * TREE_COLUMNS + COMPARISON],
-    )
+    ends, values, op = ends_of(t, c), parent_values_of(t, c), comparison_of(t, c)
     head = ends[ENDS_COLUMNS * k + LIVES + HEAD]
     if head == 0:
         return False
@@ -162,34 +160,32 @@ def unequal_flips(
 @inlined
 def foresee_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
     """Asks for what it takes to find the tuples from j on in one of the chains of c's edge."""
-    base = c * TREE_COLUMNS
-    room = t[base + ROOM] if chain == CHILDREN else t[t[base + PARENT] * TREE_COLUMNS + ROOM]
-    ids, sides, values = t[base + PARENT_KEY], t[base + PARENT_SIDES], t[base + PARENT_VALUES]
+    far = is_far(t, c if chain == CHILDREN else parent_of(t, c))
+    ids, sides, values = column(t, c, PARENT_KEY), column(t, c, PARENT_SIDES), column(t, c, PARENT_VALUES)
     if chain == LIVES:
-        sides = t[base + LIVE_SIDES]
+        sides = column(t, c, LIVE_SIDES)
     elif chain == CHILDREN:
-        ids, sides, values = t[base + CHILD_KEY], t[base + CHILD_SIDES], t[base + CHILD_VALUES]
-    if ids != 0 and room >= FAR:
-        foresee_places(t[base + ENDS] + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
+        ids, sides, values = column(t, c, CHILD_KEY), column(t, c, CHILD_SIDES), column(t, c, CHILD_VALUES)
+    if ids != 0 and far:
+        foresee_places(column(t, c, ENDS) + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
 
 
 @inlined
 def foresee_order(t: Any, e: Any, chain: Any, tuples: Any, j: Any) -> None:
     """The same for parents, in that chain of each edge of node e that compares; live ones stand on output edges."""
-    c = t[e * TREE_COLUMNS + FIRST]
+    c = first_child(t, e)
     while c >= 0:
-        if t[c * TREE_COLUMNS + COMPARISON] != NONE and (chain == PARENTS or t[c * TREE_COLUMNS + OUTPUT]):
+        if compares(t, c) and (chain == PARENTS or is_output(t, c)):
             foresee_compared(t, c, chain, tuples, j)
-        c = t[c * TREE_COLUMNS + NEXT]
+        c = next_sibling(t, c)
 
 
 @inlined
 def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
     """Puts child s into, or takes it out of, its key's chain; appends the parents whose support flips."""
-    base = c * TREE_COLUMNS
-    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k, t[base + COMPARISON]
-    values = as_int64(t[base + CHILD_VALUES])
-    links, sides = as_int32(t[base + CHILD_LINKS]), as_int32(t[base + CHILD_SIDES])
+    ends, at, op = ends_of(t, c), ENDS_COLUMNS * k, comparison_of(t, c)
+    values = child_values_of(t, c)
+    links, sides = child_links_of(t, c), child_sides_of(t, c)
     any0, least0, most0 = extremes(ends, at + CHILDREN, values)
     if adding:
         add_sorted(ends, at + CHILDREN, links, sides, values, s)
@@ -200,8 +196,8 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
         any0, any1 = any1, any0
         least0, least1 = least1, least0
         most0, most1 = most1, most0
-    links, sides = as_int32(t[base + PARENT_LINKS]), as_int32(t[base + PARENT_SIDES])
-    values = as_int64(t[base + PARENT_VALUES])
+    links, sides = parent_links_of(t, c), parent_sides_of(t, c)
+    values = parent_values_of(t, c)
     if op == UNEQUAL:
         if any0 and not same(least0, most0):
             return out, n
@@ -222,10 +218,9 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
 @inlined
 def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -> Any:
     """Puts parent s among the live ones of its key, or takes it away; appends the children only it reaches."""
-    base = c * TREE_COLUMNS
-    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k, t[base + COMPARISON]
-    values = as_int64(t[base + PARENT_VALUES])
-    links, sides = as_int32(t[base + LIVE_LINKS]), as_int32(t[base + LIVE_SIDES])
+    ends, at, op = ends_of(t, c), ENDS_COLUMNS * k, comparison_of(t, c)
+    values = parent_values_of(t, c)
+    links, sides = live_links_of(t, c), live_sides_of(t, c)
     any0, least0, most0 = extremes(ends, at + LIVES, values)
     if adding:
         add_sorted(ends, at + LIVES, links, sides, values, s)
@@ -236,8 +231,8 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
         any0, any1 = any1, any0
         least0, least1 = least1, least0
         most0, most1 = most1, most0
-    links, sides = as_int32(t[base + CHILD_LINKS]), as_int32(t[base + CHILD_SIDES])
-    values = as_int64(t[base + CHILD_VALUES])
+    links, sides = child_links_of(t, c), child_sides_of(t, c)
+    values = child_values_of(t, c)
     if op == UNEQUAL:
         if any0 and not same(least0, most0):
             return out, n
@@ -255,13 +250,8 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
 @inlined
 def change_parent(t: Any, c: Any, k: Any, s: Any, adding: Any) -> None:
     """Puts parent s into, or takes it out of, the chain of all parents of its key."""
-    base = c * TREE_COLUMNS
-    ends, at = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + PARENTS
-    links, sides, values = (
-        as_int32(t[base + PARENT_LINKS]),
-        as_int32(t[base + PARENT_SIDES]),
-        as_int64(t[base + PARENT_VALUES]),
-    )
+    ends, at = ends_of(t, c), ENDS_COLUMNS * k + PARENTS
+    links, sides, values = parent_links_of(t, c), parent_sides_of(t, c), parent_values_of(t, c)
     if adding:
         add_sorted(ends, at, links, sides, values, s)
     else:
@@ -285,30 +275,28 @@ def next_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, s: Any) ->
 @inlined
 def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
     """The child after s (-1: the first) that compares with parent value a; -1 when there is none."""
-    base = c * TREE_COLUMNS
-    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + CHILDREN, t[base + COMPARISON]
-    links, values = as_int32(t[base + CHILD_LINKS]), as_int64(t[base + CHILD_VALUES])
+    ends, at, op = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, comparison_of(t, c)
+    links, values = child_links_of(t, c), child_values_of(t, c)
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, a, s)
     found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
-    band = t[base + BAND]
+    band = column(t, c, BAND)
     if s < 0 and found and band != ANY_DISTANCE and a[0] <= _MOST - band:
         if value_at(values, found - 1)[0] > a[0] + band:
-            found = last_upto(ends, at, as_int32(t[base + CHILD_SIDES]), values, a[0] + band)
+            found = last_upto(ends, at, child_sides_of(t, c), values, a[0] + band)
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
 
 
 @inlined
 def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
     """The live parent after s (-1: the first) that compares with child value b; -1 when there is none."""
-    base = c * TREE_COLUMNS
-    ends, at, op = as_int32(t[base + ENDS]), ENDS_COLUMNS * k + LIVES, t[base + COMPARISON]
-    links, values = as_int32(t[base + LIVE_LINKS]), as_int64(t[base + PARENT_VALUES])
+    ends, at, op = ends_of(t, c), ENDS_COLUMNS * k + LIVES, comparison_of(t, c)
+    links, values = live_links_of(t, c), parent_values_of(t, c)
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, b, s)
     found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
-    band = t[base + BAND]
+    band = column(t, c, BAND)
     if s < 0 and found and band != ANY_DISTANCE and b[0] >= band - _MOST:
         if value_at(values, found - 1)[0] < b[0] - band:
-            found = first_from(ends, at, as_int32(t[base + LIVE_SIDES]), values, (b[0] - band, -_MOST), True)
+            found = first_from(ends, at, live_sides_of(t, c), values, (b[0] - band, -_MOST), True)
     return found - 1 if found and holds(op, value_at(values, found - 1), b) else np.int64(-1)

@@ -13,30 +13,40 @@ import numpy as np
 
 from freshet.state.chains import child_key, parent_key
 from freshet.state.comparison import next_child, next_live_parent
-from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
+from freshet.state.kernel import AHEAD, FAR, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import is_live
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     CHILD_HEAD,
     CHILD_KEY,
     CHILD_LINKS,
-    CHILD_VALUES,
-    COMPARISON,
+    KEY_BYTES,
     KEYS,
-    KIND,
     LANES,
     LEFT,
+    LINK_BYTES,
     LIVE,
-    NONE,
     PARENT_HEAD,
     PARENT_KEY,
     PARENT_LINKS,
-    PARENT_VALUES,
     ROOM,
     STATUS,
-    TREE_COLUMNS,
     WEIGHT,
-    WIDTH,
+    child_links_of,
+    child_values_of,
+    column,
+    compares,
+    head_of,
+    is_far,
+    keyed_by_slot,
+    keys_of,
+    kind_of,
+    lanes_of,
+    next_in,
+    parent_links_of,
+    parent_values_of,
+    status_of,
+    width_of,
 )  # fmt: skip
 from freshet.state.tuples import hash_row, same_row
 
@@ -60,25 +70,25 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
         k = child_key(t, c, s)
         if k < 0:
             return np.int64(END)
-        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            found = next_live_parent(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), s), np.int64(-1))
+        if compares(t, c):
+            found = next_live_parent(t, c, k, value_at(child_values_of(t, c), s), np.int64(-1))
             return found if found >= 0 else np.int64(END)
-        status = as_int8(t[node * TREE_COLUMNS + STATUS])
-        if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
+        status = status_of(t, node)
+        if keyed_by_slot(t, c):
             return k if status[k] == LIVE else np.int64(END)
-        head = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + PARENT_HEAD]) - 1
+        head = head_of(keys_of(t, c), k, PARENT_HEAD)
         return head if head >= 0 and status[head] == LIVE else np.int64(END)
     if s < 0 or direction == NULL:
         return np.int64(MISSING)
     k = parent_key(t, node, s)
     head = np.int64(-1)
-    if k >= 0 and t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        head = next_child(t, node, k, value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), s), np.int64(-1))
+    if k >= 0 and compares(t, node):
+        head = next_child(t, node, k, value_at(parent_values_of(t, node), s), np.int64(-1))
     elif k >= 0:
-        head = np.int64(as_int32(t[node * TREE_COLUMNS + KEYS])[4 * k + CHILD_HEAD]) - 1
+        head = head_of(keys_of(t, node), k, CHILD_HEAD)
     if head >= 0:
         return head
-    return np.int64(MISSING) if t[node * TREE_COLUMNS + KIND] == LEFT else np.int64(END)
+    return np.int64(MISSING) if kind_of(t, node) == LEFT else np.int64(END)
 
 
 @inlined
@@ -89,20 +99,20 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
     node = order[3 * i + NODE]
     if order[3 * i + DIRECTION] == UP:
         c = order[3 * order[3 * i + FROM] + NODE]
-        if t[c * TREE_COLUMNS + COMPARISON] != NONE:
-            b = value_at(as_int64(t[c * TREE_COLUMNS + CHILD_VALUES]), back)
+        if compares(t, c):
+            b = value_at(child_values_of(t, c), back)
             found = next_live_parent(t, c, child_key(t, c, back), b, s)
             return found if found >= 0 else np.int64(END)
-        if t[c * TREE_COLUMNS + PARENT_KEY] == 0:
+        if keyed_by_slot(t, c):
             return np.int64(END)
-        after = np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
-        alive = after >= 0 and as_int8(t[node * TREE_COLUMNS + STATUS])[after] == LIVE
+        after = next_in(parent_links_of(t, c), s)
+        alive = after >= 0 and status_of(t, node)[after] == LIVE
         return after if alive else np.int64(END)
-    if t[node * TREE_COLUMNS + COMPARISON] != NONE:
-        a = value_at(as_int64(t[node * TREE_COLUMNS + PARENT_VALUES]), back)
+    if compares(t, node):
+        a = value_at(parent_values_of(t, node), back)
         found = next_child(t, node, parent_key(t, node, back), a, s)
         return found if found >= 0 else np.int64(END)
-    after = np.int64(as_int32(t[node * TREE_COLUMNS + CHILD_LINKS])[2 * s]) - 1
+    after = next_in(child_links_of(t, node), s)
     return after if after >= 0 else np.int64(END)
 
 
@@ -110,25 +120,25 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
 def foresee_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
     """Asks for what leads from the sources from j on to their first tuples at position 1, and for these."""
     node, up, stop = order[3 + NODE], order[3 + DIRECTION] == UP, min(j + AHEAD, sources.size)
-    edge = (order[NODE] if up else node) * TREE_COLUMNS
-    near = t[order[NODE] * TREE_COLUMNS + ROOM] + t[node * TREE_COLUMNS + ROOM] < FAR
-    if near or t[edge + COMPARISON] != NONE or order[3 + DIRECTION] == NULL:
+    c = order[NODE] if up else node
+    near = column(t, order[NODE], ROOM) + column(t, node, ROOM) < FAR
+    if near or compares(t, c) or order[3 + DIRECTION] == NULL:
         return
-    links, end = (t[edge + PARENT_LINKS], PARENT_HEAD) if up else (t[edge + CHILD_LINKS], CHILD_HEAD)
-    ids, keys = t[edge + (CHILD_KEY if up else PARENT_KEY)], t[edge + KEYS]
+    links, end = (column(t, c, PARENT_LINKS), PARENT_HEAD) if up else (column(t, c, CHILD_LINKS), CHILD_HEAD)
+    ids, keys = column(t, c, CHILD_KEY if up else PARENT_KEY), column(t, c, KEYS)
     for i in range(j, stop):
-        prefetch(t[order[NODE] * TREE_COLUMNS + STATUS] + np.int64(sources[i]))
+        prefetch(column(t, order[NODE], STATUS) + np.int64(sources[i]))
         prefetch(ids + 4 * np.int64(sources[i]))
     if ids != 0:
         for i in range(j, stop):
-            prefetch(keys + 16 * np.int64(as_int32(ids)[sources[i]]))
+            prefetch(keys + KEY_BYTES * np.int64(as_int32(ids)[sources[i]]))
     for i in range(j, stop):
         k = np.int64(sources[i]) if ids == 0 else np.int64(as_int32(ids)[sources[i]])
         if k >= 0:
-            s = k if up and t[edge + PARENT_KEY] == 0 else np.int64(as_int32(keys)[4 * k + end]) - 1
-            prefetch(t[node * TREE_COLUMNS + STATUS] + s)
-            prefetch(links + 8 * s)
-            prefetch(t[node * TREE_COLUMNS + LANES] + 8 * t[node * TREE_COLUMNS + WIDTH] * s)
+            s = k if up and keyed_by_slot(t, c) else head_of(as_int32(keys), k, end)
+            prefetch(column(t, node, STATUS) + s)
+            prefetch(links + LINK_BYTES * s)
+            prefetch(column(t, node, LANES) + 8 * width_of(t, node) * s)
 
 
 @kernel("i8(i8, i8[:,::1], i4[::1], i8[::1], i4[::1], i8[::1], i8[::1], i4[:,::1], i8[::1])")
@@ -164,7 +174,7 @@ def enumerate_rows(
             continue
         back = np.int64(cursor[order[3 * i + FROM]])
         s = first_slot(t, order, i, back) if entering else next_slot(t, order, i, np.int64(cursor[i]), back)
-        weight = t[order[3 * i + NODE] * TREE_COLUMNS + WEIGHT]
+        weight = column(t, order[3 * i + NODE], WEIGHT)
         if i < last:
             if s == END:
                 i, entering = i - 1, False
@@ -191,7 +201,7 @@ def enumerate_rows(
 
 @kernel("void(i8, i8[:,::1], i4[:,::1], i8, i8[:,::1], i8, i8[:,::1])")
 def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, out: Any) -> None:
-    """Packed rows (engine/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1,
+    """Packed rows (scalar/lanes) of results: for each wanted column (position, first lane, lanes, null lane or -1,
     bit), its value lanes, then from lane `nulls` on the null bits. A missing tuple is NULL in every column."""
     t, at = as_int64(tree), 0
     for j in range(n):
@@ -200,12 +210,12 @@ def gather(tree: Any, order: Any, rows: Any, n: Any, wanted: Any, nulls: Any, ou
     for i in range(wanted.shape[0]):
         position, first, count, null_lane = wanted[i, 0], wanted[i, 1], wanted[i, 2], wanted[i, 3]
         node = order[position, NODE]
-        lanes, width = as_int64(t[node * TREE_COLUMNS + LANES]), t[node * TREE_COLUMNS + WIDTH]
+        lanes, width = lanes_of(t, node), width_of(t, node)
         bit, null_at = np.int64(1) << (i % 63), nulls + i // 63
         for j in range(n):
-            if j % AHEAD == 0 and t[node * TREE_COLUMNS + ROOM] >= FAR:
+            if j % AHEAD == 0 and is_far(t, node):
                 for ahead in range(j, min(j + AHEAD, n)):
-                    prefetch(t[node * TREE_COLUMNS + LANES] + 8 * (np.int64(rows[ahead, position]) * width + first))
+                    prefetch(column(t, node, LANES) + 8 * (np.int64(rows[ahead, position]) * width + first))
             s = np.int64(rows[j, position])
             if s < 0:
                 for lane in range(count):

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from freshet.column import Int64s
 from freshet.state.arena import Scope
+from freshet.state.arrays import Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.tuples import Slots
 
@@ -140,7 +140,8 @@ def _normalize(digits: Any, meta: Any) -> None:
 
 @inlined
 def _round(number: Any, width: Any, low: Any) -> Any:
-    """The double nearest to the digits of `number`, ties to even. `number` has two spare digits above `width`."""
+    """The double nearest to the digits of `number`, the first of which is `low`, ties to even. `number` has two spare
+    digits above `width`."""
     size = width + 2
     for k in range(size - 1):
         number[k + 1] += number[k] >> 32
@@ -175,9 +176,10 @@ def _round(number: Any, width: Any, low: Any) -> Any:
     return sign * math.ldexp(float(mantissa), int(32 * (low + top - 1) - 1088 - zeros + 11))
 
 
-@kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], f8[:,::1])")
-def _read(groups: Any, digits: Any, specials: Any, meta: Any, out: Any) -> None:
-    low, width = meta[LOW], meta[WIDTH]
+@kernel("void(i4[::1], i8[::1], i8[:,::1], i8[::1], i8, f8[:,::1])")
+def _read(groups: Any, digits: Any, specials: Any, meta: Any, shrunk: Any, out: Any) -> None:
+    """Sums as several doubles each, as if all were less by `shrunk` digits."""
+    low, width = meta[LOW] - shrunk, meta[WIDTH]
     number, rounded = np.empty(width + 2, np.int64), np.empty(width + 2, np.int64)
     term = np.empty(1)
     for i in range(len(groups)):
@@ -262,11 +264,11 @@ class ExactSum:
         _widen(self._digits.data, groups, old, new, low - int(window[0]) if old else 0)
         meta[LOW], meta[WIDTH] = window[0], new
 
-    def terms(self, groups: Slots, count: int) -> Floats:
-        """Each sum as so many doubles: correctly rounded, then what is left of it, rounded as well, and so on. Each
-        holds 53 binary digits more, however far below the ones before."""
+    def terms(self, groups: Slots, count: int, shrunk: int = 0) -> Floats:
+        """Each sum, divided by 2**32 so many times, as so many doubles: correctly rounded, then what is left of it,
+        rounded as well, and so on. Each holds 53 binary digits more, however far below the ones before."""
         out = np.empty((len(groups), count))
-        _read(groups, self._digits.data, self._specials.data, self._meta.data, out)
+        _read(groups, self._digits.data, self._specials.data, self._meta.data, shrunk, out)
         return out
 
     def sums(self, groups: Slots) -> Floats:

@@ -1,8 +1,9 @@
 """Where compiled kernels are kept, and who compiles the missing ones.
 
-Law: a process attaches a kernel when it first calls it. What is in the folder need not be compiled, by anyone; what is
-not is compiled once, however many processes begin at the same time: each claims a kernel before it compiles it, and
-those claimed by others are waited for. A claim is a lock on the folder, so it goes when its process does.
+Law: a process attaches a kernel when it first calls it (database/rehearsal.py calls those of a view when the view is
+made). What is in the folder need not be compiled, by anyone; what is not is compiled once, however many processes begin
+at the same time: each claims a kernel before it compiles it, and those claimed by others are waited for. A claim is a
+lock on the folder, so it goes when its process does.
 
 The folder's name is a digest of all that code depends on: the sources of kernels, because numba notices a change in a
 kernel's own file only and not in one it calls from another file; the compiler; the processor; the settings that change
@@ -33,12 +34,14 @@ from llvmlite import binding
 from numba.core import caching, config, sigutils
 from numba.core.dispatcher import Dispatcher
 
+from freshet.version import __version__
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 _SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")
 _MARKS = tuple(b"@" + word for word in (b"kernel", b"inlined", b"intrinsic"))  # of files with code that is compiled
 _PATIENCE = 120.0  # seconds that another process may take for one kernel
 _HELPED = 4  # kernels to compile that make a second process worth its start
-_HELP = "import freshet.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile(helping=True)"
+_HELP = "import freshet.database.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile(helping=True)"
 
 
 def _digest() -> str:
@@ -126,6 +129,10 @@ class Kernels:
             if self._unsure:
                 self._compile(show, helping)
         return time.perf_counter() - start
+
+    def attached(self) -> int:
+        """How many this process has attached so far."""
+        return sum(bool(kernel.dispatcher.overloads) for kernel in self.all)
 
     def _compile(self, show: Callable[[str], None] | None, helping: bool) -> None:
         try:
@@ -287,6 +294,11 @@ KERNELS = Kernels(_folder(), _HELP)
 
 def compile_kernels(show: Callable[[str], None] | None = None) -> float:
     return KERNELS.compile(show)
+
+
+def code() -> str:
+    """Names this version of Freshet and of its kernels: arrays that others wrote may mean something else."""
+    return f"{__version__} {KERNELS.folder.name}"
 
 
 def cache_folder() -> Path:

@@ -2,7 +2,7 @@
 
 Both ends of an edge share the dictionary, and so do edges whose ends read the same columns of the same table: a tuple
 is hashed once for each distinct key it has, and everything after that follows integers. Ids nobody uses any more are
-swept when the dictionary has taken in as many new ones as there are tuples to look through: O(1) amortized.
+swept when half as many tuples have gone as there are ids, and as there are tuples to look through: O(1) amortized.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
 from freshet.state.tuples import LIVE, Slots, Tuples, foresee_rows, foresee_slots, probe, put_row
 
@@ -85,7 +85,9 @@ class Dictionary:
 
     def __init__(self, scope: Scope, width: int) -> None:
         self.tuples, self.width = Tuples(scope, width), width
-        self.clock: Growable = scope.array("clock", np.int64)  # [keys alive after the last sweep]
+        self.gone: Growable = scope.array(
+            "gone", np.int64
+        )  # [tuples with keys of these that have gone since the sweep]
         self.rows = np.zeros((AHEAD, width), np.int64)
 
     @property
@@ -111,18 +113,18 @@ class Dictionary:
         return found[fresh]
 
     def wants_sweep(self) -> bool:
-        """Whether it has doubled since the last sweep."""
-        live = self.tuples.meta.data[LIVE]
-        return bool(live > 1024 and live > 2 * self.clock.data[0])
+        """Whether many of its keys may be nobody's: each tuple that goes can leave one."""
+        gone = self.gone.data[0]
+        return bool(gone > 1024 and 2 * gone > self.tuples.meta.data[LIVE])
 
     def pays(self, tuples: int) -> bool:
-        """Whether a sweep over that many tuples is paid for by the keys added since the last one."""
-        return bool(self.tuples.live - int(self.clock.data[0]) > tuples // 2)
+        """Whether a sweep over that many tuples is paid for by those that have gone since the last one."""
+        return bool(2 * int(self.gone.data[0]) > tuples)
 
     def sweep(self, marked: Bools) -> Slots:
         """Frees the keys that are not marked, and returns them."""
         slots = self.tuples.slots()
         gone = slots[~marked[slots]]
         self.tuples.remove(gone)
-        self.clock.data[0] = self.tuples.live
+        self.gone.data[0] = 0
         return gone

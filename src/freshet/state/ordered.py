@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from freshet.column import Bools, Int64s
 from freshet.errors import StateError
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool, compare_texts
 from freshet.state.treap import COUNT, DEPTH, LIVE, TOTAL, USED, VALUE, drop, mark_lane, put
@@ -224,7 +224,7 @@ def fraction_order(bits: Int64s) -> Int64s:
 
 
 class Ordered:
-    """An ordered multiset for each group number. Values are int64[n, lanes] in lane form (engine/lanes)."""
+    """An ordered multiset for each group number. Values are int64[n, lanes] in lane form (scalar/lanes)."""
 
     def __init__(self, scope: Scope, kind: int, pool: StringPool | None = None) -> None:
         self.kind, self.width, self._pool = kind, 2 if kind == WIDE else 1, pool

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from freshet.column import Bools, Int64s
 from freshet.errors import StateError
 from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import inlined, kernel
 from freshet.state.row_tree import at_rank, change, compare_rows, find, read, through
 from freshet.state.strings import StringPool

@@ -1,8 +1,11 @@
 """How far values lie apart, from exact sums of them and of their squares.
 
-n Σx² − (Σx)² loses all digits to cancellation where the mean is large against the spread. So both sums come as pairs of
-doubles, the rounded sum and the rest, and the difference is taken in pairs: twice the digits. The square of a value
-is itself a pair.
+n Σx² − (Σx)² loses all digits to cancellation where the mean is large against the spread. So the sums come as several
+doubles each, the rounded sum and what is left of it, rounded as well, and so on; every product is taken with what it
+lost to rounding, and all is added from the greatest down, errors apart. The square of a value is itself two doubles.
+
+Squares of huge values fit no double. They are summed apart, of values shrunk by 2**608; and so are all values, whose
+sum may not fit either. Where a group has any of them, its spread is that of the shrunk values, enlarged again.
 """
 
 from __future__ import annotations
@@ -14,6 +17,14 @@ import numpy as np
 from freshet.state.kernel import inlined, kernel
 
 _SPLIT = 134217729.0  # 2**27 + 1: cuts a double into two halves of 26 bits
+#: From here on a value is huge: below it the squares of sums of 2**63 values fit.
+HUGE = 2.0**400
+#: What shrinks values: so many digits of an exact sum.
+SHRINK_DIGITS = 19
+SHRINK = 2.0 ** (-32 * SHRINK_DIGITS)
+#: The doubles that make up the sums of a group: two of its values, three of their squares, and the same of shrunk
+#: values and of huge squares.
+VALUES, SQUARES, SHRUNK, HUGE_SQUARES, SUMS = 0, 2, 5, 7, 10
 
 
 @inlined
@@ -28,34 +39,58 @@ def _rest(a: Any, b: Any, product: Any) -> Any:
 
 
 @inlined
-def spread(count: Any, sum: Any, sum_rest: Any, squares: Any, squares_rest: Any, sample: Any, root: Any) -> Any:
-    """The variance, or its root, of `count` values, or of a sample of them."""
-    n = np.float64(count)
-    left, right = n * squares, sum * sum
-    if np.isfinite(left) and np.isfinite(right):
-        low = _rest(n, squares, left) + n * squares_rest
-        low -= _rest(sum, sum, right) + 2.0 * sum * sum_rest
-        apart = max((left - right) + low, 0.0)
-    else:
-        apart = np.nan
-    value = apart / n / (n - 1.0 if sample else n)
+def _plus(sum: Any, error: Any, term: Any) -> Any:
+    """A sum with one more term, and what it has lost to rounding by now."""
+    total = sum + term
+    back = total - sum
+    return total, error + ((sum - (total - back)) + (term - back))
+
+
+@inlined
+def _plus_product(sum: Any, error: Any, a: Any, b: Any) -> Any:
+    product = a * b
+    sum, error = _plus(sum, error, product)
+    return _plus(sum, error, _rest(a, b, product))
+
+
+@inlined
+def spread(count: Any, sums: Any, sample: Any, root: Any) -> Any:
+    """The variance, or its root, of `count` values, or of a sample of them; `sums` as said at SUMS."""
+    n, shrunk = np.float64(count), sums[HUGE_SQUARES] != 0.0
+    x, rest = sums[SHRUNK if shrunk else VALUES], sums[(SHRUNK if shrunk else VALUES) + 1]
+    first = HUGE_SQUARES if shrunk else SQUARES
+    if not (np.isfinite(n * sums[first]) and np.isfinite(x * x) and np.isfinite(sums[SQUARES])):
+        return np.nan  # of infinities and what is no number
+    product = n * sums[first]
+    apart, error = _plus(product, 0.0, -x * x)
+    apart, error = _plus(apart, error, _rest(n, sums[first], product))
+    apart, error = _plus(apart, error, -_rest(x, x, x * x))
+    apart, error = _plus_product(apart, error, n, sums[first + 1])
+    apart, error = _plus_product(apart, error, -2.0 * x, rest)
+    apart, error = _plus(apart, error, n * sums[first + 2] - rest * rest)
+    if shrunk:
+        for k in range(SQUARES, SQUARES + 3):
+            apart, error = _plus_product(apart, error, n, sums[k] * SHRINK * SHRINK)
+    value = max(apart + error, 0.0) / n / (n - 1.0 if sample else n)
+    if shrunk:
+        value = value / SHRINK / SHRINK
     return np.sqrt(value) if root else value
 
 
-@kernel("void(f8[::1], f8[::1], f8[::1])")
-def squares(values: Any, out: Any, rests: Any) -> None:
-    """The square of each value and its rest; 0 for the rest of what does not fit."""
+@kernel("void(f8[::1], b1, f8[::1], f8[::1])")
+def squares(values: Any, huge: Any, out: Any, rests: Any) -> None:
+    """The square of each value and its rest, of the huge ones, shrunk, or of the others; 0 of those not asked for."""
     for i in range(len(values)):
-        out[i] = values[i] * values[i]
-        rest = _rest(values[i], values[i], out[i])
-        rests[i] = rest if np.isfinite(rest) and np.isfinite(out[i]) else 0.0
+        value, is_huge = values[i], HUGE <= abs(values[i]) < np.inf
+        out[i], rests[i] = 0.0, 0.0
+        if huge == is_huge:
+            value = value * SHRINK if huge else value
+            out[i] = value * value
+            rests[i] = _rest(value, value, out[i]) if np.isfinite(out[i]) else 0.0
 
 
 @kernel("void(i8[::1], f8[:,::1], b1, b1, f8[::1])")
 def spreads(counts: Any, sums: Any, sample: Any, root: Any, out: Any) -> None:
-    """Row by row; `sums` has the sum, its rest, that of the squares, and its rest."""
+    """Row by row."""
     for i in range(len(counts)):
-        if counts[i] > (1 if sample else 0):
-            out[i] = spread(counts[i], sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3], sample, root)
-        else:
-            out[i] = 0.0
+        out[i] = spread(counts[i], sums[i], sample, root) if counts[i] > (1 if sample else 0) else 0.0

@@ -1,10 +1,12 @@
 """The string pool: every distinct text once, named by a 64-bit id.
 
-Two texts are equal exactly when their ids are: keys, joins and distinct compare ids alone. Id 0 is the empty string and
-never freed. The index is an open-addressing table of `hash32 << 32 | id`, where 0 is a free place (id 0 is not in it),
-so most lookups that miss end without touching the text. Ids are not counted: whoever holds ids marks them, and `sweep`
-frees the rest and closes the gaps in the bytes, which leaves every surviving id as it was. A sweep costs O(used), so it
-is wanted only after as many additions as there were survivors: O(1) amortized an addition.
+A text is its bytes: what is BINARY to its users stands here like any other, and only they know which is which. Two
+texts are equal exactly when their ids are: keys, joins and distinct compare ids alone. Id 0 is the empty string and
+never freed. The index (state/places) has 32 bits of hash with each id, so most lookups that miss end without touching
+the text. Ids are not counted: whoever holds ids marks them, and `sweep` frees the rest and closes the gaps in the
+bytes, which leaves every surviving id as it was. A sweep costs O(used), so it is wanted only when half of the texts may
+have come loose: O(1) amortized. A text is loose from its addition on, unless its user says what holds it (`held`) and
+when that lets go (`loosened`).
 """
 
 from __future__ import annotations
@@ -15,15 +17,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from freshet.column import TEXT, Bools, Int64s
 from freshet.errors import TooMuchTextError
 from freshet.interrupts import Deferred, deliver
 from freshet.state.arena import Scope
+from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, is_bytes
 from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
+from freshet.state.places import (
+    HEAD,
+    HOMES,
+    PER_ENTRY,
+    clear,
+    following,
+    hash_of,
+    home,
+    make_index,
+    narrow,
+    put,
+    put_all,
+    widen,
+)
 
-_USED, _LIVE, _END, _FREE, _ADDED, _SURVIVED, _WANTED = range(7)  # places in meta
+_USED, _LIVE, _END, _FREE, _LOOSE, _, _WANTED = range(7)  # places in meta
 _SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
 _LEAST_SWEEP = 4096
+_AT_ONCE = 1 << 14  # texts the index makes room for at a time, at most
 
 
 @inlined
@@ -88,15 +105,14 @@ def compare_texts(a: Any, b: Any, texts: Any, spans: Any) -> Any:
 @inlined
 def _place(hashed: Any, address: Any, length: Any, table: Any, spans: Any, base: Any) -> Any:
     """Where in the table the text stands, or the free place where it belongs."""
-    mask = len(table) - 1
-    at = hashed & mask
-    while table[at] != 0:
+    at = home(table, hashed)
+    while table[at] != -1:
         entry = table[at]
-        if ((entry >> 32) & 0xFFFFFFFF) == hashed:
+        if hash_of(entry) == hashed:
             name = entry & 0xFFFFFFFF
             if spans[name, 1] == length and _same_bytes(base + spans[name, 0], address, length):
                 return at
-        at = (at + 1) & mask
+        at = following(table, at)
     return at
 
 
@@ -116,20 +132,23 @@ def _foresee_texts(
 ) -> None:
     """Hashes the texts from `row` on, and asks for what `_place` will read for them: places in the table, spans, then
     the texts found there."""
-    mask = len(table) - 1
     for i in range(end - row):
-        begin, length = _span(row + i, offsets, large)
-        hashes[i] = hash_bytes(texts + begin, length)
+        first, length = _span(row + i, offsets, large)
+        hashes[i] = hash_bytes(texts + first, length)
     if len(table) < FAR:
         return
     for i in range(end - row):
-        prefetch(table.ctypes.data + 8 * (hashes[i] & mask))
+        prefetch(table.ctypes.data + 8 * home(table, hashes[i]))
     for i in range(end - row):
-        prefetch(spans.ctypes.data + 16 * (table[hashes[i] & mask] & 0xFFFFFFFF))
+        entry = table[home(table, hashes[i])]
+        if entry != -1:
+            prefetch(spans.ctypes.data + 16 * (entry & 0xFFFFFFFF))
     for i in range(end - row):
-        begin = data.ctypes.data + spans[table[hashes[i] & mask] & 0xFFFFFFFF, 0]
-        prefetch(begin)
-        prefetch(begin + 64)
+        entry = table[home(table, hashes[i])]
+        if entry != -1:
+            first = data.ctypes.data + spans[entry & 0xFFFFFFFF, 0]
+            prefetch(first)
+            prefetch(first + 64)
 
 
 @kernel("i8(i8, i8, b1, i8, i8, i8, i8[::1], i8[::1], i8[:,::1], u1[::1], i8[::1], i8[::1])")
@@ -149,7 +168,7 @@ def _intern(
 ) -> Any:
     """Interns rows from `start` on and returns the first row that found no room (all of them when there was room)."""
     base = data.ctypes.data
-    bound = len(table) * 5 // 8
+    bound = table[HOMES] // PER_ENTRY
     hashes = np.empty(AHEAD, np.int64)
     for i in range(start, len(ids)):
         row = first + i
@@ -166,7 +185,7 @@ def _intern(
         address = texts + begin
         hashed = hashes[(i - start) % AHEAD]
         at = _place(hashed, address, length, table, spans, base)
-        if table[at] != 0:
+        if table[at] != -1:
             ids[i] = table[at] & 0xFFFFFFFF
             continue
         end = meta[2]
@@ -194,18 +213,7 @@ def _intern(
 @kernel("i8(i8, i8, i8[::1], i8[:,::1], u1[::1])")
 def _find(address: Any, length: Any, table: Any, spans: Any, data: Any) -> Any:
     at = _place(hash_bytes(address, length), address, length, table, spans, data.ctypes.data)
-    return table[at] & 0xFFFFFFFF if table[at] != 0 else -1
-
-
-@kernel("void(i8[::1], i8[::1])")
-def _rehash(entries: Any, table: Any) -> None:
-    mask = len(table) - 1
-    for entry in entries:
-        if entry != 0:
-            at = ((entry >> 32) & 0xFFFFFFFF) & mask
-            while table[at] != 0:
-                at = (at + 1) & mask
-            table[at] = entry
+    return table[at] & 0xFFFFFFFF if table[at] != -1 else -1
 
 
 @kernel("i8(i8[::1], i8[:,::1], i8[::1])")
@@ -230,8 +238,7 @@ def _copy_texts(ids: Any, spans: Any, data: Any, offsets: Any, out: Any) -> None
 @kernel("void(b1[::1], i8[:,::1], u1[::1], u1[::1], i8[::1], i8[::1], i8[::1])")
 def _sweep(marked: Any, spans: Any, data: Any, kept: Any, table: Any, free: Any, meta: Any) -> None:
     """Keeps marked ids, their texts packed into `kept`; a freed id has length -1 until it is used again."""
-    table[:] = 0
-    mask = len(table) - 1
+    table[HEAD:] = -1
     end, live, freed = 0, 0, 0
     for name in range(meta[0] - 1, 0, -1):
         if spans[name, 1] < 0 or not (name < len(marked) and marked[name]):
@@ -245,11 +252,7 @@ def _sweep(marked: Any, spans: Any, data: Any, kept: Any, table: Any, free: Any,
         begin = spans[name, 0]
         kept[end : end + length] = data[begin : begin + length]
         spans[name, 0] = end
-        hashed = hash_bytes(kept.ctypes.data + end, length)
-        at = hashed & mask
-        while table[at] != 0:
-            at = (at + 1) & mask
-        table[at] = (hashed << 32) | name
+        put(table, (hash_bytes(kept.ctypes.data + end, length) << 32) | name)
         end += length
         live += 1
     data[:end] = kept[:end]
@@ -257,7 +260,6 @@ def _sweep(marked: Any, spans: Any, data: Any, kept: Any, table: Any, free: Any,
     meta[2] = end
     meta[3] = freed
     meta[4] = 0
-    meta[5] = live
 
 
 class StringPool:
@@ -268,7 +270,8 @@ class StringPool:
         self._meta = scope.array("meta", np.int64)
         self.bytes = scope.array("bytes", np.uint8)
         self.offsets = scope.array("offsets", np.int64, columns=2)
-        self._table = scope.array("table", np.int64)
+        self._table = scope.array("places", np.int64, fill=-1)
+        make_index(self._table)
         self._free = scope.array("free", np.int64)
         if self._meta.data[_USED] == 0:
             self._meta.data[_USED] = 1
@@ -295,14 +298,14 @@ class StringPool:
     def intern(self, texts: pa.Array) -> Int64s:
         """The id of each text, new ones added; 0 where the text is NULL."""
         kind = texts.type
-        if kind == _STRING:
+        if kind in (_STRING, _BINARY):
             large = False
-        elif kind == TEXT:
+        elif kind in (TEXT, BYTES):
             large = True
         elif pa.types.is_dictionary(kind):
             return self._intern_dictionary(texts)
         else:
-            return self.intern(texts.cast(TEXT))
+            return self.intern(texts.cast(BYTES if is_bytes(kind) else TEXT))
         rows = len(texts)
         ids = np.empty(rows, np.int64)
         if rows == 0:
@@ -333,34 +336,32 @@ class StringPool:
         with Deferred():  # queries add text too, and may be interrupted
             self.bytes.grow(int(meta[_END] + meta[_WANTED]) + _SLACK)
             self.offsets.grow(int(meta[_USED]) + 1)
-            if meta[_LIVE] >= self._table.capacity * 5 // 8:
-                entries = self._table.data.copy()
-                self._table.grow(2 * len(entries))
-                self._table.reset()
-                _rehash(entries, self._table.data)
+            live = int(meta[_LIVE])
+            if live >= self._table.data[HOMES] // PER_ENTRY:
+                widen(self._table, live + min(max(live, 16), _AT_ONCE))
         deliver()
 
-    def find(self, text: str) -> int:
+    def find(self, text: str | bytes) -> int:
         """The id of a text, -1 when the pool does not hold it."""
         if not text:
             return 0
-        encoded = pa.py_buffer(text.encode())
+        encoded = pa.py_buffer(text.encode() if isinstance(text, str) else text)
         return int(_find(encoded.address, encoded.size, self._table.data, self.offsets.data, self.bytes.data))
 
-    def text(self, ids: Int64s, valid: Bools | None = None) -> pa.LargeStringArray:
-        """The texts of ids, NULL where not `valid`."""
+    def text(self, ids: Int64s, valid: Bools | None = None, kind: pa.DataType = TEXT) -> pa.Array:
+        """The texts of ids, NULL where not `valid`, as TEXT or as BYTES."""
         offsets, out = self._texts(np.ascontiguousarray(ids), None)
-        return pa.Array.from_buffers(TEXT, len(ids), [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(out)])
+        return pa.Array.from_buffers(kind, len(ids), [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(out)])
 
     def size(self, ids: Int64s) -> int:
         """The bytes of the texts of ids."""
         return int(self.offsets.data[ids, 1].sum())
 
-    def strings(self, ids: Int64s, valid: Bools | None, most: int) -> pa.StringArray:
-        """The same as plain strings; more than `most` bytes, of several texts, are a TooMuchTextError."""
+    def strings(self, ids: Int64s, valid: Bools | None, kind: pa.DataType, most: int) -> pa.Array:
+        """The same as plain strings or binaries; more than `most` bytes, of several texts, are a TooMuchTextError."""
         offsets, out = self._texts(np.ascontiguousarray(ids), most)
         buffers = [_bitmap(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.Array.from_buffers(_STRING, len(ids), buffers)
+        return pa.Array.from_buffers(kind, len(ids), buffers)
 
     def _texts(self, ids: Int64s, most: int | None) -> tuple[Int64s, npt.NDArray[np.uint8]]:
         offsets = np.empty(len(ids) + 1, np.int64)
@@ -371,10 +372,22 @@ class StringPool:
         _copy_texts(ids, self.offsets.data, self.bytes.data, offsets, out)
         return offsets, out
 
+    @property
+    def loose(self) -> int:
+        """Texts that nobody may hold any more, at most."""
+        return int(self._meta.data[_LOOSE])
+
+    def held(self, texts: int) -> None:
+        """So many of the loose texts are held."""
+        self._meta.data[_LOOSE] -= texts
+
+    def loosened(self, texts: int) -> None:
+        """So many texts that were held may not be any more."""
+        self._meta.data[_LOOSE] += texts
+
     def wants_sweep(self) -> bool:
-        """Whether enough was added since the last sweep to pay for another."""
-        meta = self._meta.data
-        return bool(meta[_ADDED] >= max(int(meta[_SURVIVED]), _LEAST_SWEEP))
+        """Whether enough texts are loose to pay for a sweep."""
+        return self.loose >= max((self.live + 1) // 2, _LEAST_SWEEP)
 
     def sweep(self, marked: Bools) -> None:
         """Frees every id that is not marked; `marked` is by id, ids beyond its end count as not marked."""
@@ -384,32 +397,55 @@ class StringPool:
             np.ascontiguousarray(marked), self.offsets.data, self.bytes.data, kept, self._table.data, self._free.data,
             self._meta.data,
         )  # fmt: skip
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Gives back the room beyond the last text and the last id, where that is most of it. Ids beyond are forgotten
+        as if they had never been given."""
+        meta = self._meta.data
+        lengths = self.offsets.data[: meta[_USED], 1]
+        held = np.flatnonzero(lengths > 0)
+        used = int(held[-1]) + 1 if len(held) else 1
+        if 8 * used < meta[_USED]:
+            free = self._free.data[: meta[_FREE]]
+            free = free[free < used]
+            self.offsets.data[used : meta[_USED]] = 0
+            self._free.data[: len(free)] = free
+            meta[_USED], meta[_FREE] = used, len(free)
+            self.offsets.shrink(used + 1)
+            self._free.shrink(used)
+        if 8 * int(meta[_END]) < self.bytes.capacity:
+            self.bytes.shrink(2 * int(meta[_END]) + _SLACK)
+        if 8 * PER_ENTRY * int(meta[_LIVE]) < self._table.data[HOMES]:
+            narrow(self._table, 2 * int(meta[_LIVE]))
 
     def mark(self) -> tuple[Int64s, int]:
         """Remembers what the pool holds, for `undo`."""
-        return self._meta.data[: _WANTED + 1].copy(), self._table.capacity
+        return self._meta.data[: _WANTED + 1].copy(), int(self._table.data[HOMES])
 
     def undo(self, mark: tuple[Int64s, int]) -> None:
         """Forgets the texts added since the mark; nothing may have been swept in between. They went into places that
         were free, and those after them were placed with these still free, so emptying them leaves the index as it
         was."""
-        before, capacity = mark
+        before, homes = mark
         meta, table = self._meta.data, self._table
         added = np.concatenate([self._free.data[meta[_FREE] : before[_FREE]], np.arange(before[_USED], meta[_USED])])
         if len(added):
-            table.data[np.isin(table.data & 0xFFFFFFFF, added) & (table.data != 0)] = 0
-            if table.capacity != capacity:
-                entries = table.data.copy()
-                table.reset()
-                _rehash(entries, table.data)
+            places = table.data[HEAD:]
+            places[np.isin(places & 0xFFFFFFFF, added) & (places != -1)] = -1
+            if table.data[HOMES] != homes:
+                entries = places.copy()
+                clear(table)
+                put_all(table.data, entries)
         self.offsets.data[before[_USED] : meta[_USED]] = 0
         self.bytes.data[before[_END] : meta[_END]] = 0
         meta[: _WANTED + 1] = before
 
     def reset(self) -> None:
         """Forgets every text."""
-        for array in (self._meta, self.bytes, self.offsets, self._table, self._free):
+        for array in (self._meta, self.bytes, self.offsets, self._free):
             array.reset()
+        clear(self._table)
         self._meta.data[_USED] = 1
 
 
@@ -417,4 +453,4 @@ def _bitmap(valid: Bools | None) -> pa.Buffer | None:
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-_STRING = pa.string()
+_STRING, _BINARY = pa.string(), pa.binary()

@@ -31,48 +31,58 @@ from freshet.state.comparison import (
     foresee_order,
     has_support,
 )
-from freshet.state.kernel import AHEAD, FAR, as_int8, as_int32, as_int64, inlined, kernel, prefetch
-from freshet.state.live import enliven, unliven
+from freshet.state.kernel import AHEAD, as_int32, as_int64, inlined, kernel, prefetch
+from freshet.state.live import mark_live, unmark_live
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     ABSENT,
     ALIVE,
     ANTI,
     APART,
+    BEFORE,
     CHECK_COLUMNS,
     CHECK_STEPS,
     CHECKS,
     CHECKS_END,
     CHILD_HEAD,
-    CHILD_KEY,
-    CHILD_LINKS,
-    COMPARISON,
     COUNTED,
     COUNTER,
-    FIRST,
     FLIPPED,
     FULL,
+    KEY_BYTES,
+    KEY_COLUMNS,
     KEYS,
-    KIND,
-    LANES,
     LEFT,
+    LINK_BYTES,
     LIVE,
     MOST_NODES,
-    NEXT,
-    NONE,
-    OUTPUT,
-    OUTPUT_CHILDREN,
-    PARENT,
     PARENT_HEAD,
-    PARENT_KEY,
     PARENT_LINKS,
-    PARENT_VALUES,
     PRESENT,
-    ROOM,
     STATUS,
     SUPPORT,
-    TREE_COLUMNS,
-    WIDTH,
+    child_ids_of,
+    child_links_of,
+    column,
+    compares,
+    counter_of,
+    first_child,
+    has_output_children,
+    head_of,
+    is_far,
+    is_output,
+    keyed_by_slot,
+    keys_of,
+    kind_of,
+    lanes_of,
+    next_in,
+    next_sibling,
+    parent_ids_of,
+    parent_links_of,
+    parent_of,
+    parent_values_of,
+    status_of,
+    width_of,
 )  # fmt: skip
 
 
@@ -85,19 +95,18 @@ def follow(t: Any, checks: Any, row: Any, start: Any, s: Any) -> Any:
         c = checks[row * CHECK_COLUMNS + start + i]
         if c < 0:
             break
-        head = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * parent_key(t, c, at) + CHILD_HEAD]
-        at = np.int64(head - 1)
+        at = head_of(keys_of(t, c), parent_key(t, c, at), CHILD_HEAD)
         node = c
     if node < 0:
         node = checks[row * CHECK_COLUMNS + start + CHECK_STEPS + 1]
     lane = checks[row * CHECK_COLUMNS + start + CHECK_STEPS]
-    return as_int64(t[node * TREE_COLUMNS + LANES])[at * t[node * TREE_COLUMNS + WIDTH] + lane]
+    return lanes_of(t, node)[at * width_of(t, node) + lane]
 
 
 @inlined
 def agrees(t: Any, checks: Any, e: Any, s: Any) -> Any:
     """Whether the values reached along both paths of each assertion of e are equal."""
-    for row in range(t[e * TREE_COLUMNS + CHECKS], t[e * TREE_COLUMNS + CHECKS_END]):
+    for row in range(column(t, e, CHECKS), column(t, e, CHECKS_END)):
         if follow(t, checks, row, 0, s) != follow(t, checks, row, CHECK_STEPS + 2, s):
             return False
     return True
@@ -106,24 +115,24 @@ def agrees(t: Any, checks: Any, e: Any, s: Any) -> Any:
 @inlined
 def take_places(t: Any, e: Any, tuples: Any) -> None:
     """Puts tuples that came and did not become live at the end of their chains of parents."""
-    c = t[e * TREE_COLUMNS + FIRST]
+    c = first_child(t, e)
     while c >= 0:
-        if t[c * TREE_COLUMNS + PARENT_KEY] != 0 and t[c * TREE_COLUMNS + COMPARISON] == NONE:
-            keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
-            ids = as_int32(t[c * TREE_COLUMNS + PARENT_KEY])
+        if not keyed_by_slot(t, c) and not compares(t, c):
+            keys, links = keys_of(t, c), parent_links_of(t, c)
+            ids = parent_ids_of(t, c)
             for j in range(tuples.size):
                 s = np.int64(tuples[j])
-                if links[2 * s + 1] == APART and ids[s] >= 0:
+                if links[2 * s + BEFORE] == APART and ids[s] >= 0:
                     link_back(keys, links, np.int64(ids[s]), s)
-        c = t[c * TREE_COLUMNS + NEXT]
+        c = next_sibling(t, c)
 
 
 @inlined
-def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
+def enter_level(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     """Puts new tuples into node e; returns those that have all it takes to be alive. These stand apart from their
     chains of parents until `carry` knows whether they are live."""
-    status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
-    full, first = t[e * TREE_COLUMNS + FULL], t[e * TREE_COLUMNS + FIRST]
+    status, counter = status_of(t, e), counter_of(t, e)
+    full, first = column(t, e, FULL), first_child(t, e)
     out = np.empty(slots.size, np.int32)
     n = 0
     for j in range(slots.size):
@@ -136,18 +145,18 @@ def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
         while c >= 0:
             k = parent_key(t, c, s)
             supported = False
-            if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+            if k >= 0 and compares(t, c):
                 change_parent(t, c, k, s, True)
-                supported = has_support(t, c, k, value_at(as_int64(t[c * TREE_COLUMNS + PARENT_VALUES]), s))
+                supported = has_support(t, c, k, value_at(parent_values_of(t, c), s))
             elif k >= 0:
-                as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s + 1] = APART
-                supported = as_int32(t[c * TREE_COLUMNS + KEYS])[4 * k + SUPPORT] > 0
-            kind = t[c * TREE_COLUMNS + KIND]
+                parent_links_of(t, c)[2 * s + BEFORE] = APART
+                supported = keys_of(t, c)[KEY_COLUMNS * k + SUPPORT] > 0
+            kind = kind_of(t, c)
             if kind == ANTI:
                 held += not supported
             elif kind != LEFT:
                 held += supported
-            c = t[c * TREE_COLUMNS + NEXT]
+            c = next_sibling(t, c)
         status[s] = PRESENT
         counter[s] = held
         if held == full and agrees(t, checks, e, s):
@@ -157,36 +166,36 @@ def come_in(t: Any, checks: Any, e: Any, slots: Any) -> Any:
             c = first
             while c >= 0:
                 k = parent_key(t, c, s)
-                if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] == NONE:
-                    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+                if k >= 0 and not compares(t, c):
+                    keys, links = keys_of(t, c), parent_links_of(t, c)
                     link_back(keys, links, k, s)
-                c = t[c * TREE_COLUMNS + NEXT]
+                c = next_sibling(t, c)
     return out[:n]
 
 
 @inlined
 def go_out(t: Any, e: Any, slots: Any) -> None:
     """Takes tuples, dead by now, out of node e."""
-    status, counter = as_int8(t[e * TREE_COLUMNS + STATUS]), as_int8(t[e * TREE_COLUMNS + COUNTER])
+    status, counter = status_of(t, e), counter_of(t, e)
     for j in range(slots.size):
         if j % AHEAD == 0:
             foresee_order(t, e, PARENTS, slots, j)
         s = np.int64(slots[j])
-        c = t[e * TREE_COLUMNS + FIRST]
+        c = first_child(t, e)
         while c >= 0:
             k = parent_key(t, c, s)
-            if k >= 0 and t[c * TREE_COLUMNS + COMPARISON] != NONE:
+            if k >= 0 and compares(t, c):
                 change_parent(t, c, k, s, False)
             elif k >= 0:
-                unlink_parent(as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS]), k, s)
-            c = t[c * TREE_COLUMNS + NEXT]
+                unlink_parent(keys_of(t, c), parent_links_of(t, c), k, s)
+            c = next_sibling(t, c)
         status[s] = ABSENT
         counter[s] = 0
 
 
 @inlined
-def find_partakers(t: Any, e: Any, slots: Any) -> Any:
-    status = as_int8(t[e * TREE_COLUMNS + STATUS])
+def find_members(t: Any, e: Any, slots: Any) -> Any:
+    status = status_of(t, e)
     members, alive = np.empty(slots.size, np.int32), np.empty(slots.size, np.int32)
     n, m = 0, 0
     for j in range(slots.size):
@@ -205,18 +214,18 @@ def find_partakers(t: Any, e: Any, slots: Any) -> Any:
 @inlined
 def foresee_parents(t: Any, c: Any, alone: Any, flipped: Any, j: Any, n: Any) -> None:
     """Asks for the first parent of c under each flipped key from j on (or the flipped parents themselves)."""
-    p, stop = t[c * TREE_COLUMNS + PARENT], min(j + AHEAD, n)
-    keys = t[c * TREE_COLUMNS + KEYS]
-    if t[p * TREE_COLUMNS + ROOM] < FAR:
+    p, stop = parent_of(t, c), min(j + AHEAD, n)
+    keys = column(t, c, KEYS)
+    if not is_far(t, p):
         return
     if not alone:
         for i in range(j, stop):
-            prefetch(keys + 16 * np.int64(flipped[i]))
+            prefetch(keys + KEY_BYTES * np.int64(flipped[i]))
     for i in range(j, stop):
-        s = np.int64(flipped[i]) if alone else np.int64(as_int32(keys)[4 * np.int64(flipped[i]) + PARENT_HEAD]) - 1
-        prefetch(t[p * TREE_COLUMNS + STATUS] + s)
-        prefetch(t[p * TREE_COLUMNS + COUNTER] + s)
-        prefetch(t[c * TREE_COLUMNS + PARENT_LINKS] + 8 * s)
+        s = np.int64(flipped[i]) if alone else head_of(as_int32(keys), np.int64(flipped[i]), PARENT_HEAD)
+        prefetch(column(t, p, STATUS) + s)
+        prefetch(column(t, p, COUNTER) + s)
+        prefetch(column(t, c, PARENT_LINKS) + LINK_BYTES * s)
 
 
 @inlined
@@ -224,11 +233,11 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
     """Moves by `step` the counters of all parents of c under flipped keys (of the flipped parents themselves on an edge
     with a comparison); returns those that now change between dead and alive. The only step that can cost more than its
     input: what enclosureness bounds."""
-    p = t[c * TREE_COLUMNS + PARENT]
-    status, counter = as_int8(t[p * TREE_COLUMNS + STATUS]), as_int8(t[p * TREE_COLUMNS + COUNTER])
-    full = t[p * TREE_COLUMNS + FULL]
-    alone = t[c * TREE_COLUMNS + PARENT_KEY] == 0 or t[c * TREE_COLUMNS + COMPARISON] != NONE
-    keys, links = as_int32(t[c * TREE_COLUMNS + KEYS]), as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])
+    p = parent_of(t, c)
+    status, counter = status_of(t, p), counter_of(t, p)
+    full = column(t, p, FULL)
+    alone = keyed_by_slot(t, c) or compares(t, c)
+    keys, links = keys_of(t, c), parent_links_of(t, c)
     out = np.empty(max(16, n), np.int32)
     m, counted = 0, 0
     for j in range(n):
@@ -236,7 +245,7 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
             foresee_parents(t, c, alone, flipped, j, n)
         s = np.int64(flipped[j])
         if not alone:
-            s = np.int64(keys[4 * s + PARENT_HEAD]) - 1
+            s = head_of(keys, s, PARENT_HEAD)
         while s >= 0:
             counter[s] += step
             counted += 1
@@ -244,7 +253,7 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
             if changes:
                 out = append(out, m, s)
                 m += 1
-            s = np.int64(-1) if alone else np.int64(links[2 * s]) - 1
+            s = np.int64(-1) if alone else next_in(links, s)
     work[COUNTED] += counted
     return out[:m]
 
@@ -269,7 +278,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
             for j in range(0, changed.size, AHEAD):
                 foresee_tuples(t, e, changed, j)
         if sign > 0:
-            status = as_int8(t[e * TREE_COLUMNS + STATUS])
+            status = status_of(t, e)
             if logged + changed.size > log.size:
                 bigger = np.empty(2 * (logged + changed.size), np.int32)
                 bigger[:logged] = log[:logged]
@@ -279,17 +288,17 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
                 log[logged + j] = changed[j]
             logged += changed.size
         else:
-            unliven(t, e, changed, own and levels == 0)
+            unmark_live(t, e, changed, own and levels == 0)
         marks[levels, 0] = e
         marks[levels, 1] = logged
         levels += 1
-        if t[e * TREE_COLUMNS + PARENT] < 0:
+        if parent_of(t, e) < 0:
             break
-        keys, ids = as_int32(t[e * TREE_COLUMNS + KEYS]), as_int32(t[e * TREE_COLUMNS + CHILD_KEY])
-        links = as_int32(t[e * TREE_COLUMNS + CHILD_LINKS])
+        keys, ids = keys_of(t, e), child_ids_of(t, e)
+        links = child_links_of(t, e)
         flipped = np.empty(max(16, changed.size), np.int32)
         n = 0
-        if t[e * TREE_COLUMNS + COMPARISON] != NONE:
+        if compares(t, e):
             for j in range(changed.size):
                 if j % AHEAD == 0:
                     foresee_compared(t, e, CHILDREN, changed, j)
@@ -303,30 +312,30 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
                 k = np.int64(ids[s])
                 if k >= 0:
                     link_child(keys, links, k, s)
-                    if keys[4 * k + SUPPORT] == 0:
+                    if keys[KEY_COLUMNS * k + SUPPORT] == 0:
                         flipped[n] = k
                         n += 1
-                    keys[4 * k + SUPPORT] += 1
+                    keys[KEY_COLUMNS * k + SUPPORT] += 1
         else:
             for j in range(changed.size):
                 s = np.int64(changed[j])
                 k = np.int64(ids[s])
                 if k >= 0:
                     unlink_child(keys, links, k, s)
-                    if keys[4 * k + SUPPORT] == 1:
+                    if keys[KEY_COLUMNS * k + SUPPORT] == 1:
                         flipped[n] = k
                         n += 1
-                    keys[4 * k + SUPPORT] -= 1
+                    keys[KEY_COLUMNS * k + SUPPORT] -= 1
         work[FLIPPED] += n
         if n == 0:
             break
-        kind = t[e * TREE_COLUMNS + KIND]
+        kind = kind_of(t, e)
         if kind == LEFT:
             left, left_keys = np.int64(e), flipped[:n].copy()
             break
         step = -sign if kind == ANTI else sign
         changed = recount(t, checks, e, flipped, n, step, work)
-        e = t[e * TREE_COLUMNS + PARENT]
+        e = parent_of(t, e)
         if kind == ANTI or e == stop:
             if changed.size > 0:
                 pending, pending_sign, waiting = np.int64(e), np.int64(step), changed
@@ -334,8 +343,8 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
     if sign > 0:
         for level in range(levels - 1, -1, -1):
             node = marks[level, 0]
-            if t[node * TREE_COLUMNS + OUTPUT] and t[node * TREE_COLUMNS + OUTPUT_CHILDREN]:
-                enliven(t, node, log, marks[level - 1, 1] if level > 0 else 0, marks[level, 1])
+            if is_output(t, node) and has_output_children(t, node):
+                mark_live(t, node, log, marks[level - 1, 1] if level > 0 else 0, marks[level, 1])
         if own:
             take_places(t, first_node, first_changed)
     return pending, pending_sign, waiting, left, left_keys
@@ -343,7 +352,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
 
 @kernel("i4[::1](i8, i8, i8, i4[::1])")
 def enter(tree: Any, assertions: Any, e: Any, slots: Any) -> Any:
-    return come_in(as_int64(tree), as_int64(assertions), e, slots)
+    return enter_level(as_int64(tree), as_int64(assertions), e, slots)
 
 
 @kernel("void(i8, i8, i4[::1])")
@@ -352,9 +361,9 @@ def leave(tree: Any, e: Any, slots: Any) -> None:
 
 
 @kernel("UniTuple(i4[::1], 2)(i8, i8, i4[::1])")
-def partakers(tree: Any, e: Any, slots: Any) -> Any:
+def members_of(tree: Any, e: Any, slots: Any) -> Any:
     """Those of the tuples that are in node e, and those of them that are alive."""
-    return find_partakers(as_int64(tree), e, slots)
+    return find_members(as_int64(tree), e, slots)
 
 
 @kernel("Tuple((i8, i8, i4[::1], i8, i4[::1]))(i8, i8, i8, i4[::1], i8, i8, b1, i8[::1])")
@@ -368,9 +377,9 @@ def change_unseen(tree: Any, assertions: Any, e: Any, slots: Any, sign: Any, wor
     t, checks = as_int64(tree), as_int64(assertions)
     node, way, own = np.int64(e), np.int64(sign), True
     if sign > 0:
-        members, tuples = slots, come_in(t, checks, e, slots)
+        members, tuples = slots, enter_level(t, checks, e, slots)
     else:
-        members, tuples = find_partakers(t, e, slots)
+        members, tuples = find_members(t, e, slots)
     while node >= 0 and tuples.size > 0:
         node, way, tuples, _, _ = carry(t, checks, node, tuples, way, np.int64(-1), own, work)
         own = False
@@ -382,16 +391,16 @@ def change_unseen(tree: Any, assertions: Any, e: Any, slots: Any, sign: Any, wor
 def live_parents(tree: Any, c: Any, flipped: Any) -> Any:
     """The live parents of node c under flipped keys, or among flipped parents on an edge with a comparison."""
     t = as_int64(tree)
-    status = as_int8(t[t[c * TREE_COLUMNS + PARENT] * TREE_COLUMNS + STATUS])
-    alone = t[c * TREE_COLUMNS + PARENT_KEY] == 0 or t[c * TREE_COLUMNS + COMPARISON] != NONE
+    status = status_of(t, parent_of(t, c))
+    alone = keyed_by_slot(t, c) or compares(t, c)
     out = np.empty(16, np.int32)
     n = 0
     for j in range(flipped.size):
         s = np.int64(flipped[j])
         if not alone:
-            s = np.int64(as_int32(t[c * TREE_COLUMNS + KEYS])[4 * s + PARENT_HEAD]) - 1
+            s = head_of(keys_of(t, c), s, PARENT_HEAD)
         while s >= 0 and status[s] == LIVE:
             out = append(out, n, s)
             n += 1
-            s = np.int64(-1) if alone else np.int64(as_int32(t[c * TREE_COLUMNS + PARENT_LINKS])[2 * s]) - 1
+            s = np.int64(-1) if alone else next_in(parent_links_of(t, c), s)
     return out[:n]

@@ -1,9 +1,9 @@
 """Distinct rows of 64-bit lanes and their slots: the one hash structure under tables, key dictionaries and groups.
 
 A slot is a small integer that stays a row's own until the row is removed; freed slots are used again first. The index
-is open addressing with linear probing; an entry holds 32 bits of hash beside the slot, so a probe touches a row only
-when it very likely matches, and removal shifts later entries back instead of leaving tombstones: no drift under endless
-churn.
+is open addressing with linear probing (state/places); an entry holds 32 bits of hash next to the slot, so a probe
+touches a row only when it very likely matches, and removal shifts later entries back instead of leaving tombstones: no
+drift under endless churn.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from freshet.column import Bools, Int64s
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
+from freshet.state.places import clear, following, hash_of, home, make_index, narrow, take_out, widen
 
 Slots = npt.NDArray[np.int32]
 
@@ -44,31 +45,30 @@ def same_row(lanes: Any, slot: Any, rows: Any, j: Any, width: Any) -> Any:
 @inlined
 def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
     """Position in `table` of row j's entry, or of the empty place where it would go."""
-    mask = np.int64(table.size - 1)
-    at = np.int64(h) & mask
+    at = home(table, np.int64(h))
     while True:
         entry = table[at]
         if entry == -1:
             return at
-        if (np.uint64(entry) >> np.uint64(32)) == h and same_row(lanes, entry & 0xFFFFFFFF, rows, j, width):
+        if hash_of(entry) == np.int64(h) and same_row(lanes, entry & 0xFFFFFFFF, rows, j, width):
             return at
-        at = (at + 1) & mask
+        at = following(table, at)
 
 
 @inlined
 def foresee_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: Any) -> None:
     """Hashes the rows from j on, and asks for what `probe` will read for them: their places in the table, then the rows
     found there."""
-    n, mask = min(AHEAD, rows.shape[0] - j), np.int64(table.size - 1)
+    n = min(AHEAD, rows.shape[0] - j)
     for i in range(n):
         hashes[i] = hash_row(rows, j + i, width)
     if lanes.shape[0] < FAR:
         return
     places, stored, row_bytes = table.ctypes.data, lanes.ctypes.data, 8 * lanes.shape[1]
     for i in range(n):
-        prefetch(places + 8 * (np.int64(hashes[i]) & mask))
+        prefetch(places + 8 * home(table, np.int64(hashes[i])))
     for i in range(n):
-        entry = table[np.int64(hashes[i]) & mask]
+        entry = table[home(table, np.int64(hashes[i]))]
         if entry != -1:
             prefetch(stored + row_bytes * (entry & 0xFFFFFFFF))
 
@@ -129,40 +129,20 @@ def add_rows(
 
 @kernel("void(i8[::1], i8[:,::1], i1[::1], i4[::1], i8[::1], i8, i4[::1])")
 def remove_rows(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, slots: Any) -> None:
-    mask = np.int64(table.size - 1)
     for j in range(slots.size):
         if j % AHEAD == 0 and lanes.shape[0] >= FAR:
             foresee_slots(lanes, slots, j)
             for i in range(j, min(j + AHEAD, slots.size)):
-                prefetch(table.ctypes.data + 8 * (np.int64(hash_row(lanes, slots[i], width)) & mask))
+                prefetch(table.ctypes.data + 8 * home(table, np.int64(hash_row(lanes, slots[i], width))))
         slot = np.int64(slots[j])
-        at = np.int64(hash_row(lanes, slot, width)) & mask
+        at = home(table, np.int64(hash_row(lanes, slot, width)))
         while (table[at] & 0xFFFFFFFF) != slot or table[at] == -1:
-            at = (at + 1) & mask
-        hole, at = at, (at + 1) & mask
-        while table[at] != -1:
-            home = np.int64(np.uint64(table[at]) >> np.uint64(32)) & mask
-            if ((at - home) & mask) >= ((at - hole) & mask):  # the hole lies between its home and here
-                table[hole] = table[at]
-                hole = at
-            at = (at + 1) & mask
-        table[hole] = -1
+            at = following(table, at)
+        take_out(table, at)
         occupied[slot] = 0
         free[meta[FREE]] = np.int32(slot)
         meta[FREE] += 1
         meta[LIVE] -= 1
-
-
-@kernel("void(i8[::1], i8[:,::1], i1[::1], i8, i8)")
-def reindex(table: Any, lanes: Any, occupied: Any, used: Any, width: Any) -> None:
-    mask = np.int64(table.size - 1)
-    for slot in range(used):
-        if occupied[slot]:
-            h = hash_row(lanes, slot, width)
-            at = np.int64(h) & mask
-            while table[at] != -1:
-                at = (at + 1) & mask
-            table[at] = np.int64((h << np.uint64(32)) | np.uint64(slot))
 
 
 class Tuples:
@@ -171,7 +151,8 @@ class Tuples:
     def __init__(self, scope: Scope, lanes: int, key_lanes: int | None = None) -> None:
         self.key_lanes = lanes if key_lanes is None else key_lanes
         self.lanes = scope.array("lanes", np.int64, columns=max(lanes, 1))
-        self.table = scope.array("index", np.int64, fill=-1)
+        self.table = scope.array("places", np.int64, fill=-1)
+        make_index(self.table)
         self.occupancy = scope.array("occupied", np.int8)
         self.free = scope.array("free", np.int32)
         self.meta: Growable = scope.array("meta", np.int64)
@@ -185,18 +166,14 @@ class Tuples:
         return int(self.meta.data[LIVE])
 
     def reserve(self, rows: int) -> None:
-        """Room for that many more rows, index at most half full."""
+        """Room for that many more rows."""
         meta = self.meta.data
         need = int(meta[USED]) + rows
         if need > len(self.occupancy.data):
             self.lanes.grow(need)
             self.free.grow(self.lanes.capacity)
-            self.occupancy.grow(self.lanes.capacity)  # last: memory may fail, and this one says that all have room
-        if 2 * (int(meta[LIVE]) + rows) > len(self.table.data):
-            size = 1 << (2 * (int(meta[LIVE]) + rows) - 1).bit_length()
-            self.table.grow(size)
-            self.table.reset()
-            reindex(self.table.data, self.lanes.data, self.occupancy.data, int(meta[USED]), self.key_lanes)
+            self.occupancy.match(self.lanes.capacity)  # last: memory may fail, and this one says that all have room
+        widen(self.table, int(meta[LIVE]) + rows)
 
     def find(self, rows: Int64s) -> Slots:
         """Slot of each row (only its key lanes are read), -1 where absent."""
@@ -226,7 +203,34 @@ class Tuples:
         """Every occupied slot, ascending."""
         return np.flatnonzero(self.occupancy.data[: self.used]).astype(np.int32)
 
+    def repack(self) -> Slots:
+        """Moves the rows to the first slots, in the order of those they had, which it returns. Memory that is needed
+        for it is there before anything changes."""
+        slots, meta = self.slots(), self.meta.data
+        rows = np.ascontiguousarray(self.lanes.data[slots])
+        out, fresh = np.empty(len(rows), np.int32), np.empty(len(rows), np.bool_)
+        self.reset()
+        add_rows(
+            self.table.data,
+            self.lanes.data,
+            self.occupancy.data,
+            self.free.data,
+            meta,
+            self.key_lanes,
+            rows,
+            out,
+            fresh,
+        )
+        return slots
+
+    def shrink(self) -> None:
+        """Gives back the room of slots that were never used, where that is most of it."""
+        narrow(self.table, self.live)
+        self.occupancy.shrink(self.used)  # first: this one says that all have room
+        for array in (self.lanes, self.free):
+            array.shrink(len(self.occupancy.data))
+
     def reset(self) -> None:
-        self.table.reset()
+        clear(self.table)
         self.occupancy.reset()
         self.meta.reset()

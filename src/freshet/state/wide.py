@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from freshet.column import Bools, Int64s
+from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import inlined, kernel
 
 HALF_UP, DOWN, FLOOR, CEILING, REMAINDER = range(5)

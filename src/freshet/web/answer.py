@@ -16,10 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.budget import look
-from freshet.lists import join_texts
+from freshet.logical.query import GROUP
 from freshet.plans.model import AnyPlan, QueryPlan, SortPlan, TopPlan
-from freshet.sql.bound import GROUP
-from freshet.sql.expression import ColumnRef
+from freshet.scalar.arrow import from_arrow
+from freshet.scalar.expression import ColumnRef
+from freshet.scalar.functions.interval_texts import written
+from freshet.scalar.hexadecimal import shown
+from freshet.scalar.lists import join_texts
+from freshet.scalar.types import MICROS
+from freshet.state.arrays import is_bytes
 
 MOST_ROWS = 500_000
 MOST_BYTES = 128 << 20
@@ -115,18 +120,25 @@ def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _text_array(array: pa.Array) -> pa.Array:
     if pa.types.is_string(array.type):
         return array
+    if is_bytes(array.type):
+        return pa.array([None if v is None else shown(v) for v in array.to_pylist()], pa.string())
+    if pa.types.is_duration(array.type):
+        return _masked(written(from_arrow(array, MICROS)), array)
     if not pa.types.is_list(array.type):
         return array.cast(pa.string())
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     values = _text_array(array.flatten()).fill_null("NULL")
     listed = join_texts(values, sizes, ", ").cast(pa.string())
-    joined = pc.binary_join_element_wise("[", listed, "]", "")
-    return pc.if_else(array.is_valid(), joined, pa.scalar(None, pa.string()))
+    return _masked(pc.binary_join_element_wise("[", listed, "]", ""), array)
+
+
+def _masked(texts: pa.Array, array: pa.Array) -> pa.Array:
+    return pc.if_else(array.is_valid(), texts, pa.scalar(None, pa.string()))
 
 
 def texts(column: pa.ChunkedArray) -> list[str | None]:
     """Values as people read them, long ones cut."""
-    if pa.types.is_nested(column.type):
+    if pa.types.is_nested(column.type) or pa.types.is_duration(column.type):
         column = as_text(column)
     if pa.types.is_string(column.type):
         column = pc.utf8_slice_codeunits(column, 0, CELL + 1)
@@ -140,6 +152,8 @@ def texts(column: pa.ChunkedArray) -> list[str | None]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return shown(value) if 3 * len(value) < CELL else shown(value[: CELL // 3]) + "…"
     found = f"{value:.10g}" if isinstance(value, float) else str(value)
     return found if len(found) <= CELL else found[:CELL] + "…"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -50,9 +51,10 @@ class Board:
             raise PlanError(
                 f"the text has {len(text):,} characters; a query may have {MOST_SQL:,}, a plan {MOST_TEXT:,}"
             )
+        catalog = self.engine.catalog.copy()  # views come and go meanwhile
         if text.lstrip().startswith("{"):
-            return Plan.from_json(text, self.engine.catalog)
-        return make_plan(_bare(text), self.engine.catalog)
+            return Plan.from_json(text, catalog)
+        return make_plan(_bare(text), catalog)
 
     def create(self, name: str, query: str | Plan) -> Watched:
         if not re.fullmatch(r"[A-Za-z_]\w{0,40}", name):
@@ -160,7 +162,8 @@ class Board:
         """A view that cannot be read ends, so that it does not hold the engine again and again."""
         self._fail(view, reason_of(error))
         if not self._closed.is_set() and not self.fixed_views:
-            self.engine.drop(view.name)
+            with suppress(FreshetError):  # another view may read it
+                self.engine.drop(view.name)
         raise PlanError(str(view.error)) from error
 
     def _notify(self) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from freshet.budget import Budget
-from freshet.column import Bools, Column, Int64s
+from freshet.budget import Budget, unbudgeted
 from freshet.engine.maintained import Maintained
-from freshet.engine.rows import Rows, joined
 from freshet.engine.table import Table
 from freshet.errors import EvaluationError, FreshetError, StateError
+from freshet.scalar.column import Column
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.rows import Rows, joined
 from freshet.state.tuples import Slots
 
 logger = logging.getLogger("freshet.web")
@@ -35,7 +36,7 @@ class Contained(Maintained):
         if self.failure is not None:
             return
         try:
-            with self.budget:
+            with unbudgeted(), self.budget:  # its own alone: what others spend is not its fault
                 step()
         except Exception as e:
             self.failure = reason_of(e)

@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from freshet.errors import PlanError
+from freshet.state.arrays import is_bytes
 from freshet.web.answer import as_text
 
 _FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
@@ -39,7 +40,7 @@ def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_decimal(kind):
         return column.cast(pa.string())
-    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+    if pa.types.is_nested(kind) or pa.types.is_null(kind) or pa.types.is_duration(kind) or is_bytes(kind):
         return as_text(column)
     if not pa.types.is_string(kind):
         return column

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 import freshet
 from freshet.budget import Budget
+from freshet.database.transaction import Transaction
+from freshet.database.view import View
 from freshet.errors import FreshetError
 from freshet.plans import Plan
 from freshet.plans.model import SortPlan
 from freshet.sql.catalog import Catalog
-from freshet.transaction import Transaction
-from freshet.view import View
 from freshet.web.answer import MOST_BYTES, MOST_ROWS
 from freshet.web.contained import Contained, reason_of
 from freshet.web.health import Meter

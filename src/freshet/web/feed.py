@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from freshet.adapt import Adapt, adapting
+from freshet.database.adapt import Adapt, adapting
 from freshet.demo.scenario import MODES, Transaction
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import FreshetError, PlanError

@@ -15,15 +15,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 import freshet
-from freshet.changes import WEIGHT
+from freshet.database.changes import WEIGHT
+from freshet.database.view import View
 from freshet.errors import PlanError
+from freshet.logical.query import Field, TableSchema
 from freshet.plans import Plan
 from freshet.plans.document import table_ddl
 from freshet.plans.explain import as_dict
 from freshet.spark.maintain import split
-from freshet.sql.bound import Field, TableSchema
 from freshet.sql.catalog import Catalog
-from freshet.view import View
 from freshet.web.engine import Changed, Look, read_view
 from freshet.web.health import Meter
 from freshet.web.shard_notes import ShardNotes

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from freshet.metrics import MINUTE
+from freshet.database.metrics import MINUTE
 from freshet.plans.explain import Standing
 from freshet.plans.model import AnyPlan, QueryPlan, inputs
 

@@ -1,0 +1,120 @@
+"""The rows of each group in order: the list or text that their values make, and the first of them.
+
+Law: the list of a group is a function of the bag of its values, so the order is that of the values themselves wherever
+the query gives none, or one that cannot tell them apart. What a touched group answers is made again from its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.errors import TooMuchTextError
+from freshet.scalar import lanes
+from freshet.scalar.arrow import to_arrow
+from freshet.scalar.column import Column, take_text
+from freshet.scalar.expression import AggregateCall, SortKey
+from freshet.scalar.functions.bounds import byte_sizes, check_sizes
+from freshet.scalar.functions.rows import text_of
+from freshet.scalar.lists import join_texts, list_elements
+from freshet.scalar.order import order_lines
+from freshet.scalar.types import STRING, Type
+from freshet.state.arena import Scope
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.ranked import ENDLESS, Ranked
+from freshet.state.rows import Kept, Rows, consolidated
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+
+_ROOM = 1 << 16  # rows read at a time
+
+
+class Gathered:
+    """The first argument's values of each group, in the order of the others. Changes are added up until a transaction
+    is over: only then is it sure that what goes was there."""
+
+    def __init__(self, scope: Scope, pool: StringPool, types: Sequence[Type], call: AggregateCall) -> None:
+        self._pool, self._types = pool, types
+        order = order_lines(types, [SortKey(*key) for key in call.order])
+        self._ranked = Ranked(scope, lanes.width(types), order, pool)
+        self._changes = Kept()
+
+    def reserve(self, groups: int) -> None:
+        self._ranked.roots.grow(groups)
+
+    def add(self, groups: Slots, args: Sequence[Column], weights: Int64s) -> None:
+        rows = lanes.pack(args, self._pool, len(weights), lead=1)
+        rows[:, 0] = groups
+        counted = weights != 0
+        self._changes.append(Rows(rows[counted], weights[counted]))
+
+    def settle(self) -> None:
+        if not self._changes:
+            return
+        change = consolidated(self._changes, 1 + lanes.width(self._types))
+        self._changes = Kept()
+        places = np.argsort(change.weights > 0, kind="stable")  # what goes, goes first
+        rows = change.lanes[places]
+        groups, values = rows[:, 0].astype(np.int32), np.ascontiguousarray(rows[:, 1:])
+        self._ranked.move(groups, values, change.weights[places])
+
+    def lists(self, groups: Slots) -> tuple[Int64s, Bools]:
+        """The lists of groups as ids of the pool; none is NULL."""
+        ids, _ = self._joined(groups, "array_agg", list_elements, "")
+        return ids, np.ones(len(groups), np.bool_)
+
+    def texts(self, groups: Slots, separator: str | bytes) -> tuple[Int64s, Bools]:
+        """The values of groups as one text each, as ids of the pool, and where there are any."""
+        return self._joined(groups, "string_agg", lambda texts: texts, separator)
+
+    def _joined(
+        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
+    ) -> tuple[Int64s, Bools]:
+        """Values as they are written, joined; groups that have too much text together are done in halves."""
+        try:
+            return self._join(groups, function, written, separator)
+        except TooMuchTextError:
+            if len(groups) == 1:
+                raise
+        halves = [self._joined(half, function, written, separator) for half in np.array_split(groups, 2)]
+        return np.concatenate([ids for ids, _ in halves]), np.concatenate([known for _, known in halves])
+
+    def _join(
+        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
+    ) -> tuple[Int64s, Bools]:
+        gathered = self._ranked.count(groups, 0, ENDLESS)
+        found = list(self._ranked.windows(groups, max(min(gathered, _ROOM), 1), 0, ENDLESS))
+        counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in found)])
+        owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in found)])
+        rows = np.concatenate([np.empty((0, lanes.width(self._types)), np.int64), *(r for r, _, _ in found)])
+        values = lanes.unpack(rows, self._types, self._pool)[0]
+        texts = written(text_of(values) if values.type.pooled else to_arrow(values))
+        lengths = np.zeros(len(groups), np.int64)
+        np.add.at(lengths, owners, counts)
+        sizes = np.maximum(lengths - 1, 0) * len(separator.encode() if isinstance(separator, str) else separator)
+        np.add.at(sizes, owners, byte_sizes(Column(STRING, texts)) * counts)
+        # Values take room while they are written, even empty ones.
+        check_sizes(function, np.maximum(sizes, lengths), None, len(groups))
+        copies = np.repeat(np.arange(len(counts)), counts)
+        return self._pool.intern(join_texts(take_text(texts, copies), lengths, separator)), lengths > 0
+
+    def first(self, groups: Slots, column: int) -> tuple[Int64s, Bools]:
+        """A column's lanes in the first row of each group, and where it is not NULL."""
+        type_, lane = self._types[column], lanes.layout(self._types)[column]
+        out, there = np.zeros((len(groups), type_.lanes), np.int64), np.zeros(len(groups), np.bool_)
+        null_lane, bit = lanes.value_lanes(self._types) + column // lanes.NULLS, 1 << column % lanes.NULLS
+        for rows, _, owners in self._ranked.windows(groups, max(len(groups), 1), 0, 1):
+            out[owners] = rows[:, lane : lane + type_.lanes]
+            there[owners] = rows[:, null_lane] & bit == 0
+        return out, there
+
+    def mark(self, marked: Bools) -> None:
+        for type_, lane in zip(self._types, lanes.layout(self._types), strict=True):
+            if type_.pooled:
+                self._ranked.mark(lane, marked)
+
+    def reset(self) -> None:
+        self._changes = Kept()
+        self._ranked.reset()

@@ -1,0 +1,1 @@
+"""The database in one process: tables, transactions, views and who hears of their changes."""

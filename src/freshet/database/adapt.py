@@ -1,0 +1,118 @@
+"""Plans that follow the data: when another join tree would be clearly cheaper, a view is rebuilt on it.
+
+Changes of each table are counted. After as many as there are rows (rebuilding a view costs about as much as taking
+in its rows, so looking that often adds a constant to a change) a view is looked at:
+
+- One that pays next to nothing, by the counters that really changed, stays: there is nothing to gain.
+- The trees that the planner would choose for the changes of late are compared with the present ones by the nodes that
+  changes walk (plans/cost.py). A view moves when its trees cost `ratio` times as much: to move back the changes must
+  turn as clearly the other way, so it does not swing between two trees that are about as good.
+- What changes walk is an estimate. A view that pays more after a move than before it goes back, and is looked at half
+  as often from then on.
+
+Counts of earlier looks fade by half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from freshet.database.metrics import Spent
+from freshet.errors import PlanError
+from freshet.logical.query import AnyQuery
+from freshet.plans import AnyPlan, build_plan
+from freshet.plans.cost import walked
+
+_LEAST = 10_000  # changes before a look, where there are fewer rows
+_TURNED = 0.05  # the part of all changes that must have gone to other tables before plans are made again
+
+
+@dataclass(frozen=True, slots=True)
+class Adapt:
+    """When views move to another join tree. `ratio`: how many times cheaper it must be. `paying`: counters changed for
+    each change of its tables; a view that pays less stays. `patience`: changes of its tables before a view is looked at
+    again; if nothing is said, as many as they have rows, at least 10,000."""
+
+    ratio: float = 1.5
+    paying: float = 1.0
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ratio >= 1:
+            raise PlanError(f"a ratio of {self.ratio}: a tree must be cheaper to move to it; give 1 or more")
+        if self.patience is not None and self.patience < 1:
+            raise PlanError(f"a patience of {self.patience} changes; give 1 or more")
+
+
+def adapting(times: float) -> bool | Adapt:
+    """What `connect` takes, from how many times cheaper a tree must be; 0: views stay on theirs."""
+    return Adapt(ratio=times) if times else False
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which of its trees a view has: since which version, why, after how many moves."""
+
+    since: int
+    why: str
+    moves: int = 0
+    failed: str | None = None  # why the last move did not come about
+
+
+class Better(NamedTuple):
+    plan: AnyPlan
+    why: str
+
+
+class Following:
+    """One view's look at the changes of its tables. Without `adapt` it never looks."""
+
+    def __init__(self, adapt: Adapt | None, chosen: Chosen, counts: Mapping[str, int]) -> None:
+        self.adapt, self.chosen = adapt, chosen
+        self._counts = dict(counts)  # when it last looked, as the next one
+        self._spent = Spent(0, 0)
+        self._late = dict.fromkeys(counts, 0.0)  # changes of late
+        self._parts: dict[str, float] = {}  # each table's part of them when plans were last made
+        self._left: tuple[AnyPlan, float] | None = None  # the plan it moved away from, and what that one paid
+        self._regrets = 0
+
+    def wait(self, counts: Mapping[str, int], rows: int) -> int:
+        """Changes until the next look."""
+        assert self.adapt is not None
+        patience = max(_LEAST, rows) if self.adapt.patience is None else self.adapt.patience
+        return (patience << self._regrets) - sum(counts[name] - self._counts[name] for name in counts)
+
+    def look(self, counts: Mapping[str, int], spent: Spent, query: AnyQuery, plan: AnyPlan) -> Better | None:
+        """A plan that is better than this one, if there is one. `spent`: by the view, since it was made."""
+        assert self.adapt is not None
+        for name, count in counts.items():
+            self._late[name] = self._late[name] / 2 + count - self._counts[name]
+        period = spent.since(self._spent)
+        self._counts, self._spent = dict(counts), spent
+        pays = period.counters / max(1, period.changes)
+        left, self._left = self._left, None
+        if left is not None and pays > left[1] and left[0] != plan:
+            self._regrets += 1
+            return Better(left[0], f"a change paid {left[1]:.2f} counters here, {pays:.2f} where it seemed better")
+        return self._planned(pays, query, plan) if pays >= self.adapt.paying else None
+
+    def _planned(self, pays: float, query: AnyQuery, plan: AnyPlan) -> Better | None:
+        assert self.adapt is not None
+        total = sum(self._late.values())
+        parts = {name: late / total for name, late in self._late.items()}
+        if all(abs(parts[name] - self._parts.get(name, -1)) <= _TURNED for name in parts):
+            return None
+        self._parts = parts
+        other = build_plan(query, self._late)
+        before, after = walked(plan, self._late), walked(other, self._late)
+        if before <= after * self.adapt.ratio:
+            return None
+        self._left = plan, pays
+        most = max(parts, key=lambda name: parts[name])
+        return Better(
+            other,
+            f"{parts[most]:.0%} of late changes are of {most}; a change paid {pays:.2f} counters, "
+            f"and now walks {after / total:.2f} nodes instead of {before / total:.2f}",
+        )

@@ -1,0 +1,119 @@
+"""State set aside for whoever reads for long, so that nobody waits for the length of a reading.
+
+Law: state is arrays and nothing else. A copy of the arrays of a view, of its tables and of the text is therefore the
+view as it stands, attached as one from a checkpoint is; nobody else has it, so reading it needs no lock. Copying takes
+far less time than enumerating, and no more memory than there is state. So a reading begins with the state itself, under
+the lock, and is over before it matters in most cases; when it has gone on for about as long as a copy takes, the copy
+is made, the lock is left, and the reading begins again over the copy, of the same version. Whoever waits for a reader
+waits for about twice the time that copying its state takes. Where there is no memory for a copy, the reading goes on
+under the lock to its end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from freshet.budget import Budget, available, given
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
+from freshet.engine.table import Table
+from freshet.errors import BudgetError
+from freshet.interrupts import Deferred
+from freshet.plans.model import AnyPlan
+from freshet.state.arena import Arena
+from freshet.state.strings import StringPool
+
+if TYPE_CHECKING:
+    from freshet.database.db import Database
+
+T = TypeVar("T")
+
+_SHORT = 0.05  # seconds that anybody may wait
+_A_BYTE = 1e-9  # seconds that copying one takes
+_TEXT = "text"
+
+
+class _LongError(Exception):
+    """A reading under the lock that has gone on for as long as a copy takes."""
+
+
+class _Patience(Budget):
+    def look(self) -> None:
+        if self._around is not None:
+            self._around.look()
+        if self.seconds is not None and time.thread_time() - self._begun > self.seconds:
+            raise _LongError
+
+
+class Aside:
+    """Tables and text, and the state of a view if its prefix is given, as they stand at this moment. Made under the
+    state's lock, used without it by one thread, and released in the end."""
+
+    def __init__(self, db: Database, tables: Iterable[str], view: str | None = None) -> None:
+        self.arena = db.arena.copied(_prefixes(db, tables, view), db.memory)
+        try:
+            self.pool = StringPool(self.arena.scope(_TEXT))
+            self.tables = {name: _attached(db, name, self.arena, self.pool) for name in tables}
+        except BaseException:
+            self.release()
+            raise
+
+    def view(self, prefix: str, plan: AnyPlan) -> Maintained:
+        return maintain(self.arena.scope(prefix), plan, self.tables, self.pool)
+
+    def release(self) -> None:
+        self.arena.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """What is read, of which tables and of which view's state, from the state itself (`here`) or from a copy."""
+
+    tables: Sequence[str]
+    view: str | None
+    here: Callable[[], T]
+    there: Callable[[Aside], T]
+
+
+def read(db: Database, begin: Callable[[], Reading[T]]) -> T:
+    """The outcome of a reading, which is found out about under the lock."""
+    with db.state_lock:
+        reading = begin()
+        nbytes = sum(db.arena.nbytes(prefix) for prefix in _prefixes(db, reading.tables, reading.view))
+        patience = _Patience(max(_SHORT, _A_BYTE * nbytes))
+        try:
+            with patience:
+                return reading.here()
+        except _LongError:
+            given(-patience.given)
+            aside = _room_permitting(db, reading, nbytes)
+            if aside is None:
+                return reading.here()
+    try:
+        return reading.there(aside)
+    finally:
+        with Deferred():
+            aside.release()
+
+
+def _room_permitting(db: Database, reading: Reading[T], nbytes: int) -> Aside | None:
+    if 2 * nbytes > available():
+        return None
+    try:
+        with Deferred():
+            return Aside(db, reading.tables, reading.view)
+    except (BudgetError, MemoryError):
+        return None
+
+
+def _prefixes(db: Database, tables: Iterable[str], view: str | None) -> tuple[str, ...]:
+    scopes = [_TEXT, *(db.tables[name].scope.prefix for name in tables), *([] if view is None else [view])]
+    return tuple(f"{scope}/" for scope in scopes)
+
+
+def _attached(db: Database, name: str, arena: Arena, pool: StringPool) -> Table:
+    schema = db.catalog.tables[name]
+    return Table(arena.scope(db.tables[name].scope.prefix), schema.fields, schema.primary_key, pool)

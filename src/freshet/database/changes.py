@@ -1,0 +1,335 @@
+"""Changes as users give them, checked and resolved against a table, before anything is touched.
+
+Rows of any form are one Arrow batch (`intake`). What comes out is a `RowChange`: the slots that go and the packed rows
+that come. Every refusal is a ChangeError that names table, row (from 0), fault and remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from freshet.budget import hold
+from freshet.database.intake import CHANGE_TYPE as CHANGE_TYPE
+from freshet.database.intake import WEIGHT as WEIGHT
+from freshet.database.intake import as_batch
+from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
+from freshet.errors import ChangeError, EvaluationError, brief
+from freshet.logical.query import TableSchema
+from freshet.scalar.arrow import check_lengths, from_arrow, plain, to_arrow
+from freshet.scalar.column import Column
+from freshet.scalar.lanes import pack, unpack
+from freshet.scalar.types import BIGINT, INTEGER_RANGE, TIME_RANGE, Type
+from freshet.state.arena import Arena
+from freshet.state.arrays import TEXT, Bools, Int64s, is_text
+from freshet.state.arrow_rows import MOST_GIVEN, PART_COLUMNS, read_batch
+from freshet.state.tuples import Slots, Tuples
+
+SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_preimage": -1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which of the given columns is what, worked out again only when rows come in another form than the last ones."""
+
+    schema: pa.Schema
+    direct: Int64s | None  # how lanes are read, if every column is there in the very form its lane is read from
+    given: tuple[tuple[int, int, int, Type], ...]  # place in the batch, column of the table, first lane, type
+    absent: frozenset[int]
+    weight: int | None
+    change_type: int | None
+
+
+def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
+    """What the given rows do to the table; refuses them whole if any is bad."""
+    batch = as_batch(schema, rows)
+    hold(2 * batch.num_rows * table.width * 8)  # its rows as lanes, and those of them that are new
+    layout: _Layout | None = table.memo
+    if layout is None or not layout.schema.equals(batch.schema):
+        layout = table.memo = _layout(table, schema, batch.schema)
+    if layout.direct is not None:
+        found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
+        if found is not None:
+            rows, weights = found
+            for place, _, lane, type_ in layout.given:
+                if type_.pooled:
+                    rows[:, lane] = table.pool.intern(_texts(schema, batch, place))
+            return resolve_rows(table, schema, rows, weights)
+    arrays, n = batch.columns, batch.num_rows
+    if layout.change_type is not None:
+        kinds = _kinds(schema, arrays[layout.change_type])
+        signs = _SIGN_OF[kinds]
+        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(kinds, signs)
+    weights = np.ones(n, np.int64) if layout.weight is None else _weights(schema, arrays[layout.weight])
+    if layout.absent and schema.primary_key and not (weights > 0).any():
+        deletes = np.full(n, _KIND_NAMES.index("delete"))
+        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(deletes, weights)
+    columns = _columns(schema, layout, arrays, n)
+    _check_nulls(schema, columns, None)
+    return resolve_rows(table, schema, pack_rows(table, columns, n), weights)
+
+
+def _texts(schema: TableSchema, batch: pa.RecordBatch, place: int) -> pa.Array:
+    array = batch.column(place)
+    try:
+        check_lengths(array)
+    except EvaluationError as e:
+        raise ChangeError(f"{batch.schema.names[place]}: {e.reason}", schema.name, e.row) from None
+    return array
+
+
+def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
+    given, weight, change_type = {}, None, None
+    for place, name in enumerate(form.names):
+        column = schema.position(name)
+        if column is not None and column in given:
+            raise ChangeError(f"column {name} is given twice; give it once", schema.name)
+        if column is not None:
+            given[column] = (place, column, table.lane(column)[0], schema.fields[column].type)
+        elif (name == WEIGHT and weight is not None) or (name == CHANGE_TYPE and change_type is not None):
+            raise ChangeError(f"column {name} is given twice; give it once", schema.name)
+        elif name == WEIGHT:
+            weight = place
+        elif name == CHANGE_TYPE:
+            change_type = place
+        else:
+            raise _unknown_column(schema, name)
+    if weight is not None and change_type is not None:
+        raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
+    absent = frozenset(range(len(schema.fields))) - given.keys()
+    direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
+    direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
+    parts = [(place, _DIRECT[t.name], lane, t.lanes, *_bounds(t)) for place, _, lane, t in given.values() if direct]
+    read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
+    return _Layout(form, read, tuple(given.values()), absent, weight, change_type)
+
+
+def _is_direct(given: pa.DataType, type_: Type) -> bool:
+    if type_.pooled:
+        return type_.length is None and given in (type_.to_arrow(), type_.pooled)
+    return type_.name in _DIRECT and given == type_.to_arrow()
+
+
+def _bounds(type_: Type) -> tuple[int, int]:
+    """What a value must lie within, of those that its Arrow type can hold."""
+    return TIME_RANGE.get(type_.name, INTEGER_RANGE["BIGINT"])
+
+
+def pack_rows(table: Table, columns: Sequence[Column], n: int) -> Int64s:
+    """Columns in declaration order as the table's packed rows."""
+    return pack([columns[i] for i in table.order], table.pool, n)
+
+
+def resolve_rows(table: Table, schema: TableSchema, rows: Int64s, weights: Int64s) -> RowChange:
+    """What signed whole rows do to the table."""
+    try:
+        return table.resolve(rows, weights)
+    except MissingRowError as e:
+        raise refusal(table, schema, rows, e) from None
+
+
+def refusal(table: Table, schema: TableSchema, rows: Int64s, error: MissingRowError) -> ChangeError:
+    """What a table refused, in words."""
+    if isinstance(error, RepeatedKeyError):
+        key = _show_key(table, schema, rows[error.row])
+        reason = f"a second row with primary key ({key}); remove the first, or send it as an upsert"
+    else:
+        row = _show_row(table, schema, rows[error.row])
+        reason = f"removes a row the table does not hold ({row}); remove only what was inserted"
+    return ChangeError(reason, schema.name, error.row)
+
+
+class _Feed:
+    """Rows of a change feed: deletes may give the key alone, upserts replace whatever has their key."""
+
+    def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
+        self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
+
+    def resolve(self, kinds: Int64s, signs: Int64s) -> RowChange:
+        table, schema = self.table, self.schema
+        if not schema.primary_key:
+            upserts = kinds == _KIND_NAMES.index("upsert")
+            if upserts.any():
+                raise ChangeError(
+                    "an upsert needs a primary key; declare one, or send a delete and an insert",
+                    schema.name,
+                    int(np.argmax(upserts)),
+                )
+            _check_nulls(schema, self.columns, None)
+            return resolve_rows(table, schema, pack_rows(table, self.columns, self.n), signs)
+        _check_nulls(schema, self.columns, signs > 0)
+        rows = pack_rows(table, self.columns, self.n)
+        upserts = kinds == _KIND_NAMES.index("upsert")
+        replaced = self._replaced(rows, upserts) if upserts.any() else np.zeros(self.n, np.bool_)
+        slots = table.tuples.find(rows)
+        deletes = (signs < 0) & ~replaced
+        rows = self._whole(rows, slots, deletes)
+        parts, weights = [rows[~replaced]], [signs[~replaced]]
+        numbers = [np.flatnonzero(~replaced)]
+        if replaced.any():
+            last = self._last(rows, replaced)
+            old = last[slots[last] >= 0]
+            parts += [table.tuples.lanes.data[slots[old]], rows[last[signs[last] > 0]]]
+            weights += [np.full(len(old), -1, np.int64), np.ones(int((signs[last] > 0).sum()), np.int64)]
+            numbers += [old, last[signs[last] > 0]]
+        order = np.concatenate(numbers)
+        try:
+            return resolve_rows(table, schema, np.ascontiguousarray(np.concatenate(parts)), np.concatenate(weights))
+        except ChangeError as e:
+            raise ChangeError(e.reason, e.table, None if e.row is None else int(order[e.row])) from None
+
+    def _keys(self, rows: Int64s) -> Slots:
+        """A number for each row, the same for rows with the same key."""
+        width = self.table.tuples.key_lanes
+        return Tuples(Arena().scope("keys"), width).add(np.ascontiguousarray(rows[:, :width]))
+
+    def _replaced(self, rows: Int64s, upserts: Bools) -> Bools:
+        """Rows whose key some upsert has: of these the last decides."""
+        keys = self._keys(rows)
+        return np.isin(keys, keys[upserts])
+
+    def _last(self, rows: Int64s, replaced: Bools) -> Int64s:
+        keys = self._keys(rows)
+        last = np.full(int(keys.max()) + 1, -1, np.int64)
+        at = np.flatnonzero(replaced)
+        np.maximum.at(last, keys[at], at)
+        return last[last >= 0]
+
+    def _whole(self, rows: Int64s, slots: Slots, deletes: Bools) -> Int64s:
+        """Deletes completed to the stored rows; a value given beside the key must be the stored one."""
+        table, schema = self.table, self.schema
+        at = np.flatnonzero(deletes)
+        missing = slots[at] < 0
+        if missing.any():
+            row = int(at[int(np.argmax(missing))])
+            key = _show_key(table, schema, rows[row])
+            reason = f"deletes primary key ({key}), which the table does not hold; delete only what was inserted"
+            raise ChangeError(reason, schema.name, row)
+        stored = table.tuples.lanes.data[slots[at]]
+        for column, field in enumerate(schema.fields):
+            if column in self.absent or column in schema.primary_key:
+                continue
+            first, _, _ = table.lane(column)
+            valid = self.columns[column].valid
+            given = np.ones(len(at), np.bool_) if valid is None else valid[at]
+            lanes = slice(first, first + field.type.lanes)
+            differs = given & (rows[at][:, lanes] != stored[:, lanes]).any(axis=1)
+            if differs.any():
+                row = int(at[int(np.argmax(differs))])
+                remedy = "give the stored value, or the key alone"
+                reason = f"deletes a row whose {field.name} is not what the table holds; {remedy}"
+                raise ChangeError(reason, schema.name, row)
+        whole = rows.copy()
+        whole[at] = stored
+        return whole
+
+
+# Checking ---------------------------------------------------------------------------------------------------------
+
+
+def _columns(schema: TableSchema, layout: _Layout, arrays: Sequence[pa.Array], n: int) -> list[Column]:
+    """Every column of the table, those not given all NULL."""
+    columns = [null_column(f.type, n) if i in layout.absent else None for i, f in enumerate(schema.fields)]
+    for place, column, _, type_ in layout.given:
+        try:
+            columns[column] = from_arrow(arrays[place], type_)
+        except EvaluationError as e:
+            raise ChangeError(f"{schema.fields[column].name}: {e.reason}", schema.name, e.row) from None
+    return [c for c in columns if c is not None]
+
+
+def null_column(type_: Type, n: int) -> Column:
+    valid = np.zeros(n, np.bool_)
+    if type_.pooled:
+        return Column(type_, pa.nulls(n, type_.pooled), valid)
+    return Column(type_, np.zeros(n, np.float64 if type_.is_fraction else np.int64), valid)
+
+
+def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | None) -> None:
+    """NULL only where the column allows it. Key columns are checked on every row, others where `where` says."""
+    for i, (field, column) in enumerate(zip(schema.fields, columns, strict=True)):
+        if field.nullable or column.valid is None:
+            continue
+        bad = ~column.valid
+        if where is not None and i not in schema.primary_key:
+            bad = bad & where
+        if bad.any():
+            what = "the primary key" if i in schema.primary_key else "NOT NULL"
+            reason = f"{field.name} is NULL or missing, and it is {what}; give a value"
+            raise ChangeError(reason, schema.name, int(np.argmax(bad)))
+
+
+def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
+    weights = whole_weights(array, schema.name)
+    too_many = (weights > MOST_GIVEN) | (weights < -MOST_GIVEN)
+    if too_many.any():
+        row = int(np.argmax(too_many))
+        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {MOST_GIVEN} copies a row", schema.name, row)
+    return weights
+
+
+def whole_weights(array: pa.Array, table: str | None) -> Int64s:
+    array = plain(array)
+    if not (pt.is_integer(array.type) or pt.is_floating(array.type) or pt.is_null(array.type)):
+        raise ChangeError(f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n", table)
+    if array.null_count:
+        row = int(np.argmax(np.asarray(array.is_null())))
+        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", table, row)
+    try:
+        return np.array(from_arrow(array, BIGINT).data, np.int64)
+    except EvaluationError as e:
+        given = "" if e.row is None else brief(array[e.row].as_py())
+        raise ChangeError(
+            f"{WEIGHT} is {given}, not a whole number; +n adds n copies, -n removes n", table, e.row
+        ) from None
+
+
+_KIND_NAMES = list(SIGNS)
+_SIGN_OF = np.array(list(SIGNS.values()), np.int64)
+
+
+def _kinds(schema: TableSchema, array: pa.Array) -> Int64s:
+    """The place of each row's change type in SIGNS."""
+    array = plain(array)
+    if not (is_text(array.type) or pt.is_null(array.type)):
+        raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(SIGNS)}", schema.name)
+    found = pc.index_in(array.cast(TEXT), value_set=pa.array(_KIND_NAMES, TEXT))
+    if found.null_count:
+        row = int(np.argmax(np.asarray(found.is_null())))
+        kinds = ", ".join(SIGNS)
+        raise ChangeError(f"{CHANGE_TYPE} is {brief(array[row].as_py())}; give one of {kinds}", schema.name, row)
+    return np.asarray(found).astype(np.int64)
+
+
+def _unknown_column(schema: TableSchema, name: str) -> ChangeError:
+    near = get_close_matches(name, [f.name for f in schema.fields], 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return ChangeError(f"no column {name}{hint}; the table has {', '.join(f.name for f in schema.fields)}", schema.name)
+
+
+def _show_row(table: Table, schema: TableSchema, row: Int64s) -> str:
+    return _show(table, schema, row, range(len(schema.fields)))
+
+
+def _show_key(table: Table, schema: TableSchema, row: Int64s) -> str:
+    return _show(table, schema, row, schema.primary_key)
+
+
+def _show(table: Table, schema: TableSchema, row: Int64s, columns: Sequence[int]) -> str:
+    stored = unpack(row.reshape(1, -1), table.types, table.pool)
+    shown = [f"{schema.fields[i].name}={brief(to_arrow(stored[table.place[i]])[0].as_py())}" for i in columns]
+    return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
+
+
+#: Types whose Arrow buffer holds a column's lanes as they are, or as smaller integers, and the bytes of a value there.
+_DIRECT = {
+    "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "DATE": 4, "TIMESTAMP": 8, "DECIMAL": 16, "STRING": 0,
+    "BINARY": 0,
+}  # fmt: skip

@@ -1,0 +1,238 @@
+"""Rows in any form that users give, as one Arrow batch that can be trusted.
+
+Accepts Arrow tables and batches, pandas and polars DataFrames, and lists of dicts. Law: what comes out is sound (every
+offset, index and character of it lies where it should), so kernels may follow its addresses; what went in and is not is
+a ChangeError that names table, row and column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from freshet.errors import ChangeError, EvaluationError, brief
+from freshet.logical.query import TableSchema
+from freshet.scalar.arrow import from_arrow, plain, wanted
+from freshet.scalar.types import Type
+from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
+
+WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
+_FORMS = "give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts"
+
+
+def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
+    """Any accepted form as one batch."""
+    batch = rows if isinstance(rows, pa.RecordBatch) else _one_batch(schema, _as_table(schema, rows))
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException:
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            _check_sound(schema, name, array)
+        raise
+    return batch
+
+
+def _check_sound(schema: TableSchema, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+    """Refuses offsets, indices and characters that are not what the type says, by the first row that has one."""
+    wrong = _unsound(values)
+    if wrong is None:
+        return
+    begin, end = 0, len(values)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if _unsound(values[begin:middle]) is None:
+            begin = middle
+        else:
+            end = middle
+    reason = f"{name} is no sound {values.type} ({wrong}); give it as pyarrow makes it"
+    raise ChangeError(reason, schema.name, begin) from None
+
+
+def _unsound(values: pa.Array | pa.ChunkedArray) -> str | None:
+    try:
+        values.validate(full=True)
+    except pa.ArrowException as e:
+        return str(e)
+    return None
+
+
+def _one_batch(schema: TableSchema, table: pa.Table) -> pa.RecordBatch:
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    if not table.num_columns:
+        return pa.RecordBatch.from_pylist([])
+    arrays = [_one_array(schema, name, c) for name, c in zip(table.column_names, table.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=table.column_names)
+
+
+def _one_array(schema: TableSchema, name: str, chunks: pa.ChunkedArray) -> pa.Array:
+    _check_sound(schema, name, chunks)
+    if is_text(chunks.type) or is_bytes(chunks.type):
+        chunks = chunks.cast(TEXT if is_text(chunks.type) else BYTES)  # all may be more than an array of strings holds
+    elif pt.is_dictionary(chunks.type):
+        chunks = pa.chunked_array([plain(c) for c in chunks.chunks] or [plain(pa.array([], chunks.type))])
+    whole = chunks.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+# Forms --------------------------------------------------------------------------------------------------------------
+
+
+def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
+        return _from_dicts(schema, rows)
+    module, name = type(rows).__module__.split(".")[0], type(rows).__name__
+    if module == "pandas" and name == "DataFrame":
+        return _from_pandas(schema, rows)
+    if module == "polars" and name == "DataFrame":
+        for column, kind in zip(rows.columns, rows.dtypes, strict=True):
+            if str(kind).startswith("Object"):  # of which Arrow would get the addresses
+                raise ChangeError(f"column {column} has objects of Python; give it a type of polars", schema.name)
+        try:
+            return rows.to_arrow()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:  # a type of polars that Arrow has not; what polars panics of is no Exception
+            what = f"the DataFrame has no Arrow form ({type(e).__name__}: {str(e)[:200]})"
+            raise ChangeError(f"{what}; cast its columns", schema.name) from None
+    raise ChangeError(f"rows are {_article(name)}; {_FORMS}", schema.name)
+
+
+def _article(word: str) -> str:
+    return ("an " if word[:1].lower() in "aeiou" else "a ") + word
+
+
+def _from_pandas(schema: TableSchema, frame: Any) -> pa.Table:
+    names = _names(schema, list(frame.columns))
+    return pa.table([_series(schema, name, frame.iloc[:, i]) for i, name in enumerate(names)], names=names)
+
+
+def _series(schema: TableSchema, name: str, series: Any) -> pa.Array:
+    if str(series.dtype).startswith("Sparse"):
+        series = series.sparse.to_dense()
+    position = schema.position(name)
+    kind = None if position is None else schema.fields[position].type.pooled
+    try:
+        if series.dtype != object:
+            return pa.Array.from_pandas(series)
+        if kind == TEXT:
+            return pa.Array.from_pandas(series, type=TEXT)
+    except Exception:  # which value it was is found below
+        pass
+    return _values(schema, name, [None if _is_missing(v) else v for v in series.tolist()])
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether pandas says NULL by it: None, NaN, NaT, NA."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NaTType", "NAType")
+
+
+def _from_dicts(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            reason = f"the row is {_article(type(row).__name__)}; give a dict of column to value"
+            raise ChangeError(reason, schema.name, i)
+        if not row:
+            raise ChangeError("the row is an empty dict; give a value, or None, for some column", schema.name, i)
+    keys = list(dict.fromkeys(name for row in rows for name in row))
+    names = _names(schema, keys)
+    arrays = [_values(schema, name, [row.get(key) for row in rows]) for key, name in zip(keys, names, strict=True)]
+    return pa.table(arrays, names=names)
+
+
+def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
+    names: list[str] = []
+    for key in keys:
+        name = key if isinstance(key, str) else brief(key)
+        if name in names or any("\ud800" <= c <= "\udfff" for c in name):
+            what = "given twice" if name in names else "no column"
+            known = ", ".join(f.name for f in schema.fields)
+            raise ChangeError(f"{brief(name)} is {what}; the table has {known}", schema.name)
+        names.append(name)
+    return names
+
+
+# Values of Python --------------------------------------------------------------------------------------------------
+
+
+def _values(schema: TableSchema, name: str, values: list[Any]) -> pa.Array:
+    position = schema.position(name)
+    type_ = None if position is None else schema.fields[position].type
+    try:
+        return _array(name, type_, values)
+    except Exception:  # whatever an object of the user raises when it is looked at
+        pass
+    for row, value in enumerate(values):
+        try:
+            one = _array(name, type_, [value])
+            if type_ is not None:
+                from_arrow(one, type_)
+        except EvaluationError as e:
+            raise ChangeError(f"{name}: {e.reason}", schema.name, row) from None
+        except Exception:
+            raise ChangeError(f"{name} is {brief(value)}, {_not_one(name, type_)}", schema.name, row) from None
+    kinds = sorted({type(v).__name__ for v in values if v is not None})
+    reason = f"the values of {name} are of several types ({', '.join(kinds[:5])}); give all as {type_ or 'one'}"
+    raise ChangeError(reason, schema.name)
+
+
+def _not_one(name: str, type_: Type | None) -> str:
+    if name == WEIGHT:
+        return "not a whole number; +n adds n copies, -n removes n"
+    if type_ is None:
+        return "not text; give a change type"
+    return f"not a value of {type_}; give {wanted(type_)}"
+
+
+def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
+    """Values as Arrow would have them given: a number is not taken for a date, a bool not for a number."""
+    if type_ is None and name == WEIGHT:
+        if not all(v is None or _is_number(v) for v in values):
+            raise TypeError("a weight is a number")
+        return pa.array(values)
+    if type_ is None:  # a column that the table does not have is refused for that
+        return pa.array(values, pa.string()) if name == CHANGE_TYPE else pa.nulls(len(values))
+    if type_.name in ("DATE", "TIMESTAMP"):
+        return _moments(values, type_)
+    if any(isinstance(v, (np.datetime64, np.timedelta64)) for v in values):
+        raise TypeError("a moment is no value of the type")  # pyarrow must not see them among others: it may crash
+    if type_.name == "BINARY" and not all(v is None or isinstance(v, (bytes, bytearray, memoryview)) for v in values):
+        raise TypeError("text is no value of the type")  # which encoding would it be?
+    has_decimals = any(isinstance(v, Decimal) for v in values)
+    if type_.name == "DECIMAL" and has_decimals:
+        values = [Decimal(v) if type(v) is int else v for v in values]
+    kind = None if has_decimals else _PYTHON.get(type_.name)
+    made = pa.array(values, kind)
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def _moments(values: list[Any], type_: Type) -> pa.Array:
+    """Dates and timestamps of Python, numpy and pandas; a DATE with a time of day is left to be refused."""
+    kinds = {type(v) for v in values if v is not None}
+    if kinds <= {dt.date}:
+        return pa.array(values, pa.date32())
+    if all(issubclass(k, dt.date) for k in kinds):
+        moments = [dt.datetime.combine(v, dt.time()) if type(v) is dt.date else v for v in values]
+        return pa.array(moments, pa.timestamp("us"))
+    if all(issubclass(k, (dt.date, np.datetime64)) for k in kinds):
+        naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        return pa.array(np.array(naive, "M8[us]"))
+    raise TypeError(f"{type_.name} is given by dates and timestamps")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+#: How Arrow is to read what Python gives for a type; of others it finds out by itself.
+_PYTHON = {"STRING": TEXT, "BINARY": BYTES, "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64(), "FLOAT": pa.float64()}

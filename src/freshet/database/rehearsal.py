@@ -1,0 +1,158 @@
+"""What the first transaction would pay for is done when tables and views are made.
+
+Law: what a process calls for the first time costs it hundreds of times more than it does later: compiled kernels are
+attached, expressions are prepared, indexes grow for the first time. So a table or a view is rehearsed when it is made
+or opened: kept over tables of its own, in memory, in which a few rows come, change and go, and the answer is read.
+Nothing remains of that but what the process has learned. Tables and views made of the same kinds of things (operators,
+aggregates, types) call the same kernels, and are rehearsed once; and a process that has learned nothing from many in a
+row knows enough. A rehearsal that fails or takes long ends there: it is of no consequence.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from freshet.budget import Budget, unbudgeted
+from freshet.durable.record import rows_payload, stored
+from freshet.logical.query import AnyQuery, CreateTable, TableSchema
+from freshet.plans import AnyPlan, Plan
+from freshet.plans.model import Node, RelationPlan
+from freshet.state.kernel_cache import KERNELS
+
+if TYPE_CHECKING:
+    from freshet.database.db import Database
+
+logger = logging.getLogger("freshet")
+
+_SECONDS = 0.5  # of processor time
+_MANY = 20  # rows that make an index grow
+_NAMED = ("kind", "operator", "function", "unit", "span")  # fields of plans that say what is done
+_ENOUGH = 12  # rehearsals in a row from which nothing was learned
+_done: set[frozenset[str]] = set()
+_learned = [0]  # kernels attached after each rehearsal
+
+
+def rehearse(
+    database: type[Database], tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None = None
+) -> None:
+    """Tables alone, or a view over them."""
+    tables = list({schema.name.lower(): schema for schema in tables}.values())
+    kinds = frozenset(_kinds((tables, None if view is None else view[1].root)))
+    if kinds in _done or _learned[-_ENOUGH:] == [_learned[-1]] * _ENOUGH:
+        return
+    _done.add(kinds)
+    try:
+        with unbudgeted(), Budget(_SECONDS):
+            if not _played(database, tables, view) and view is not None:
+                query, plan = view
+                _played(database, tables, (query, replace(plan, root=_unfiltered(plan.root))))
+    except Exception as e:
+        logger.debug("freshet: a rehearsal has ended: %s", e)
+    _learned.append(KERNELS.attached())
+
+
+def _played(database: type[Database], tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bool:
+    """Whether the view has ever changed."""
+    with database() as db:
+        db.rehearses = False
+        for schema in tables:
+            db._create_table(CreateTable(schema))
+        if view is not None:
+            db._views._create(" ", view[0], set(), view[1], True, "")
+        return _play(db, tables)
+
+
+def _unfiltered(part: Any) -> Any:
+    """A plan without its filters, so that rows pass."""
+    if isinstance(part, tuple):
+        return tuple(_unfiltered(each) for each in part)
+    if isinstance(part, Node):
+        return replace(part, filter=())
+    if isinstance(part, RelationPlan | AnyPlan):
+        changed = {f.name: _unfiltered(getattr(part, f.name)) for f in fields(part)}
+        return replace(part, **changed)
+    return part
+
+
+def _play(db: Database, tables: list[TableSchema]) -> bool:
+    """A row of each table comes, as Arrow has it, and one as Python has it, in which texts are the same and numbers
+    greater from table to table; one becomes another; indexes grow; all of it goes."""
+    first, third = ({s.name: _rows(s, [n], n) for s in tables} for n in (0, 1))
+    second = {s.name: _rows(s, [2 + i], 0) for i, s in enumerate(tables)}
+    last = len(tables) + 2
+    many = _rows(tables[0], range(last, last + _MANY), 1) if tables else None
+    steps: list[dict[str, Any]] = [
+        {name: rows.drop_columns(["_weight"]) for name, rows in first.items()},
+        {name: _plain(rows) for name, rows in second.items()},
+        {name: pa.concat_tables([rows, _gone(first[name])]) for name, rows in third.items()},
+        *([] if many is None else [{tables[0].name: many}, {tables[0].name: _gone(many)}]),
+        {name: _gone(pa.concat_tables([second[name], third[name]])) for name in first},
+    ]
+    changed = False
+    for changes in steps:
+        changed |= any(delta.num_rows for delta in list(db.apply(changes).deltas.values()))
+        if changes is steps[2]:
+            _look(db)
+    return changed
+
+
+def _look(db: Database) -> None:
+    """Answers are read, and rows as a log has them."""
+    for view in db.views.values():
+        view.count()
+        view.to_arrow()
+    rows_payload((table, *stored(table, table.tuples.slots())) for table in db.tables.values())
+
+
+def _rows(schema: TableSchema, numbers: Sequence[int], text: int) -> pa.Table:
+    columns = {field.name: _column(field.type.to_arrow(), numbers, text) for field in schema.fields}
+    return pa.table({**columns, "_weight": pa.array([1] * len(numbers), pa.int64())})
+
+
+def _column(type: pa.DataType, numbers: Sequence[int], text: int) -> pa.Array:
+    """Such values of a type; NULL where none can be made of a number. Texts are the number `text`, or its multiples."""
+    for way in (pa.int64(), pa.int32(), pa.string()):
+        try:
+            values = [str(n * text) for n in numbers] if type == pa.string() or way == pa.string() else numbers
+            return pa.array(values, pa.string() if type == pa.string() else way).cast(type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+    return pa.nulls(len(numbers), type)
+
+
+def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+    """As Python has them, decimals as they are mostly written."""
+    return [
+        {name: value.normalize() if isinstance(value, Decimal) else value for name, value in row.items()}
+        for row in rows.to_pylist()
+    ]
+
+
+def _gone(rows: pa.Table) -> pa.Table:
+    at = rows.schema.get_field_index("_weight")
+    return rows.set_column(at, "_weight", pa.array([-1] * rows.num_rows, pa.int64()))
+
+
+def _kinds(part: object) -> Iterator[str]:
+    """What the parts of plans and schemas are, without their names and values."""
+    if isinstance(part, (tuple, list)):
+        for each in part:
+            yield from _kinds(each)
+    elif is_dataclass(part):
+        kind = type(part).__name__
+        yield kind
+        for field in fields(part):
+            value = getattr(part, field.name)
+            if isinstance(value, str):
+                if field.name in _NAMED or (kind == "Type" and field.name == "name"):
+                    yield f"{kind} {value}"
+            elif value is True:
+                yield f"{kind} {field.name}"
+            else:
+                yield from _kinds(value)

@@ -1,0 +1,1 @@
+"""The query as data, and every step from one query to an equal one."""

@@ -1,0 +1,121 @@
+"""How large a query is with everything it names written out, and how large one may be.
+
+Views, common tables, subqueries and aliases stand for what they name wherever they are read. So a line that reads the
+line before it twice doubles what there is to plan and to keep, and a page of such lines would never end. Parts of a
+query are shared in memory, so they are measured once each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from freshet.logical.query import (
+    AnyQuery,
+    BoundedSums,
+    Query,
+    SetOperation,
+    Sorted,
+    TableSchema,
+    TopK,
+    UnionAll,
+    Windowed,
+)
+from freshet.scalar.expression import Call, Expression, Literal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_RELATIONS = 6_000  # of a query, with all that it reads
+MOST_PARTS = 50_000  # calls and columns of an expression, and of a select list
+MOST_SETS = 1_024  # of keys that one GROUP BY groups by
+MOST_MERGED = 64  # relations of a join that nested selects are merged into; beyond, they are kept by themselves
+_MOST_GROWN = 5_000  # parts that expressions may have after reading others in place of columns
+
+
+def sources(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
+    """What a query reads, as often as it does."""
+    if isinstance(query, Query):
+        yield from (relation.source for relation in query.relations)
+    elif isinstance(query, UnionAll):
+        yield from query.inputs
+    elif isinstance(query, SetOperation):
+        yield from (query.left, query.right)
+    elif isinstance(query, (TopK, Sorted, Windowed)):
+        yield query.source
+    elif isinstance(query, BoundedSums):
+        yield from (query.rows, query.bounds)
+
+
+def with_sources(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> AnyQuery:
+    """The same query of other sources, as many as it has."""
+    if isinstance(query, Query):
+        pairs = zip(query.relations, read, strict=True)
+        return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))
+    below = [source for source in read if not isinstance(source, TableSchema)]
+    if isinstance(query, UnionAll):
+        return replace(query, inputs=tuple(below))
+    if isinstance(query, SetOperation):
+        return replace(query, left=below[0], right=below[1])
+    if isinstance(query, (TopK, Sorted, Windowed)):
+        return replace(query, source=below[0])
+    return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
+
+
+class Extents:
+    """The sizes of one statement's queries and expressions, by identity: what is measured is kept alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, int]] = {}
+
+    def relations(self, query: AnyQuery | TableSchema) -> int:
+        """Tables that a query reads, and selects without tables."""
+        if isinstance(query, TableSchema):
+            return 1
+        known = self._known.get(id(query))
+        if known is None:
+            known = self._known[id(query)] = query, max(1, sum(map(self.relations, sources(query))))
+        return known[1]
+
+    def parts(self, expression: Expression) -> int:
+        if not isinstance(expression, Call):
+            return 1
+        known = self._known.get(id(expression))
+        if known is None:
+            inside = sum(self.parts(a) for a in expression.args if not isinstance(a, Literal))
+            known = self._known[id(expression)] = expression, 1 + inside
+        return known[1]
+
+
+class Written(Protocol):
+    """The statement that a query was written as: where refusals point, and how large its parts are."""
+
+    @property
+    def extents(self) -> Extents: ...
+
+    def refuse(self, what: str, instead: str, at: exp.Expr | None) -> NoReturn: ...
+
+
+def may_replace(columns: Iterable[int], outputs: Sequence[Expression], extents: Extents) -> bool:
+    """Whether the outputs of a select may stand in place of its columns, each as often as it is read."""
+    sizes = [extents.parts(o) for o in outputs]
+    return max(sizes, default=1) == 1 or sum(sizes[c] for c in columns) <= _MOST_GROWN
+
+
+def check_relations(count: int, statement: Written, node: exp.Expr | None) -> None:
+    if count > MOST_RELATIONS:
+        what = f"a query of {count:,} relations, with what it reads written out,"
+        statement.refuse(what, f"{MOST_RELATIONS:,} is the most: store a part of it in a table", node)
+
+
+def check_parts(count: int, statement: Written, node: exp.Expr | None) -> None:
+    if count > MOST_PARTS:
+        what = f"an expression of {count:,} parts, with the names it reads written out,"
+        statement.refuse(what, f"{MOST_PARTS:,} is the most: store a part of it in a table", node)
+
+
+def check_sets(count: int, statement: Written, node: exp.Expr | None) -> None:
+    if count > MOST_SETS:
+        what = f"GROUP BY of {count:,} grouping sets"
+        statement.refuse(what, f"{MOST_SETS:,} is the most: list those you need in GROUPING SETS", node)

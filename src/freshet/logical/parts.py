@@ -1,0 +1,229 @@
+"""Which parts of a join can be grouped on their own, so that the query above reads one row for each of their keys.
+
+A part is a subtree of a join tree whose root has to be enumerated, as have the relations that comparisons and EXISTS
+read. It shows nothing but what its tuples add up to, and its tuples multiply: many of them meet one tuple of the
+parent, which meets many others too, or has many like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from freshet.aggregates import function_of
+from freshet.logical.attributes import Attributes, equality
+from freshet.logical.extremes import taken_apart
+from freshet.logical.kinds import JoinKind
+from freshet.logical.products import is_exact, products, unsure
+from freshet.logical.query import Block, Query, Relation, TableSchema
+from freshet.query import Hypergraph
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, references, walk
+from freshet.scalar.functions.compiled import is_total
+from freshet.scalar.functions.extremes import DIGITS, limits
+from freshet.scalar.types import Type
+
+
+class EnumeratedError(Exception):
+    """The query is better left as it is; the message says why."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A subtree that becomes a select of its own: what it is asked for."""
+
+    relations: list[int]
+    top: int
+    parent: int
+    attributes: list[str]
+    number: int = -1  # as a relation of the query above
+    calls: list[AggregateCall] = field(default_factory=list)
+
+    def column(self, call: AggregateCall) -> int:
+        if call not in self.calls:
+            self.calls.append(call)
+        return len(self.attributes) + self.calls.index(call)
+
+
+class Parts:
+    def __init__(self, query: Query) -> None:
+        block = query.block
+        assert query.grouping is not None
+        if query.where or any(arm.kind is JoinKind.LEFT for arm in block.arms):
+            raise EnumeratedError("outer joins are not grouped in parts")
+        self.query, self.grouping, self.relations = query, query.grouping, block.relations
+        self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
+        self.checks: list[Expression] = []  # what is asked of several relations besides equality
+        pairs = []
+        for p in block.predicates:
+            pair, read = equality(p), references(p)
+            if len(read) == 1:
+                self.filters[next(iter(read))].append(p)
+            elif pair is not None and not pair[2]:
+                pairs.append(pair)
+            else:
+                self.checks.append(p)
+        self.asked = [*self.checks, *(p for arm in block.arms for p in _asked(arm.block))]
+        self.attributes = Attributes(pairs)
+        for r in self.relations:
+            self.filters[r] += self.attributes.own_filter(r)
+        h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
+        if not h.is_acyclic:
+            raise EnumeratedError("the joins form a cycle")
+        self.unchecked = ""  # why some aggregate is not put together from parts
+        self.shown = self._shown()
+        self.parents = self._tree()
+        self.parts: list[Part] = []
+        self._split(self.relations_down[0])
+        self.inside = {r: part for part in self.parts for r in part.relations}
+        self.kept = [r for r in self.relations if r not in self.inside]
+        self.number = {r: i for i, r in enumerate(self.kept)}
+        for i, part in enumerate(self.parts):
+            part.number = len(self.kept) + i
+        self.in_arms = [r for arm in block.arms for r in _within(arm.block)]
+        self.number |= {r: len(self.kept) + len(self.parts) + i for i, r in enumerate(self.in_arms)}
+        self.grouped = {r: columns for r in self.kept if (columns := self._collapsed(r)) is not None}
+
+    # Which parts ----------------------------------------------------------------------------------------------
+
+    def _shown(self) -> set[int]:
+        """Relations that have to be enumerated: those of the keys, of comparisons and EXISTS, and of what is no sum of
+        products of parts."""
+        found = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
+        for call in self.grouping.aggregates:
+            if call.distinct:
+                found |= read(call)
+            elif function_of(call).idempotent:
+                several = len(read(call)) > 1 and not _multiplies(call)
+                if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
+                    found |= read(call)
+            elif not function_of(call).carries(call):
+                raise EnumeratedError(f"{call.function.upper()} needs each of them")
+            elif not _splits(call):
+                found |= read(call)
+                wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
+                if wide:
+                    self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
+        return found
+
+    def _tree(self) -> dict[int, int]:
+        """Parents in a join tree whose root is shown, if any relation is: a spanning tree of most shared attributes."""
+        attributes = {r: self.attributes.of(r) for r in self.relations}
+        root = min(self.shown, default=self.relations[0])
+        parents, order = {root: -1}, [root]
+        best = {r: (len(attributes[root] & attributes[r]), 0, -r) for r in self.relations if r != root}
+        while best:
+            _, at, least = max(best.values())
+            parents[-least] = order[-at]
+            del best[-least]
+            order.append(-least)
+            for r in best:
+                best[r] = max(best[r], (len(attributes[-least] & attributes[r]), 1 - len(order), -r))
+        self.relations_down = order
+        return parents
+
+    def _children(self, r: int) -> list[int]:
+        return [c for c in self.relations_down if self.parents[c] == r]
+
+    def _below(self, r: int) -> Iterator[int]:
+        yield r
+        for c in self._children(r):
+            yield from self._below(c)
+
+    def many(self, here: int, there: int, grouped: Mapping[int, Sequence[int]] | None = None) -> bool:
+        """Whether a tuple here may meet many there; some relations may be grouped by columns."""
+        shared = self.attributes.of(here) & self.attributes.of(there)
+        columns = {e.column for a in shared if isinstance(e := self.attributes.value(there, a), ColumnRef)}
+        identity = _identity(self.query.relations[there])
+        if grouped is not None and there in grouped:
+            identity = {*grouped[there]}
+        return identity is None or not identity <= columns
+
+    def _split(self, r: int) -> None:
+        near = [*self._children(r), *([self.parents[r]] if self.parents[r] >= 0 else [])]
+        many = [n for n in near if self.many(r, n)]
+        for c in self._children(r):
+            below = list(self._below(c))
+            multiplies = c in many and (len(many) > 1 or self.many(c, r))
+            if multiplies and not self.shown & {*below}:
+                shared = self.attributes.of(r) & self.attributes.of(c)
+                self.parts.append(Part(below, c, r, sorted(shared)))
+            else:
+                self._split(c)
+
+    def _collapsed(self, r: int) -> list[int] | None:
+        """The columns read of a relation above, if tuples with the same values of them can stand together."""
+        expressions = [e for e in (*self.grouping.keys, *self.asked) if r in references(e)]
+        for call in self.grouping.aggregates:
+            expressions += [e for e in call.reads if r in references(e)]
+        expressions += [self.attributes.value(r, a) for a in self.attributes.of(r)]
+        used = {c.column for e in expressions for c in walk(e) if isinstance(c, ColumnRef) and c.relation == r}
+        identity = _identity(self.query.relations[r])
+        if len(used) == len(self.query.relations[r].fields) or (identity is not None and identity <= used):
+            return None
+        return sorted(used)
+
+    def shared(self, r: int) -> frozenset[str]:
+        return self.attributes.of(r) & self.attributes.of(self.parents[r])
+
+
+def _within(block: Block) -> Iterator[int]:
+    """The relations of a block and its arms."""
+    yield from block.relations
+    for arm in block.arms:
+        yield from _within(arm.block)
+
+
+def _asked(block: Block) -> Iterator[Expression]:
+    """The predicates of a block and its arms."""
+    yield from block.predicates
+    for arm in block.arms:
+        yield from _asked(arm.block)
+
+
+def _identity(relation: Relation) -> set[int] | None:
+    """Columns no two tuples agree on, if such are known."""
+    source = relation.source
+    if isinstance(source, TableSchema):
+        return set(source.primary_key) or None
+    if isinstance(source, Query) and source.grouping is not None:
+        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, ColumnRef)}
+        keys = range(len(source.grouping.keys))
+        return {places[k] for k in keys} if all(k in places for k in keys) else None
+    return None
+
+
+def _splits(call: AggregateCall) -> bool:
+    """Whether an aggregate can be put together from what the relations it reads say each for itself."""
+    if call.filter is not None and not _is_local(call.filter):
+        return False
+    if not call.args or call.function == "count":
+        return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
+    if is_exact(call.args[0].type):
+        return products(call.args[0]) is not None and _is_checked(call.args[0], call)
+    return all(map(_is_local, call.args)) and len(frozenset().union(*map(references, call.args))) <= 1
+
+
+def _multiplies(call: AggregateCall) -> bool:
+    """Whether a MIN or MAX is of a product, each factor of one relation; only plans have such."""
+    parts = taken_apart(call.args[0])
+    return call.filter is None and len(parts) > 1 and all(map(_is_local, parts))
+
+
+def _is_checked(e: Expression, call: AggregateCall) -> bool:
+    """Whether it is known of a sum of products that all values fit their types."""
+    found = unsure(e)
+    if call.function == "count" and call.filter is not None and found:
+        return False
+    return all(_is_checkable(u.type) for u in found)
+
+
+def _is_checkable(type_: Type) -> bool:
+    return is_exact(type_) and limits(type_)[1] < 10 ** (DIGITS - 1)
+
+
+def _is_local(e: Expression) -> bool:
+    return len(references(e)) <= 1 and is_total(e)
+
+
+def read(call: AggregateCall) -> set[int]:
+    return {r for e in call.reads for r in references(e)}

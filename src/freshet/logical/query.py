@@ -1,0 +1,277 @@
+"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes.
+
+A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
+NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
+across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
+
+A query is a SELECT, or one of the few nodes that stand above selects or next to them: a set operation, the first rows
+in some order, window functions, constant rows. Each has `fields`, its columns; whatever reads one does not care which
+it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from freshet.logical.kinds import JoinKind, SetKind
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, SortKey
+from freshet.scalar.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: Type
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    name: str
+    fields: tuple[Field, ...]
+    primary_key: tuple[int, ...] = ()  # positions of the key columns
+    foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
+
+    def position(self, column: str) -> int | None:
+        wanted = column.lower()
+        return next((i for i, f in enumerate(self.fields) if f.name.lower() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    columns: tuple[int, ...]
+    table: str
+    to_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One entry of FROM: a base table, or a query nested in FROM (also an inlined view or CTE)."""
+
+    alias: str
+    source: TableSchema | AnyQuery
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    relations: tuple[int, ...]
+    predicates: tuple[Expression, ...]  # conjuncts, flattened
+    arms: tuple[Arm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    kind: JoinKind  # LEFT, SEMI or ANTI
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """GROUP BY: after it, outputs and `having` read relation GROUP: first the keys, then the aggregates."""
+
+    keys: tuple[Expression, ...]
+    aggregates: tuple[AggregateCall, ...]
+    having: Expression | None = None
+
+
+#: The relation number by which expressions above a grouping read its row (keys, then aggregates).
+GROUP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A bound SELECT. `where` holds the conjuncts that must see rows after the arms (for example on a LEFT JOIN's
+    columns); everything that may be checked inside the block already is in `block.predicates`."""
+
+    relations: tuple[Relation, ...]
+    block: Block
+    where: tuple[Expression, ...]
+    grouping: Grouping | None
+    outputs: tuple[Expression, ...]
+    fields: tuple[Field, ...]  # name, type and nullability of each output
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll:
+    """The rows of all inputs, whose columns have the same types."""
+
+    inputs: tuple[AnyQuery, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """Two queries compared row by row, NULL equal to NULL. With `all` copies count, otherwise a row is there once or
+    not at all. UNION ALL is `UnionAll`."""
+
+    kind: SetKind
+    all: bool
+    left: AnyQuery
+    right: AnyQuery
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Constant rows: expressions without references, already of the fields' types."""
+
+    rows: tuple[tuple[Expression, ...], ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The rows of a query at the places from `offset` on, `limit` many (None: all the rest), in each partition. Rows
+    are in the order of `order`; where it cannot tell them apart, in that of the shown columns from left to right,
+    upwards, NULLs first. With `ties`, rows that `order` cannot tell from the last one taken are taken too. Shown are
+    the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    offset: int
+    limit: int | None
+    ties: bool
+    fields: tuple[Field, ...]
+
+
+Edge = int | Literal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
+    reads another reads a bag. Shown are the first columns of the query, as many as there are fields."""
+
+    source: AnyQuery
+    order: tuple[SortKey, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows of a partition a window function sees from one row: places relative to it (`rows`), or as far as keys
+    lie from its own (`range`: a literal to add to the key in the direction of the order, or 0 for the rows that tie
+    with it). None: to the partition's end on that side."""
+
+    unit: str  # "rows" or "range"
+    start: Edge
+    end: Edge
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """One window function: its arguments as columns of the query below, and the constant that some take. It sees the
+    rows on which column `filter` is true; with `ignore_nulls`, those on which its first argument is not NULL."""
+
+    function: str
+    args: tuple[int, ...]
+    type: Type
+    frame: Frame
+    constant: int = 0
+    filter: int | None = None
+    ignore_nulls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """The rows of a query, each with the values of window functions over its partition as further columns. Where
+    `order` cannot tell rows apart they are in that of all columns from left to right. With `first`, only that many
+    rows of each partition are wanted, and with `ties` those that tie with the last of them."""
+
+    source: AnyQuery
+    partition: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    calls: tuple[WindowCall, ...]
+    fields: tuple[Field, ...]
+    first: int | None = None
+    ties: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedSums:
+    """For each key that has a bound, sums over the rows whose value compares with it: the keys, how many rows do, and
+    the sum of each measure, NULL where none is known. `rows` has the keys, the value and the measures, `bounds` the
+    keys and the bound, one at most for each; neither keys nor values are NULL. The value stands left of the operator.
+    A key without such rows is not in the answer."""
+
+    rows: AnyQuery
+    bounds: AnyQuery
+    keys: int
+    operator: str  # <, <=, > or >=
+    fields: tuple[Field, ...]
+
+
+AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
+
+
+# Statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    schema: TableSchema
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    name: str
+    sql: str  # the text of the query alone
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO table [(columns)] VALUES ... | SELECT ...; positions of the target columns, rows as expressions
+    without references already cast to the column types, or a query whose outputs are."""
+
+    table: str
+    columns: tuple[int, ...]
+    rows: tuple[tuple[Expression, ...], ...] | None
+    query: AnyQuery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE FROM table WHERE condition (None: all rows); the condition reads relation 0, the table. Where a subquery
+    decides, `query` says which rows."""
+
+    table: str
+    where: Expression | None
+    query: AnyQuery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """UPDATE table SET column = expression, ... WHERE condition. With subqueries in it, `query` says which rows, each
+    followed by the new values."""
+
+    table: str
+    columns: tuple[int, ...]
+    values: tuple[Expression, ...]
+    where: Expression | None
+    query: AnyQuery | None = None
+
+
+Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | AnyQuery
+
+
+def key(relation: int, position: int, field: Field) -> ColumnRef:
+    return ColumnRef(field.type, relation, position, field.name, field.nullable)

@@ -1,0 +1,11 @@
+"""A function that is NULL wherever an argument is, of a literal NULL, is NULL: what else it reads need not be kept."""
+
+from __future__ import annotations
+
+from freshet.logical.query import Query
+from freshet.logical.rewrite.blocks import Origins, map_expressions
+from freshet.scalar.functions.compiled import fold_null
+
+
+def fold_nulls(query: Query, origins: Origins) -> Query:
+    return map_expressions(query, fold_null)

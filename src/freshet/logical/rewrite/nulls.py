@@ -1,0 +1,39 @@
+"""What a predicate says of rows whose columns of some relations are all NULL."""
+
+from __future__ import annotations
+
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.functions.registry import SEES_NULL, STRICT
+
+#: Functions that are NULL only when all arguments are.
+SKIPS_NULL = frozenset({"and", "or", "coalesce", "greatest", "least"})
+
+
+def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
+    """Whether the expression is NULL on every row where these relations' columns are."""
+    if isinstance(expression, ColumnRef):
+        return expression.relation in relations
+    if isinstance(expression, Literal):
+        return expression.value is None
+    assert isinstance(expression, Call)
+    if expression.name in SKIPS_NULL:
+        return all(surely_null(a, relations) for a in expression.args)
+    if expression.name == "in":
+        return surely_null(expression.args[0], relations)
+    if expression.name in STRICT and expression.name not in SEES_NULL:
+        return any(surely_null(a, relations) for a in expression.args)
+    return False
+
+
+def rejects(predicate: Expression, relations: frozenset[int]) -> bool:
+    """Whether the predicate is never TRUE on a row where these relations' columns are all NULL."""
+    if isinstance(predicate, Literal):
+        return not predicate.value
+    if isinstance(predicate, Call):
+        if predicate.name == "and":
+            return any(rejects(a, relations) for a in predicate.args)
+        if predicate.name == "or":
+            return all(rejects(a, relations) for a in predicate.args)
+        if predicate.name == "is_not_null":
+            return surely_null(predicate.args[0], relations)
+    return surely_null(predicate, relations)

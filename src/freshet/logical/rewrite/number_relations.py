@@ -1,0 +1,34 @@
+"""Relations are numbered as the tree of blocks is read, and those merged away are gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from freshet.logical.query import GROUP, Block, Query
+from freshet.logical.rewrite.blocks import Origins, map_blocks, map_expressions
+from freshet.scalar.expression import ColumnRef, Expression
+
+
+def number_relations(query: Query, origins: Origins) -> Query:
+    return numbered(query)
+
+
+def numbered(query: Query) -> Query:
+    order = _order(query.block)
+    numbers = {old: new for new, old in enumerate(order)}
+
+    def renumber(expression: Expression) -> Expression:
+        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+            return replace(expression, relation=numbers[expression.relation])
+        return expression
+
+    def rename(block: Block) -> Block:
+        return replace(block, relations=tuple(numbers[r] for r in block.relations))
+
+    renamed = replace(query, relations=tuple(query.relations[old] for old in order))
+    changed = map_expressions(renamed, renumber)
+    return replace(changed, block=map_blocks(changed.block, rename))
+
+
+def _order(block: Block) -> list[int]:
+    return [*block.relations, *(r for arm in block.arms for r in _order(arm.block))]

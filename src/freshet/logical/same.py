@@ -1,0 +1,30 @@
+"""Equal queries, recognized without comparing what they read again and again.
+
+A query is equal to another when it is but for its sources, and these are equal one by one. So each query gets a number,
+equal ones the same, and is looked up with the numbers of its sources in their place: that costs its own size, not that
+of everything below it.
+"""
+
+from __future__ import annotations
+
+from freshet.logical.extent import sources, with_sources
+from freshet.logical.query import AnyQuery, Field, TableSchema, Values
+from freshet.scalar.types import INT
+
+
+class Numbers:
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[AnyQuery, int]] = {}  # by identity, which a query that is kept does not lose
+        self._known: dict[AnyQuery, int] = {}
+
+    def of(self, query: AnyQuery) -> int:
+        seen = self._seen.get(id(query))
+        if seen is None:
+            read = [s if isinstance(s, TableSchema) else _stand_in(self.of(s)) for s in sources(query)]
+            number = self._known.setdefault(with_sources(query, read), len(self._known))
+            seen = self._seen[id(query)] = query, number
+        return seen[1]
+
+
+def _stand_in(number: int) -> AnyQuery:
+    return Values((), (Field(f"query {number}", INT),))

@@ -1,0 +1,65 @@
+"""What to do with what has no place in the join tree, before planning again. For an arm, store what it reads, or what
+it finds. Where NULL equals NULL in a cycle, say by two equalities what one cannot: bags hold keys without NULLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from freshet.errors import UnsupportedError
+from freshet.logical.attributes import equality
+from freshet.logical.query import Arm, Block, Query
+from freshet.logical.rewrite.number_relations import numbered
+from freshet.logical.rewrite.settle_nullability import settled
+from freshet.logical.rewrite.store import store_block, store_matches
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions import build, nullable
+
+
+class UnfitError(UnsupportedError):
+    """An arm without a place. `scattered`: what it reads is spread over several relations of the block it hangs on."""
+
+    def __init__(self, message: str, block: Block, arm: Arm, scattered: bool = False) -> None:
+        super().__init__(message)
+        self.block, self.arm, self.scattered = block, arm, scattered
+
+
+def fitted(query: Query, unfit: UnfitError) -> Query:
+    if unfit.scattered and len(unfit.block.relations) > 1:
+        changed = store_block(query, unfit.block, (), finished)
+    elif unfit.scattered:
+        raise unfit
+    else:
+        changed = store_matches(query, unfit.block, unfit.arm, finished)
+    return finished(changed)
+
+
+class NullsInCycleError(Exception):
+    """NULL equals NULL in an equality that closes a cycle."""
+
+
+#: A value of each type whose literals are not whole numbers.
+_NOTHING: dict[str, str | bytes | float] = {"STRING": "", "BINARY": b"", "FLOAT": 0.0, "DOUBLE": 0.0}
+
+
+def without_null_safe(query: Query) -> Query:
+    """`a IS NOT DISTINCT FROM b` as `(a IS NULL) = (b IS NULL) AND COALESCE(a, 0) = COALESCE(b, 0)`."""
+    block = query.block
+    return replace(query, block=replace(block, predicates=tuple(p for each in block.predicates for p in _plain(each))))
+
+
+def _plain(predicate: Expression) -> Iterator[Expression]:
+    pair = equality(predicate)
+    if pair is None or not pair[2]:
+        yield predicate
+        return
+    assert isinstance(predicate, Call)
+    a, b = predicate.args
+    nothing = Literal(a.type, _NOTHING.get(a.type.name, 0))
+    if nullable(a) or nullable(b):
+        yield build("eq", (build("is_null", (a,)), build("is_null", (b,))))
+    yield build("eq", (build("coalesce", (a, nothing)), build("coalesce", (b, nothing))))
+
+
+def finished(query: Query) -> Query:
+    return numbered(settled(query))

@@ -1,0 +1,178 @@
+"""Bound expressions: typed, names resolved, casts explicit. Immutable and comparable by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from freshet.scalar.interval import interval_text
+from freshet.scalar.types import BOOLEAN, VOID, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef(Expression):
+    """Column `column` of relation `relation` of the enclosing select; `outer` levels up when correlated."""
+
+    relation: int
+    column: int
+    name: str
+    nullable: bool = True
+    outer: int = 0
+
+
+def _shown(value: int | float | str | bytes | None) -> object:
+    return value.hex() if isinstance(value, float) else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Expression):
+    """A constant in its lane form: int for integers, booleans (0/1), dates (days), timestamps (microseconds), intervals
+    and decimals (unscaled, of any size); float; str; bytes; None for NULL. An integer that is `written` so in the
+    query, not computed, has only its own digits next to a decimal."""
+
+    value: int | float | str | bytes | None
+    written: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """By what a query shows of it: -0.0 is not 0.0 as text, and NaN is itself."""
+        return type(other) is Literal and self.type == other.type and _shown(self.value) == _shown(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.type, _shown(self.value)))
+
+
+NULL = Literal(VOID, None)
+TRUE = Literal(BOOLEAN, 1)
+FALSE = Literal(BOOLEAN, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """Operator or function `name` (lower case; see scalar/functions) over arguments already cast to what it takes."""
+
+    name: str
+    args: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One column of an order, by its position."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...). What gathers its first
+    argument does so by `order`: each the place of an argument, whether downwards, and whether NULLs come first.
+
+    A row may stand for several: SUM of doubles then counts it `copies` times, and may have several arguments, all of
+    them to be added. The sum itself is one double, or as many as are asked for, each by its number (`term`): the
+    first is the sum rounded, the next is what that left of it, and so on. A percentile is the value that `share` of all
+    values do not exceed."""
+
+    function: str  # see freshet.aggregates
+    args: tuple[Expression, ...]
+    type: Type
+    distinct: bool = False
+    filter: Expression | None = None
+    order: tuple[tuple[int, bool, bool], ...] = ()
+    separator: str | bytes = ""
+    copies: Expression | None = None
+    term: int = 0
+    share: float = 0.0
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """Everything that is evaluated on a row."""
+        return (*self.args, *(e for e in (self.filter, self.copies) if e is not None))
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> AggregateCall:
+        """The same aggregate of other expressions."""
+        return replace(
+            self,
+            args=tuple(map(change, self.args)),
+            filter=None if self.filter is None else change(self.filter),
+            copies=None if self.copies is None else change(self.copies),
+        )
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    return expression.args if isinstance(expression, Call) else ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def references(expression: Expression) -> frozenset[int]:
+    """The relations of this select (not of enclosing ones) an expression reads."""
+    return frozenset(e.relation for e in walk(expression) if isinstance(e, ColumnRef) and e.outer == 0)
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Rebuilds bottom-up, each node passed through `change`."""
+    if isinstance(expression, Call):
+        args = tuple(transform(a, change) for a in expression.args)
+        if args != expression.args:
+            expression = replace(expression, args=args)
+    return change(expression)
+
+
+def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = None) -> str:
+    """Readable SQL-like text, for explain and error messages."""
+    if isinstance(expression, ColumnRef):
+        return names(expression) if names else expression.name
+    if isinstance(expression, Literal):
+        return _literal(expression)
+    assert isinstance(expression, Call)
+    args = [describe(a, names) for a in expression.args]
+    infix = INFIX.get(expression.name)
+    if infix and (len(args) == 2 or expression.name in ("and", "or")):
+        return f"({f' {infix} '.join(args)})"
+    if expression.name == "cast":
+        return f"CAST({args[0]} AS {expression.type})"
+    return f"{expression.name.upper()}({', '.join(args)})"
+
+
+def _literal(literal: Literal) -> str:
+    value: Any = literal.value
+    if value is None:
+        return "NULL"
+    if literal.type.name == "STRING":
+        return "'" + str(value).replace("'", "''") + "'"
+    if literal.type.name == "BINARY":
+        return f"X'{value.hex().upper()}'"
+    if literal.type.name == "BOOLEAN":
+        return "TRUE" if value else "FALSE"
+    if literal.type.name == "DECIMAL":
+        digits, scale = str(abs(value)).rjust(literal.type.scale + 1, "0"), literal.type.scale
+        return ("-" if value < 0 else "") + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits)
+    if literal.type.name == "DATE":
+        import datetime
+
+        return f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=value)}'"
+    if literal.type.name == "TIMESTAMP":
+        import datetime
+
+        return f"TIMESTAMP '{datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=value)}'"
+    if literal.type.is_interval:
+        return interval_text(value, literal.type)
+    return str(value)
+
+
+INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%",
+    "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "and": "AND", "or": "OR", "not_distinct": "IS NOT DISTINCT FROM", "like": "LIKE",
+}  # fmt: skip

@@ -1,0 +1,54 @@
+"""Scalar functions: `build` types a call by Spark's ANSI rules, the families beside this file compute it.
+
+One file a family; each registers its names in `registry`. To add a function, write its resolver and its step there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from freshet.scalar.expression import Expression
+from freshet.scalar.functions import (  # noqa: F401  (importing a family registers its functions)
+    arithmetic,
+    binary,
+    bits,
+    calendar,
+    comparison,
+    conditional,
+    date_readers,
+    date_texts,
+    datetime,
+    digest,
+    extremes,
+    formats,
+    intervals,
+    like,
+    logic,
+    mathematics,
+    measures,
+    moments,
+    radix,
+    regexp,
+    rounding,
+    search,
+    shaping,
+    spread,
+    strings,
+)
+from freshet.scalar.functions.attempts import try_cast
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.coercion import common_type
+from freshet.scalar.functions.compiled import fold, unreached
+from freshet.scalar.functions.nullability import nullable
+from freshet.scalar.functions.registry import names, resolve
+from freshet.scalar.types import Type
+
+__all__ = ["build", "cast", "common_type", "fold", "names", "nullable", "try_cast", "unreached"]
+
+
+def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:
+    """The typed call of function or operator `name`; a literal when all arguments are. `type` is for casts alone."""
+    if name == "cast":
+        assert type is not None and len(args) == 1, "cast takes one argument and a type"
+        return cast(args[0], type)
+    return fold(resolve(name, args))

@@ -1,0 +1,74 @@
+"""TRY_CAST and the TRY_ operators: NULL where the plain form is an error. Errors inside their arguments stay errors,
+except where they read text as a number themselves.
+
+Whoever fails is found by halving the batch: nothing is computed twice where nothing fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from freshet.errors import EvaluationError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.casting import can_cast, cast
+from freshet.scalar.functions.compiled import fold
+from freshet.scalar.functions.nullability import MAY_BE_NULL
+from freshet.scalar.functions.registry import STRICT, Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.rows import gather, longest, spread
+from freshet.scalar.types import BIGINT, DOUBLE, STRING, Type
+from freshet.state.arrays import Int64s
+
+_PLAIN = {"try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide",
+          "try_mod": "modulo"}  # fmt: skip
+MAY_BE_NULL.add("try")
+
+
+def attempt(plain: Expression) -> Expression:
+    assert isinstance(plain, Call)
+    return Call(plain.type, "try", (Literal(STRING, plain.name), *plain.args))
+
+
+def try_cast(expression: Expression, type: Type) -> Expression:
+    known = isinstance(expression, Literal) and expression.value is None
+    if expression.type.name == "BINARY":  # bytes that are no text are not NULL in Spark either
+        return cast(expression, type)
+    if expression.type == type or known or not can_cast(expression.type, type):
+        return cast(expression, type)
+    return fold(attempt(Call(type, "cast", (expression,))))
+
+
+@resolves(*_PLAIN, takes="two numbers")
+def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    number = next((a.type for a in args if a.type.is_numeric), None)
+    if number is not None:  # text beside a number is read as one, which is attempted too
+        read = BIGINT if number.is_integer else DOUBLE
+        args = tuple(try_cast(a, read) if a.type.name == "STRING" else a for a in args)
+    return attempt(resolve(_PLAIN[name], args))
+
+
+@strict("try", total=True)
+def _try(call: Call) -> Step:
+    named, *args = call.args
+    assert isinstance(named, Literal)
+    plain = STRICT[str(named.value)](Call(call.type, str(named.value), tuple(args)))
+
+    def parts(columns: Sequence[Column], rows: Int64s) -> list[tuple[Int64s, Column]]:
+        try:
+            return [(rows, plain(*(c.take(rows) for c in columns)))]
+        except EvaluationError:
+            half = len(rows) // 2
+            return [] if not half else [*parts(columns, rows[:half]), *parts(columns, rows[half:])]
+
+    def step(_: Column, *columns: Column) -> Column:
+        try:
+            return plain(*columns)
+        except EvaluationError:
+            rows = longest(*columns)
+            return gather(call.type, parts([spread(c, rows) for c in columns], np.arange(rows)), rows)
+
+    return step

@@ -1,0 +1,116 @@
+"""Expressions compiled to nodes: a closure a function of columns, made once for an expression and kept.
+
+The memory is by identity, not by value: hashing a deep expression would cost more than computing it for one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from freshet.errors import EvaluationError, SqlError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.functions.registry import LAZY, SEES_NULL, SIZED, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.scalar.functions.rows import constant, scalar
+
+_unreached: ContextVar[bool] = ContextVar("unreached", default=False)
+_kept: dict[int, tuple[Expression, Node]] = {}
+_MOST = 8192
+
+
+def compiled(expression: Expression) -> Node:
+    """The node of an expression, made at the first call. The expression is kept alive: its identity stays its own."""
+    found = _kept.get(id(expression))
+    if found is None:
+        if len(_kept) >= _MOST:
+            _kept.clear()
+        found = _kept[id(expression)] = (expression, _compile(expression))
+    return found[1]
+
+
+def _compile(expression: Expression) -> Node:
+    if isinstance(expression, ColumnRef):
+        reference = expression
+        return lambda columns, rows: columns(reference)
+    if isinstance(expression, Literal):
+        value = constant(expression)
+        return lambda columns, rows: value
+    assert isinstance(expression, Call), expression
+    if _null_decides(expression):
+        nothing = constant(Literal(expression.type, None))
+        return lambda columns, rows: nothing
+    nodes = tuple(compiled(a) for a in expression.args)
+    lazy = LAZY.get(expression.name)
+    if lazy is not None:
+        return lazy(expression, nodes)
+    return _strict(STRICT[expression.name](expression), nodes)
+
+
+def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
+    if len(nodes) == 1:
+        (only,) = nodes
+        return lambda columns, rows: step(only(columns, rows))
+    if len(nodes) == 2:
+        a, b = nodes
+        return lambda columns, rows: step(a(columns, rows), b(columns, rows))
+
+    def node(columns: Columns, rows: int) -> Column:
+        return step(*[n(columns, rows) for n in nodes])
+
+    return node
+
+
+def is_total(expression: Expression, but_for_size: bool = False) -> bool:
+    """Whether evaluation cannot fail on any row, or fails only on what is too large."""
+    if isinstance(expression, Call):
+        depends = TOTAL_WHEN.get(expression.name)
+        certain = expression.name in TOTAL if depends is None else depends(expression)
+        certain = certain or (but_for_size and expression.name in SIZED)
+        return certain and all(is_total(a, but_for_size) for a in expression.args)
+    return True
+
+
+def _no_columns(reference: ColumnRef) -> Column:
+    raise AssertionError(f"a constant expression reads column {reference.name}")
+
+
+@contextmanager
+def unreached() -> Iterator[None]:
+    """Within it an expression of literals that has no value stays an expression: a row that never comes to it must not
+    fail the query, and one that does fails then."""
+    before = _unreached.set(True)
+    try:
+        yield
+    finally:
+        _unreached.reset(before)
+
+
+def fold(expression: Expression) -> Expression:
+    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where it may
+    be `unreached` stays what it is."""
+    if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
+        return expression
+    if expression.type.name == "VOID" or _null_decides(expression):
+        return Literal(expression.type, None)
+    try:
+        column = _compile(expression)(_no_columns, 1)
+    except EvaluationError as e:
+        if _unreached.get():
+            return expression
+        raise SqlError(e.reason) from None
+    return Literal(expression.type, scalar(column))
+
+
+def fold_null(expression: Expression) -> Expression:
+    """NULL, where the expression is a strict function of a literal NULL, whatever it reads beside that. Not while names
+    are bound: a column that decides nothing must still be one that can be read."""
+    if isinstance(expression, Call) and _null_decides(expression):
+        return Literal(expression.type, None)
+    return expression
+
+
+def _null_decides(call: Call) -> bool:
+    is_strict = call.name in STRICT and call.name not in SEES_NULL
+    return is_strict and any(isinstance(a, Literal) and a.value is None for a in call.args)

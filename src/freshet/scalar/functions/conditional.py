@@ -1,0 +1,249 @@
+"""CASE, IF, COALESCE, NULLIF, GREATEST and LEAST.
+
+A branch is computed only for the rows that reach it, so a condition guards what stands behind it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freshet.errors import EvaluationError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.coercion import common_type
+from freshet.scalar.functions.comparison import aligned, comparer
+from freshet.scalar.functions.registry import Columns, Node, Step, lazy, refuse, resolve, resolves, strict
+from freshet.scalar.functions.rows import gather, longest, on_rows, spread, truth
+from freshet.scalar.functions.text_calls import signature
+from freshet.scalar.types import BOOLEAN, INT, STRING, VOID, Type
+from freshet.state.arrays import Int64s
+
+_decoded = signature("d", "s", least=2)
+
+
+@resolves("case", takes="conditions and values in turn, then the value for all other rows")
+def _resolve_case(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) % 2 == 0:
+        args = (*args, Literal(VOID, None))
+    if len(args) < 3 or any(a.type.name not in ("BOOLEAN", "VOID") for a in args[:-1:2]):
+        raise refuse(name, args)
+    values = _same(name, (*args[1::2], args[-1]))
+    type, made = values[0].type, list(args)
+    made[1::2], made[-1] = values[:-1], values[-1]
+    made[:-1:2] = [cast(a, BOOLEAN) for a in args[:-1:2]]
+    return Call(type, name, tuple(made))
+
+
+@resolves("if", takes="a condition and two values of one type")
+def _resolve_if(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 3:
+        raise refuse(name, args)
+    return _resolve_case("case", args)
+
+
+@resolves("coalesce", takes="one or more values of one type")
+def _resolve_coalesce(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not args:
+        raise refuse(name, args)
+    values = _same(name, args)
+    return values[0] if len(values) == 1 else Call(values[0].type, name, values)
+
+
+@resolves("greatest", "least", takes="two or more values of one type")
+def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) < 2:
+        raise refuse(name, args)
+    if len({a.type.name == "STRING" for a in args if a.type.name != "VOID"}) == 2:
+        raise refuse(name, args)  # text is not read as a number here
+    values = _same(name, args)
+    return Call(values[0].type, name, values)
+
+
+@resolves("nullif", takes="two comparable values")
+def _resolve_nullif(name: str, args: tuple[Expression, ...]) -> Expression:
+    """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END, and has the type of a."""
+    if len(args) != 2:
+        raise refuse(name, args)
+    return Call(args[0].type, "case", (Call(BOOLEAN, "eq", aligned("eq", args)), Literal(args[0].type, None), args[0]))
+
+
+@resolves("ifnull", "nvl", takes="two values of one type")
+def _resolve_ifnull(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return resolve("coalesce", args)
+
+
+@resolves("nvl2", takes="a value, and two of one type: the first where it is not NULL")
+def _resolve_nvl2(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 3:
+        raise refuse(name, args)
+    return _resolve_case("case", (resolve("is_not_null", args[:1]), *args[1:]))
+
+
+@resolves(
+    "decode",
+    takes="a value, then pairs of a value to compare it with and a result, and optionally one for others; or BINARY "
+    "and a character set",
+)
+def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
+    """Unlike CASE, NULL is found where NULL is looked for, and what is for others is a text unless it is given."""
+    if len(args) == 2:
+        return Call(STRING, name, _decoded(name, args))
+    if len(args) < 3:
+        raise refuse(name, args)
+    paired = 1 + (len(args) - 1) // 2 * 2
+    pairs, rest = args[1:paired], args[paired:]
+    branches: list[Expression] = []
+    for sought, found in zip(pairs[::2], pairs[1::2], strict=True):
+        branches += [resolve("not_distinct", (args[0], sought)), found]
+    return _resolve_case("case", (*branches, *(rest or (Literal(STRING, None),))))
+
+
+@resolves("zeroifnull", takes="a number")
+def _resolve_zero(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return resolve("coalesce", (args[0], Literal(INT, 0)))
+
+
+@resolves("nullifzero", takes="a number")
+def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    return resolve("nullif", (args[0], Literal(INT, 0)))
+
+
+@resolves("equal_null", takes="two comparable values")
+def _resolve_equal_null(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return resolve("not_distinct", args)
+
+
+def _same(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    type = common_type([a.type for a in args])
+    if type is None:
+        raise refuse(name, args)
+    return tuple(cast(a, type) for a in args)
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+@lazy("case", total=True)
+def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
+    branches, otherwise, type = list(zip(nodes[:-1:2], nodes[1::2], strict=True)), nodes[-1], call.type
+
+    def node(columns: Columns, rows: int) -> Column:
+        left: Int64s = np.arange(rows)
+        pieces: list[tuple[Int64s, Column]] = []
+        for condition, value in branches:
+            if not len(left):
+                break
+            met = on_rows(condition, columns, left, rows)
+            holds = truth(met) if met.valid is None else truth(met) & met.valid
+            if len(holds) != len(left):
+                holds = np.broadcast_to(holds, len(left))
+            chosen = left[holds]
+            if len(chosen):
+                pieces.append((chosen, on_rows(value, columns, chosen, rows)))
+                left = left[~holds]
+        if len(left):
+            if not pieces and len(left) == rows:
+                return _typed(otherwise(columns, rows), type)
+            pieces.append((left, on_rows(otherwise, columns, left, rows)))
+        return gather(type, pieces, rows)
+
+    return node
+
+
+@lazy("coalesce", total=True)
+def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
+    type = call.type
+
+    def node(columns: Columns, rows: int) -> Column:
+        left: Int64s = np.arange(rows)
+        pieces: list[tuple[Int64s, Column]] = []
+        for candidate in nodes:
+            if not len(left):
+                break
+            found = on_rows(candidate, columns, left, rows)
+            if found.valid is None:
+                if not pieces:
+                    return _typed(found, type)
+                pieces.append((left, found))
+                left = left[:0]
+                break
+            valid = np.broadcast_to(found.valid, len(left))
+            pieces.append((left[valid], spread(found, len(left)).take(valid)))
+            left = left[~valid]
+        return gather(type, pieces, rows)
+
+    return node
+
+
+def _typed(column: Column, type: Type) -> Column:
+    return column if column.type == type else Column(type, column.data, column.valid, column.hi, column.pool)
+
+
+@strict("greatest", "least", total=True, sees_null=True)
+def _extreme(call: Call) -> Step:
+    """NULLs are skipped; the result is NULL when all are."""
+    beats = comparer("gt" if call.name == "greatest" else "lt", call.args[:2])
+    type = call.type
+
+    def better(best: Column, other: Column) -> Column:
+        wins = beats(other, best)
+        if best.valid is not None:
+            wins = wins | ~best.valid
+        if other.valid is not None:
+            wins = wins & other.valid
+        rows = longest(best, other)
+        wins = np.broadcast_to(wins, rows)
+        winners, losers = np.flatnonzero(wins), np.flatnonzero(~wins)
+        return gather(
+            type, [(winners, spread(other, rows).take(winners)), (losers, spread(best, rows).take(losers))], rows
+        )
+
+    def step(*args: Column) -> Column:
+        best = args[0]
+        for other in args[1:]:
+            best = better(best, other)
+        return best
+
+    return step
+
+
+@resolves("single", "only_row", takes="a value and how many rows it was taken from")
+def _resolve_single(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2:
+        raise refuse(name, args)
+    return Call(args[0].type, name, args)
+
+
+@strict("single", "only_row")
+def _single(call: Call) -> Step:
+    """The value of a subquery that must not have more than one row: `single` for each of its keys, `only_row` where it
+    has none."""
+
+    def step(value: Column, rows: Column) -> Column:
+        many = rows.data > 1 if rows.valid is None else (rows.data > 1) & rows.valid
+        if many.any():
+            most = int(rows.data[many].max())
+            raise EvaluationError(
+                f"a subquery that stands for one value has {most} rows; aggregate it, as with MAX, or select by a key"
+            )
+        return value
+
+    return step
+
+
+@resolves("typeof", takes="any value")
+def _resolve_typeof(name: str, args: tuple[Expression, ...]) -> Expression:
+    """The name of its type, which every row has."""
+    if len(args) != 1:
+        raise refuse(name, args)
+    kind = args[0].type
+    return Literal(STRING, {"STRING": "string", "VOID": "void"}.get(kind.name, str(kind).lower()))

@@ -1,0 +1,245 @@
+"""Dates and timestamps: parts, sums and differences. Days and microseconds since 1970-01-01 in UTC, Gregorian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from freshet.errors import SqlError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.rows import both, first_bad, out_of_years, within_years
+from freshet.scalar.types import DATE, INT, STRING, TIMESTAMP, Type
+from freshet.state.arrays import Bools, Int64s
+
+DAY = 86_400_000_000
+#: More months, or microseconds, than lie between any two dates; sums with fewer do not overflow.
+MOST_MONTHS, _MOST_MICROS = 12 * 10_000, 366 * 10_000 * DAY
+
+
+def months(days: Int64s) -> Int64s:
+    return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
+
+
+def first_day(months: Int64s) -> Int64s:
+    return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
+
+
+def day_of_month(days: Int64s) -> Int64s:
+    return days - first_day(months(days)) + 1
+
+
+def year_start(days: Int64s) -> Int64s:
+    return first_day(months(days) // 12 * 12)
+
+
+def _day_of_year(days: Int64s) -> Int64s:
+    return days - year_start(days) + 1
+
+
+_DATE_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
+    "year": lambda d: months(d) // 12 + 1970,
+    "quarter": lambda d: months(d) % 12 // 3 + 1,
+    "month": lambda d: months(d) % 12 + 1,
+    "day": day_of_month,
+    "dayofmonth": day_of_month,
+    "dayofyear": _day_of_year,
+    "dayofweek": lambda d: (d + 4) % 7 + 1,  # 1970-01-01 was a Thursday; Sunday is 1
+    "weekday": lambda d: (d + 3) % 7,  # Monday is 0
+}
+_TIME_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
+    "hour": lambda t: t // 3_600_000_000 % 24,
+    "minute": lambda t: t // 60_000_000 % 60,
+    "second": lambda t: t // 1_000_000 % 60,
+}
+#: The first day of the unit a day lies in, and the length of units within a day.
+_DATE_UNITS: dict[str, Callable[[Int64s], Int64s]] = {
+    "year": year_start,
+    "quarter": lambda d: first_day(months(d) // 3 * 3),
+    "month": lambda d: first_day(months(d)),
+    "week": lambda d: d - (d + 3) % 7,
+}
+_TIME_UNITS = {"day": DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000}
+_SHORT = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
+WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
+
+
+@resolves(*_DATE_PARTS, takes="a DATE or TIMESTAMP")
+def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in WHEN:
+        raise refuse(name, args)
+    return Call(INT, name, (cast(args[0], DATE),))
+
+
+@resolves(*_TIME_PARTS, takes="a TIMESTAMP")
+def _resolve_time_part(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in WHEN:
+        raise refuse(name, args)
+    return Call(INT, name, (cast(args[0], TIMESTAMP),))
+
+
+@resolves("date_add", "date_sub", "dateadd", takes="a DATE and a number of days (INT)")
+def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
+        raise refuse(name, args)
+    days = cast(args[1], INT)
+    return Call(DATE, "date_add", (cast(args[0], DATE), days if name != "date_sub" else _negative(days)))
+
+
+def _negative(days: Expression) -> Expression:
+    if isinstance(days, Literal) and isinstance(days.value, int):
+        return Literal(days.type, -days.value)
+    return resolve("negate", (days,))
+
+
+def _is_int(argument: Expression) -> bool:
+    return argument.type.name in ("TINYINT", "SMALLINT", "INT", "STRING", "VOID")
+
+
+@resolves("datediff", "date_diff", takes="two DATEs: end and start")
+def _resolve_datediff(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or any(a.type.name not in WHEN for a in args):
+        raise refuse(name, args)
+    return Call(INT, "datediff", (cast(args[0], DATE), cast(args[1], DATE)))
+
+
+@resolves("add_months", takes="a DATE and a number of months (INT)")
+def _resolve_add_months(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE), cast(args[1], INT)))
+
+
+@resolves("last_day", takes="a DATE")
+def _resolve_last_day(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1 or args[0].type.name not in WHEN:
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE),))
+
+
+@resolves("date_trunc", takes="a literal unit and a TIMESTAMP")
+def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[1].type.name not in WHEN:
+        raise refuse(name, args)
+    unit = _unit(name, args[0], (*_DATE_UNITS, *_TIME_UNITS))
+    return Call(TIMESTAMP, name, (Literal(STRING, unit), cast(args[1], TIMESTAMP)))
+
+
+@resolves("trunc", takes="a DATE and a literal unit")
+def _resolve_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or args[0].type.name not in WHEN:
+        raise refuse(name, args)
+    return Call(DATE, name, (cast(args[0], DATE), Literal(STRING, _unit(name, args[1], tuple(_DATE_UNITS)))))
+
+
+def _unit(name: str, argument: Expression, known: tuple[str, ...]) -> str:
+    given = argument.value if isinstance(argument, Literal) else None
+    word = str(given).lower()
+    unit = _SHORT.get(word, word)
+    if unit not in known:
+        shown = "NULL" if given is None else repr(given)
+        raise SqlError(f"{name.upper()} has no unit {shown}; its units are {', '.join(known)}, as literals")
+    return unit
+
+
+@resolves("plus_interval", takes="a DATE or TIMESTAMP and an INTERVAL")
+def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
+    """A DATE stays one when months or an INTERVAL DAY are added, and becomes a TIMESTAMP otherwise."""
+    when, interval = args
+    if when.type.name == "DATE" and interval.type.name == "MONTHS":
+        return Call(DATE, "add_months", (when, interval))
+    if when.type.name == "DATE" and interval.type.span == "DAY":
+        return Call(DATE, "date_add", (when, cast(interval, INT)))
+    return Call(TIMESTAMP, name, (cast(when, TIMESTAMP), interval))
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+@strict(*_DATE_PARTS, *_TIME_PARTS, total=True)
+def _part(call: Call) -> Step:
+    part = _DATE_PARTS.get(call.name) or _TIME_PARTS[call.name]
+    return lambda a: Column(INT, part(a.data), a.valid)
+
+
+@strict("date_add")
+def _date_add(call: Call) -> Step:
+    return lambda a, b: within_years(a.data + b.data, both(a.valid, b.valid), DATE)
+
+
+@strict("datediff", total=True)
+def _datediff(call: Call) -> Step:
+    return lambda a, b: Column(INT, a.data - b.data, both(a.valid, b.valid))
+
+
+def moved(days: Int64s, by: Int64s) -> Int64s:
+    """The same day of a month so many later, or that month's last day when it is shorter; at most MOST_MONTHS."""
+    month = months(days) + by
+    first = first_day(month)
+    last: Int64s = first_day(month + 1) - first - 1
+    return first + np.minimum(day_of_month(days) - 1, last)
+
+
+def plus_months(days: Int64s, by: Int64s, valid: Bools | None, type: Type) -> Int64s:
+    """So many months later; more than lead out of the years there are from any of them are an error."""
+    return moved(days, _bounded(by, days, MOST_MONTHS, valid, type))
+
+
+def _bounded(by: Int64s, to: Int64s, most: int, valid: Bools | None, type: Type) -> Int64s:
+    by, _ = np.broadcast_arrays(by, to)
+    far = (by > most) | (by < -most)
+    bad = first_bad(far, valid)
+    if bad >= 0:
+        raise out_of_years(type, bad)
+    return np.where(far, 0, by)
+
+
+@strict("add_months")
+def _add_months(call: Call) -> Step:
+    def step(a: Column, b: Column) -> Column:
+        valid = both(a.valid, b.valid)
+        return within_years(plus_months(a.data, b.data, valid, DATE), valid, DATE)
+
+    return step
+
+
+@strict("last_day", total=True)
+def _last_day(call: Call) -> Step:
+    return lambda a: Column(DATE, first_day(months(a.data) + 1) - 1, a.valid)
+
+
+@strict("trunc", total=True)
+def _trunc(call: Call) -> Step:
+    first = _DATE_UNITS[_word(call.args[1])]
+    return lambda a, _: Column(DATE, first(a.data), a.valid)
+
+
+@strict("date_trunc", total=True)
+def _date_trunc(call: Call) -> Step:
+    unit = _word(call.args[0])
+    first, length = _DATE_UNITS.get(unit), _TIME_UNITS.get(unit, DAY)
+    if first is None:
+        return lambda _, a: Column(TIMESTAMP, a.data // length * length, a.valid)
+    return lambda _, a: Column(TIMESTAMP, first(a.data // DAY) * DAY, a.valid)
+
+
+def _word(argument: Expression) -> str:
+    assert isinstance(argument, Literal) and isinstance(argument.value, str)
+    return argument.value
+
+
+@strict("plus_interval")
+def _plus_interval(call: Call) -> Step:
+    in_micros = call.args[1].type.name == "MICROS"
+
+    def step(a: Column, b: Column) -> Column:
+        valid = both(a.valid, b.valid)
+        if in_micros:
+            return within_years(a.data + _bounded(b.data, a.data, _MOST_MICROS, valid, TIMESTAMP), valid, TIMESTAMP)
+        days = plus_months(a.data // DAY, b.data, valid, TIMESTAMP)
+        return within_years(days * DAY + a.data % DAY, valid, TIMESTAMP)
+
+    return step

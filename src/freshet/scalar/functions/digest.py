@@ -1,0 +1,163 @@
+"""Digests and encodings of BINARY, and of text, which are of its UTF-8 bytes; numbers written for people."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+import numpy as np
+
+from freshet.errors import EvaluationError, UnsupportedError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression
+from freshet.scalar.functions.bounds import byte_sizes, check_sizes
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.nullability import MAY_BE_NULL
+from freshet.scalar.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
+from freshet.scalar.functions.rows import as_bytes, longest, text_of
+from freshet.scalar.functions.text_calls import as_text, in_python, literal, register, signature
+from freshet.scalar.functions.text_casts import writer
+from freshet.scalar.hexadecimal import digits
+from freshet.scalar.types import BIGINT, DOUBLE, INT, STRING, Type
+from freshet.state.arrays import Int64s
+
+register(STRING, "text or BINARY", signature("d", least=1), "md5")
+register(STRING, "text or BINARY", signature("d", least=1), "sha1", "sha")
+register(STRING, "text or BINARY, and 224, 256, 384 or 512", signature("d", "i", least=2), "sha2")
+register(BIGINT, "text or BINARY", signature("d", least=1), "crc32")
+register(STRING, "text or BINARY", signature("d", least=1), "base64")
+
+MAY_BE_NULL.update(("sha2", "format_number"))
+
+#: The digits after the point that FORMAT_NUMBER shows of a decimal, and of other numbers.
+_MOST_DIGITS, _LANE_DIGITS = 10_000, 340
+_WIDEST = 420  # bytes before the point
+_EXACT = Context(prec=_MOST_DIGITS + 400, rounding=ROUND_HALF_EVEN)
+_WORDS = {"NaN": "NaN", "Infinity": "∞", "-Infinity": "-∞"}
+
+
+@resolves("hex", takes="a number, text or BINARY")
+def _resolve_hex(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 1:
+        raise refuse(name, args)
+    if args[0].type.name == "BINARY":
+        return Call(STRING, name, args)
+    return Call(STRING, name, (cast(args[0], BIGINT) if args[0].type.is_numeric else as_text(args[0]),))
+
+
+@resolves("format_number", takes="a number and how many digits after the point")
+def _resolve_format(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) != 2 or not (args[0].type.is_numeric or args[0].type.name == "VOID"):
+        raise refuse(name, args)
+    if args[1].type.name == "STRING":
+        raise UnsupportedError("FORMAT_NUMBER with a pattern is not supported; give the number of digits instead")
+    if args[1].type.name not in ("INT", "VOID"):
+        raise refuse(name, args)
+    number = cast(args[0], DOUBLE) if args[0].type.name in ("FLOAT", "VOID") else args[0]
+    return Call(STRING, name, (number, cast(args[1], INT)))
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+@strict("md5", "sha1", total=True)
+def _digest(call: Call) -> Step:
+    made = hashlib.md5 if call.name == "md5" else hashlib.sha1
+    return _of_bytes(in_python(STRING, lambda data: made(data, usedforsecurity=False).hexdigest()))
+
+
+def _of_bytes(step: Step) -> Step:
+    """The step on the first argument's bytes."""
+    return lambda a, *rest: step(as_bytes(a), *rest)
+
+
+def sha2(data: bytes, bits: int) -> str | None:
+    """0 is 256; lengths that do not exist give NULL."""
+    if bits not in (0, 224, 256, 384, 512):
+        return None
+    return hashlib.new(f"sha{bits or 256}", data).hexdigest()
+
+
+@strict("sha2", total=True)
+def _sha2(call: Call) -> Step:
+    return _of_bytes(in_python(STRING, sha2))
+
+
+@strict("crc32", total=True)
+def _crc32(call: Call) -> Step:
+    return _of_bytes(in_python(BIGINT, zlib.crc32))
+
+
+@strict("base64", sized=True)
+def _base64(call: Call) -> Step:
+    """As in MIME: lines of 76 characters."""
+
+    def encode(data: bytes) -> str:
+        written = base64.b64encode(data).decode()
+        return "\r\n".join(written[i : i + 76] for i in range(0, len(written), 76))
+
+    return _sized(call, in_python(STRING, encode), lambda size: -(-size // 3) * 4 + size // 57 * 2)
+
+
+def _sized(call: Call, step: Step, made: Callable[[Int64s], Int64s]) -> Step:
+    """The step on the bytes of texts, where those it makes are not too long."""
+
+    def sized(a: Column) -> Column:
+        check_sizes(call.name, made(byte_sizes(a)), a.valid, len(a))
+        return step(as_bytes(a))
+
+    return sized
+
+
+TOTAL_WHEN["hex"] = lambda call: not call.args[0].type.pooled
+
+
+@strict("hex", sized=True)
+def _hex(call: Call) -> Step:
+    if call.args[0].type.pooled:
+        return _sized(call, lambda a: Column(STRING, digits(text_of(a)), a.valid), lambda size: 2 * size)
+    return in_python(STRING, lambda number: f"{number & 0xFFFF_FFFF_FFFF_FFFF:X}")
+
+
+def format_number(written: str, digits: int, source: Type) -> str | None:
+    """Groups of three, and half to even. A double is rounded by the digits that show it, but where those lie half way
+    between two results its exact value decides, as in Java."""
+    if digits < 0:
+        return None
+    if source.name != "DECIMAL":
+        digits = min(digits, _LANE_DIGITS)
+    if digits > _MOST_DIGITS:
+        raise EvaluationError(f"FORMAT_NUMBER with {digits} digits; {_MOST_DIGITS} are the most")
+    if written in _WORDS:
+        return _WORDS[written]
+    unit = Decimal(1).scaleb(-digits, _EXACT)
+    value = Decimal(written)
+    rounded = value.quantize(unit, context=_EXACT)
+    if source.is_fraction and 2 * abs(_EXACT.subtract(value, rounded)) == unit:
+        rounded = Decimal(float(written)).quantize(unit, context=_EXACT)
+    return f"{rounded:,f}"
+
+
+def _shows_few(call: Call) -> bool:
+    digits = literal(call.args[1])
+    return call.args[0].type.name != "DECIMAL" or (digits is not None and digits <= _MOST_DIGITS)
+
+
+TOTAL_WHEN["format_number"] = _shows_few
+
+
+@strict("format_number")
+def _format_number(call: Call) -> Step:
+    source = call.args[0].type
+    write = writer(source, STRING)
+    shown = in_python(STRING, lambda written, digits: format_number(written, digits, source))
+
+    def step(a: Column, digits: Column) -> Column:
+        most = _MOST_DIGITS if source.name == "DECIMAL" else _LANE_DIGITS
+        check_sizes(call.name, np.clip(digits.data, 0, most) + _WIDEST, digits.valid, longest(a, digits))
+        return shown(write(a), digits)
+
+    return step

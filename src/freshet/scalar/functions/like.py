@@ -1,0 +1,138 @@
+"""LIKE and ILIKE. ILIKE is LIKE between the lower-case forms of text and pattern, as in Spark.
+
+A literal pattern is taken apart once, and becomes an Arrow call that compares or finds a plain text where it can be
+one; any other is run by `state.texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from freshet.errors import EvaluationError, SqlError, brief
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.bounds import STEPS_A_BYTE, Texts, known, most_steps, too_many_steps
+from freshet.scalar.functions.compiled import fold
+from freshet.scalar.functions.registry import TOTAL_WHEN, Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.rows import every, longest, spread, text_or_null
+from freshet.scalar.functions.text_calls import as_text, literal, whole
+from freshet.scalar.types import BOOLEAN
+from freshet.state import texts
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.texts import ANY, MANY
+
+
+@resolves("like", takes="text, a pattern, and optionally a literal escape character")
+def _resolve_like(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
+        raise refuse(name, args)
+    args = tuple(as_text(a) for a in args)
+    if len(args) == 3 and not (
+        isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1
+    ):
+        raise refuse(name, args)
+    pattern = literal(args[1])
+    if pattern is not None:
+        try:
+            _tokens(pattern, _escape(args))
+        except EvaluationError as e:
+            raise SqlError(e.reason) from None
+    return Call(BOOLEAN, name, args)
+
+
+def _escape(args: tuple[Expression, ...]) -> str:
+    return str(literal(args[2])) if len(args) == 3 else "\\"
+
+
+@resolves("ilike", takes="text, a pattern, and optionally a literal escape character")
+def _resolve_ilike(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
+        raise refuse(name, args)
+    lowered = (fold(resolve("lower", (a,))) for a in args[:2])
+    return resolve("like", (*lowered, *args[2:]))
+
+
+def _tokens(pattern: str, escape: str) -> list[int]:
+    """Code points, ANY for `_` and MANY for `%`. An escape may stand before `_`, `%` and itself only."""
+    tokens: list[int] = []
+    rest = iter(pattern)
+    for c in rest:
+        if c == escape:
+            follower = next(rest, None)
+            if follower is None or follower not in ("_", "%", escape):
+                what = "nothing" if follower is None else repr(follower)
+                raise EvaluationError(f"LIKE pattern {brief(pattern)} escapes {what}; escape only _, % or {escape!r}")
+            tokens.append(ord(follower))
+        else:
+            tokens.append(ANY if c == "_" else MANY if c == "%" else ord(c))
+    return tokens
+
+
+def _plain(tokens: list[int]) -> str | None:
+    return None if ANY in tokens or MANY in tokens else "".join(map(chr, tokens))
+
+
+def _matcher(tokens: list[int]) -> Callable[[Any], Any] | None:
+    """The Arrow call that tests a pattern, where it is a comparison with a plain text or a search for one."""
+    whole = _plain(tokens)
+    if whole is not None:
+        return lambda text: pc.equal(text, whole)
+    starts, ends = tokens[0] == MANY, tokens[-1] == MANY
+    inner = _plain(tokens[1 if starts else 0 : -1 if ends else None])
+    if inner is not None and starts and ends:
+        return lambda text: pc.match_substring(text, inner)
+    if inner is not None:
+        return lambda text: pc.ends_with(text, inner) if starts else pc.starts_with(text, inner)
+    return None
+
+
+def _few_steps(call: Call) -> bool:
+    """Whether the pattern is known, so that its escapes were checked, and short: each of its tokens may be compared
+    with each character."""
+    pattern = call.args[1]
+    return isinstance(pattern, Literal) and len(str(pattern.value)) < STEPS_A_BYTE
+
+
+TOTAL_WHEN["like"] = _few_steps
+
+
+@strict("like", sized=True)
+def _like(call: Call) -> Step:
+    escape, pattern = _escape(call.args), literal(call.args[1])
+    if pattern is not None:
+        tokens = _tokens(pattern, escape)
+        plain = _matcher(tokens)
+        if plain is not None:
+            return whole(BOOLEAN, plain)
+        begins, joined = np.array([0, len(tokens)]), np.array(tokens, np.int32)
+        return lambda a, *_: _run(a, np.zeros(len(a), np.int64), begins, joined, a.valid, (a,))
+
+    def step(a: Column, b: Column, *_: Column) -> Column:
+        """Each distinct pattern is taken apart once."""
+        rows, valid = longest(a, b), every((a, b))
+        codes = text_or_null(spread(b, rows), valid).dictionary_encode()
+        which = codes.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        parts = [np.empty(0, np.int32)]
+        for code, one in enumerate(codes.dictionary.to_pylist()):
+            try:
+                parts.append(np.array(_tokens(one, escape), np.int32))
+            except EvaluationError as e:
+                first = int(np.argmax(codes.indices.fill_null(-1).to_numpy(zero_copy_only=False) == code))
+                raise EvaluationError(e.reason, first) from None
+        return _run(a, which, np.cumsum([len(p) for p in parts]), np.concatenate(parts), valid, (a, b))
+
+    return step
+
+
+def _run(a: Column, which: Int64s, begins: Int64s, tokens: Any, valid: Bools | None, args: Sequence[Column]) -> Column:
+    rows, text = len(which), Texts(a)
+    out: Bools = np.empty(rows, np.bool_)
+    steps = most_steps(args, rows)
+    bad = texts.like(*text.parts, known(valid, rows), which, begins, tokens, steps, out)
+    if bad >= 0:
+        raise too_many_steps("like", args, rows, bad, "use a shorter pattern, or compare shorter texts")
+    return Column(BOOLEAN, out, valid)

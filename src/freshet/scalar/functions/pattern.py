@@ -1,0 +1,341 @@
+"""Regular expressions that mean the same in Java, where Spark runs them, and in the two engines that run them here.
+
+A pattern is read into characters, sets of characters, ends of the text, groups, alternatives and repetitions, and
+written for RE2 (Arrow's, which says whether a text matches) and as a program of `state.regex` (which says where), with
+every set spelled out: `.` leaves out what Java calls line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only,
+`$` also stands before a last line end. Both engines take time linear in the text. What is not read here is refused:
+look-around, back references, \\b, possessive quantifiers, classes inside classes, \\p{..}, repetitions of what may be
+empty, whose groups engines fill differently, and patterns whose program is too long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+from freshet.errors import SqlError, UnsupportedError, brief
+from freshet.scalar.functions.program import Code, Program, Ranges, program
+from freshet.state import regex
+
+_LAST = 0x10FFFF
+_MOST = 1000  # repetitions RE2 takes
+_LONGEST = 10_000  # instructions of a program
+_QUICK = 100  # instructions up to which RE2, which gives each character no more than a few steps for each, is not slow
+
+
+def _ranges(found: Sequence[tuple[int, int]]) -> Ranges:
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _others(ranges: Ranges) -> Ranges:
+    edges = [-1, *(edge for low, high in ranges for edge in (low, high)), _LAST + 1]
+    gaps = [(edges[i] + 1, edges[i + 1] - 1) for i in range(0, len(edges), 2)]
+    return tuple((low, high) for low, high in gaps if low <= high)
+
+
+def _of(characters: str) -> Ranges:
+    return _ranges([(ord(c), ord(c)) for c in characters])
+
+
+LINE_ENDS = "\n\r\x85\u2028\u2029"
+_ALL: Ranges = ((0, _LAST),)
+_DIGIT = _ranges([(48, 57)])
+_WORD = _ranges([(48, 57), (65, 90), (97, 122), (95, 95)])
+_SPACE = _of(" \t\n\x0b\f\r")
+_SETS = {"d": _DIGIT, "w": _WORD, "s": _SPACE, "D": _others(_DIGIT), "W": _others(_WORD), "S": _others(_SPACE)}
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\x07", "e": "\x1b"}
+_REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of a pattern written for both engines, and whether it can match the empty text."""
+
+    re2: str
+    code: Code
+    may_be_empty: bool
+
+
+@dataclass(frozen=True)
+class Pattern:
+    text: str
+    re2: str
+    code: Code
+    groups: int
+    #: Whether `$` stands in it, for which RE2 reads the very end: wrong on texts that end in a line end.
+    has_dollar: bool
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether RE2 tests it in no more than a few steps a character."""
+        return len(self.code) <= _QUICK
+
+    def program(self, *groups: int) -> Program:
+        """What finds it, and the spans of some of its groups."""
+        return program(self.code, groups)
+
+    @cached_property
+    def whole(self) -> Program:
+        return self.program()
+
+
+def read(text: str) -> Pattern:
+    """The pattern, or the error that says which construct of it is refused."""
+    reader = _Reader(text)
+    node = reader.alternatives(0)
+    if reader.at < len(text):
+        reader.wrong("closes a group that is not open; write \\\\) for the character")
+    return Pattern(text, node.re2, node.code, reader.groups, reader.has_dollar)
+
+
+@dataclass
+class _Reader:
+    text: str
+    at: int = 0
+    groups: int = 0
+    has_dollar: bool = False
+    fold: bool = False
+    dot_all: bool = False
+
+    def __post_init__(self) -> None:
+        flags = re.match(r"\(\?([is]+)\)", self.text)
+        if flags:
+            self.fold, self.dot_all, self.at = "i" in flags[1], "s" in flags[1], flags.end()
+
+    def refuse(self, what: str, instead: str) -> NoReturn:
+        raise UnsupportedError(f"{what} in the regular expression {brief(self.text)} is not supported; {instead}")
+
+    def wrong(self, what: str) -> NoReturn:
+        remedy = "" if ";" in what else "; correct it"
+        raise SqlError(f"the regular expression {brief(self.text)} {what}{remedy}")
+
+    def bounded(self, instructions: int) -> None:
+        if instructions > _LONGEST:
+            what = f"a program of more than {_LONGEST:,} instructions ({instructions:,} so far)"
+            self.refuse(what, "repeat fewer times, or write fewer characters")
+
+    def peek(self, ahead: int = 0) -> str:
+        return self.text[self.at + ahead : self.at + ahead + 1]
+
+    def take(self) -> str:
+        if self.at >= len(self.text):
+            self.wrong("ends too early")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    # Structure ----------------------------------------------------------------------------------------------------
+
+    def alternatives(self, depth: int) -> Node:
+        if depth > 50:
+            self.refuse("a group this deep", "use fewer levels")
+        branches = [self.sequence(depth)]
+        while self.peek() == "|":
+            self.at += 1
+            branches.append(self.sequence(depth))
+            self.bounded(sum(len(b.code) + 2 for b in branches))
+        if len(branches) == 1:
+            return branches[0]
+        code = branches[-1].code
+        for branch in reversed(branches[:-1]):
+            first = len(branch.code)
+            code = ((regex.FORK, 1, first + 2), *branch.code, (regex.JUMP, len(code) + 1, 0), *code)
+        return Node(f"(?:{'|'.join(b.re2 for b in branches)})", code, any(b.may_be_empty for b in branches))
+
+    def sequence(self, depth: int) -> Node:
+        parts: list[Node] = []
+        instructions = 0
+        while self.peek() not in ("", "|", ")"):
+            parts.append(self.repeated(depth))
+            instructions += len(parts[-1].code)
+            self.bounded(instructions)
+        code = tuple(instruction for p in parts for instruction in p.code)
+        return Node("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
+
+    def repeated(self, depth: int) -> Node:
+        begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in ("\\A", "\\z")
+        node = self.atom(depth)
+        bounds = self.bounds()
+        if bounds is None:
+            return node
+        if is_end:
+            self.refuse(
+                f"the repeated {self.text[begin : self.at]}", "an end of the text is not repeated: write it once"
+            )
+        if node.may_be_empty:
+            what = f"the repetition {self.text[begin : self.at]} of what may be empty"
+            self.refuse(what, "repeat something that matches at least one character")
+        least, most = bounds
+        mark = f"{{{least}}}" if most == least else f"{{{least},{'' if most is None else most}}}"
+        lazy = self.peek() == "?"
+        if lazy:
+            self.at += 1
+            mark += "?"
+        if self.peek() in ("+", "*", "?", "{"):
+            what = f"the quantifier {self.peek()} after a quantifier"
+            self.refuse(what, "write one quantifier, greedy or lazy, and (?:...) around what is repeated twice")
+        self.bounded((len(node.code) + 2) * max(least, most or 0, 1))
+        return Node(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
+
+    def bounds(self) -> tuple[int, int | None] | None:
+        """How often the part before is repeated; None where no quantifier follows."""
+        if self.peek() in ("*", "+", "?"):
+            return _REPEATS[self.take()]
+        if self.peek() != "{":
+            return None
+        found = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}").match(self.text, self.at)
+        if found is None:
+            self.wrong("has { that begins no repetition; write \\\\{ for the character")
+        least = int(found[1])
+        most = int(found[3]) if found[3] else None if found[2] else least
+        if max(least, most or 0) > _MOST:
+            self.refuse(f"the repetition {found[0]}", f"repeat at most {_MOST} times")
+        if most is not None and most < least:
+            self.wrong(f"repeats {found[0]}, at least more often than at most")
+        self.at = found.end()
+        return least, most
+
+    def atom(self, depth: int) -> Node:
+        character = self.take()
+        if character == "(":
+            return self.group(depth)
+        if character == "[":
+            return self.written(self.char_class())
+        if character == ".":
+            return self.written(_ALL if self.dot_all else _others(_of(LINE_ENDS)))
+        if character == "^":
+            return Node(r"\A", ((regex.BEGIN, 0, 0),), True)
+        if character == "$":
+            self.has_dollar = True
+            return Node(r"\z", ((regex.DOLLAR, 0, 0),), True)
+        if character in "*+?":
+            self.wrong(f"has nothing that {character} could repeat")
+        if character == "{":
+            self.wrong("has { that begins no repetition; write \\\\{ for the character")
+        if character != "\\":
+            return self.written(self.folded(_of(character)))
+        if self.peek() in ("A", "z"):
+            begins = self.take() == "A"
+            return Node(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
+        return self.written(self.escaped())
+
+    def group(self, depth: int) -> Node:
+        if self.peek() == "?":
+            if self.text[self.at : self.at + 2] != "?:":
+                what = f"the group ({self.text[self.at : self.at + 3]}...)"
+                self.refuse(what, "use (...) and (?:...), and (?i) or (?s) at the very beginning")
+            self.at += 2
+            inside = self.alternatives(depth + 1)
+            code = inside.code
+        else:
+            self.groups += 1
+            number = self.groups
+            inside = self.alternatives(depth + 1)
+            code = ((regex.SAVE, 2 * number, 0), *inside.code, (regex.SAVE, 2 * number + 1, 0))
+        if self.peek() != ")":
+            self.wrong("does not close a group")
+        self.at += 1
+        return Node(f"(?:{inside.re2})", code, inside.may_be_empty)
+
+    # Characters ---------------------------------------------------------------------------------------------------
+
+    def escaped(self) -> Ranges:
+        """What an escape stands for, in a class or outside."""
+        character = self.take()
+        if character in _SETS:
+            return _SETS[character]
+        if character in _ESCAPES:
+            return _of(_ESCAPES[character])
+        if character in ("x", "u"):
+            digits = r"([0-9A-Fa-f]{4})" if character == "u" else r"([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\}"
+            found = re.compile(digits).match(self.text, self.at)
+            code = int(next(g for g in found.groups() if g), 16) if found else _LAST + 1
+            if found is None or code > _LAST or 0xD800 <= code <= 0xDFFF:
+                self.wrong(f"has \\{character} without the digits of a character")
+            self.at = found.end()
+            return self.folded(_of(chr(code)))
+        if character.isascii() and not character.isalnum():
+            return _of(character)
+        self.refuse(f"\\{character}", "use characters, [classes], \\\\d, \\\\w, \\\\s, and \\\\ before punctuation")
+
+    def char_class(self) -> Ranges:
+        negated = self.peek() == "^"
+        self.at += negated
+        found: list[tuple[int, int]] = []
+        if self.peek() == "]":
+            self.refuse("] as the first character of a class", "write \\\\]")
+        while self.peek() != "]":
+            low = self.member()
+            if self.peek() != "-" or self.peek(1) in ("]", ""):
+                found += low
+                continue
+            self.at += 1
+            high = self.member()
+            if len(low) != 1 or len(high) != 1 or low[0][0] != low[0][1] or high[0][0] != high[0][1]:
+                self.refuse("a range between sets of characters", "write \\\\- for the character")
+            if low[0][0] > high[0][0]:
+                self.wrong("has a range that ends before it begins")
+            found.append((low[0][0], high[0][0]))
+            if self.peek() == "-" and self.peek(1) != "]":
+                self.refuse("- after a range", "write \\\\- for the character")
+        self.at += 1
+        ranges = self.folded(_ranges(found))
+        return _others(ranges) if negated else ranges
+
+    def member(self) -> Ranges:
+        """One character of a class, or a set of them; not yet folded, for it may begin a range."""
+        character = self.take()
+        if character == "[":
+            self.refuse("[ inside a class", "write \\\\[ for the character, or one class")
+        if character == "&" and self.peek() == "&":
+            self.refuse("&& inside a class", "write \\\\& for the character, or one class")
+        if character != "\\":
+            return _of(character)
+        fold, self.fold = self.fold, False
+        made = self.escaped()
+        self.fold = fold
+        return made
+
+    def folded(self, ranges: Ranges) -> Ranges:
+        """With the other case of its ASCII letters, under (?i)."""
+        if not self.fold:
+            return ranges
+        more = list(ranges)
+        for low, high in ranges:
+            for begin, end, shift in ((65, 90, 32), (97, 122, -32)):
+                if max(low, begin) <= min(high, end):
+                    more.append((max(low, begin) + shift, min(high, end) + shift))
+        return _ranges(more)
+
+    def written(self, ranges: Ranges) -> Node:
+        code: Code = ((regex.SET, ranges, 0),)
+        if not ranges:
+            return Node(r"[^\x00-\x{10FFFF}]", code, False)
+        if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+            return Node(_re2(ranges[0][0]), code, False)
+        return Node("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, False)
+
+
+def _repetition(code: Code, least: int, most: int | None, lazy: bool) -> Code:
+    """At least and at most so many times; what is repeated reads at least one character."""
+
+    def fork(on: int, past: int) -> Code:
+        return ((regex.FORK, past, on),) if lazy else ((regex.FORK, on, past),)
+
+    size = len(code)
+    if most is None:
+        return (*code * least, *fork(1, size + 2), *code, (regex.JUMP, -(size + 1), 0))
+    optional = [i for left in range(most - least, 0, -1) for i in (*fork(1, left * (size + 1)), *code)]
+    return (*code * least, *optional)
+
+
+def _re2(code: int) -> str:
+    return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\x{{{code:X}}}"

@@ -1,0 +1,89 @@
+"""Regular expressions as the programs that `state.regex` runs.
+
+A pattern's code names its sets by their ranges and saves every group. A program has its sets numbered, saves the groups
+asked for alone, and knows which bytes a match can begin with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from freshet.state import regex
+from freshet.state.arrays import Bools, Int64s
+
+#: Sets of characters are sorted, disjoint ranges of code points, both ends included.
+Ranges = tuple[tuple[int, int], ...]
+#: Instructions of `state.regex`; a SET has its ranges, and 2 g and 2 g + 1 are the slots of group g.
+Code = tuple[tuple[int, Any, int], ...]
+
+_ASCII = 128
+
+
+@dataclass(frozen=True)
+class Program:
+    code: Int64s
+    ascii: Bools  # [sets, 128]
+    starts: Int64s  # the first of each set's ranges, and the end
+    ranges: Int64s
+    leads: Bools  # the bytes a match can begin with; none where it may be empty
+    slots: int
+
+    @property
+    def parts(self) -> tuple[Int64s, Bools, Int64s, Int64s, Bools, int]:
+        """As kernels take it."""
+        return self.code, self.ascii, self.starts, self.ranges, self.leads, self.slots
+
+
+def program(code: Code, groups: Sequence[int]) -> Program:
+    """What finds the code's match, slots 0 and 1, and then the spans of the groups asked for, two slots each."""
+    slots = {2 * g + end: 2 * (i + 1) + end for i, g in enumerate(groups) for end in (0, 1)}
+    whole: Code = ((regex.SAVE, 0, 0), *code, (regex.SAVE, 1, 0), (regex.MATCH, 0, 0))
+    sets: dict[Ranges, int] = {}
+    lines = []
+    for place, (operation, x, y) in enumerate(whole):
+        if operation == regex.SET:
+            lines.append((operation, sets.setdefault(x, len(sets)), 0))
+        elif operation == regex.SAVE and 0 < place < len(whole) - 2:
+            lines.append((regex.JUMP, 1, 0) if x not in slots else (operation, slots[x], 0))
+        else:
+            lines.append((operation, x, y))
+    starts = np.cumsum([0, *map(len, sets)])
+    ranges = np.array([r for s in sets for r in s], np.int64).reshape(-1, 2)
+    ascii_ = np.zeros((len(sets), _ASCII), np.bool_)
+    for number, members in enumerate(sets):
+        for low, high in members:
+            ascii_[number, low : min(high + 1, _ASCII)] = True
+    return Program(np.array(lines, np.int64), ascii_, starts, ranges, _leads(whole), 2 + 2 * len(groups))
+
+
+def _leads(code: Code) -> Bools:
+    """The first bytes of what may be read first, whatever ends of the text are asserted before."""
+    found: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+    seen, left = set(), [0]
+    while left:
+        at = left.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        operation, x, y = code[at]
+        if operation == regex.MATCH:
+            return np.zeros(0, np.bool_)
+        if operation == regex.SET:
+            for low, high in x:
+                found[_lead(low) : _lead(high) + 1] = True
+        elif operation == regex.FORK:
+            left += [at + x, at + y]
+        else:
+            left.append(at + x if operation == regex.JUMP else at + 1)
+    found[0x80:0xC0] = False  # what goes on in a character begins none
+    return found
+
+
+def _lead(code: int) -> int:
+    """The first byte of a character; those of surrogates, which no text has, are as if it had."""
+    return chr(code).encode("utf-8", "surrogatepass")[0]

@@ -1,0 +1,124 @@
+"""Where a text stands in another, and the parts between marks. Positions count characters from 1; 0 is "nowhere"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+
+from freshet.errors import EvaluationError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression
+from freshet.scalar.functions.bounds import STEPS_A_BYTE, byte_sizes, check_steps
+from freshet.scalar.functions.registry import TOTAL_WHEN, Step, resolves, strict
+from freshet.scalar.functions.rows import longest
+from freshet.scalar.functions.text_calls import in_python, literal, register, signature, where_ascii, whole
+from freshet.scalar.types import INT, STRING
+
+register(INT, "text and what to find in it", signature("s", "s", least=2), "instr")
+register(STRING, "text, a mark, and which part", signature("s", "s", "i", least=3), "split_part")
+register(STRING, "text, a mark, and how many of them", signature("s", "s", "i", least=3), "substring_index")
+register(INT, "text and a list of texts between commas", signature("s", "s", least=2), "find_in_set")
+_find = signature("s", "s", "i", least=2)
+
+
+@resolves("locate", "position", takes="what to find, the text, and optionally where to begin")
+def _resolve_locate(name: str, args: tuple[Expression, ...]) -> Expression:
+    part, text, *start = _find(name, args)
+    return Call(INT, "locate", (text, part, *start)) if start else Call(INT, "instr", (text, part))
+
+
+@strict("instr", total=True)
+def _instr(call: Call) -> Step:
+    by_text = in_python(INT, lambda text, part: text.find(part) + 1)
+    part = literal(call.args[1])
+    if part is None:
+        return by_text
+    return where_ascii(whole(INT, lambda text: pc.add(pc.find_substring(text, part), 1)), by_text)
+
+
+def locate(text: str, part: str, start: int) -> int:
+    """The empty text is found at the beginning, wherever the search begins."""
+    return 0 if start < 1 else text.find(part, start - 1) + 1 if part else 1
+
+
+@strict("locate", total=True, sees_null=True)
+def _locate(call: Call) -> Step:
+    found_from = in_python(INT, locate)
+
+    def step(text: Column, part: Column, start: Column) -> Column:
+        """Spark's odd rule: a search that begins at NULL finds nothing, whatever the other arguments are."""
+        found = found_from(text, part, start)
+        if start.valid is None or found.valid is None:
+            return found
+        return Column(INT, np.where(start.valid, found.data, 0), found.valid | ~start.valid)
+
+    return step
+
+
+def split_part(text: str, mark: str, number: int) -> str:
+    """The empty mark does not split; parts that do not exist are empty."""
+    if number == 0:
+        raise EvaluationError("SPLIT_PART has no part 0; count parts from 1, or from the end with -1")
+    parts = text.split(mark) if mark else [text]
+    at = number - 1 if number > 0 else len(parts) + number
+    return parts[at] if 0 <= at < len(parts) else ""
+
+
+TOTAL_WHEN["split_part"] = lambda call: bool(literal(call.args[2]))
+
+
+@strict("split_part")
+def _split_part(call: Call) -> Step:
+    return in_python(STRING, split_part)
+
+
+def substring_index(text: str, mark: str, count: int) -> str:
+    """What stands before the count-th mark, or after it counted from the end; marks may overlap."""
+    if not mark or count == 0:
+        return ""
+    if count > 0:
+        at = -1
+        for _ in range(count):
+            at = text.find(mark, at + 1)
+            if at < 0:
+                return text
+        return text[:at]
+    at = len(text) - len(mark) + 1
+    for _ in range(-count):
+        at = text.rfind(mark, 0, max(at - 1 + len(mark), 0))
+        if at < 0:
+            return text
+    return text[at + len(mark) :]
+
+
+@strict("substring_index", sized=True)
+def _substring_index(call: Call) -> Step:
+    """Marks that overlap themselves are compared again at each character."""
+    found = in_python(STRING, substring_index)
+
+    def step(text: Column, mark: Column, count: Column) -> Column:
+        args = (text, mark, count)
+        check_steps(
+            "substring_index", byte_sizes(text) * byte_sizes(mark), args[:2], longest(*args), "use a shorter mark"
+        )
+        return found(*args)
+
+    return step
+
+
+def _is_short(call: Call) -> bool:
+    mark = literal(call.args[1])
+    return mark is not None and len(mark.encode()) <= STEPS_A_BYTE
+
+
+TOTAL_WHEN["substring_index"] = _is_short
+
+
+def find_in_set(text: str, listed: str) -> int:
+    items = listed.split(",")
+    return items.index(text) + 1 if text in items else 0
+
+
+@strict("find_in_set", total=True)
+def _find_in_set(call: Call) -> Step:
+    return in_python(INT, find_in_set)

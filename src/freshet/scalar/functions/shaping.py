@@ -1,0 +1,201 @@
+"""Text made from text: repeated, turned, overlaid, joined, chosen."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, AnyStr
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.errors import EvaluationError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.bounds import byte_sizes, check_sizes
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
+from freshet.scalar.functions.rows import (
+    both,
+    every,
+    first_bad,
+    gather,
+    joined,
+    longest,
+    on_rows,
+    spread,
+    strings,
+    text_or_null,
+)
+from freshet.scalar.functions.strings import substring
+from freshet.scalar.functions.text_calls import (
+    alike,
+    as_text,
+    in_python,
+    is_number,
+    like_first,
+    register,
+    signature,
+    whole,
+)
+from freshet.scalar.types import INT, STRING
+from freshet.state.arrays import TEXT
+
+register(STRING, "text", signature("s", least=1), "initcap")
+register(None, "text or BINARY", signature("b", least=1), "reverse")
+register(STRING, "text and how many times", signature("s", "i", least=2), "repeat")
+register(STRING, "text, characters, and what to write for each", signature("s", "s", "s", least=3), "translate")
+register(STRING, "a number", signature("l", least=1), "chr", "char")
+_overlaid, _space, _trim = signature("b", "b", "i", "i", least=3), signature("i", least=1), signature("s", "s", least=1)
+
+
+@resolves("overlay", takes="two texts, or two of BINARY, where to lay the second, and optionally over how much")
+def _resolve_overlay(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len({a.type.name == "BINARY" for a in args[:2]}) == 2:
+        raise refuse(name, args)
+    fitted = _overlaid(name, args)
+    return Call(like_first(fitted), name, fitted)
+
+
+@resolves("space", takes="a number of spaces")
+def _resolve_space(name: str, args: tuple[Expression, ...]) -> Expression:
+    return Call(STRING, "repeat", (Literal(STRING, " "), *_space(name, args)))
+
+
+@resolves("btrim", takes="text, and optionally the characters to remove")
+def _resolve_btrim(name: str, args: tuple[Expression, ...]) -> Expression:
+    return Call(STRING, "trim", _trim(name, args))
+
+
+@resolves("concat_ws", takes="what to write between, and values, each written as text")
+def _resolve_join(name: str, args: tuple[Expression, ...]) -> Expression:
+    if not args:
+        raise refuse(name, args)
+    return Call(STRING, name, tuple(as_text(a) for a in args))
+
+
+@resolves("elt", takes="a number and what it chooses from, texts or BINARY")
+def _resolve_elt(name: str, args: tuple[Expression, ...]) -> Expression:
+    if len(args) < 2 or not is_number(args[0].type):
+        raise refuse(name, args)
+    values = alike(args[1:])
+    return Call(like_first(values), name, (cast(args[0], INT), *values))
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+def initcap(text: str) -> str:
+    """Words stand between spaces alone. Lower case is decided with the word's first letter before it (a final Σ)."""
+    return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
+
+
+@strict("initcap", total=True)
+def _initcap(call: Call) -> Step:
+    return in_python(STRING, initcap)
+
+
+@strict("reverse", total=True)
+def _reverse(call: Call) -> Step:
+    return whole(call.type, pc.binary_reverse if call.type.name == "BINARY" else pc.utf8_reverse)
+
+
+@strict("repeat", sized=True)
+def _repeat(call: Call) -> Step:
+    def step(a: Column, times: Column) -> Column:
+        rows = longest(a, times)
+        a, times = spread(a, rows), spread(times, rows)
+        valid = both(a.valid, times.valid)
+        sizes, count = byte_sizes(a), np.maximum(times.data, 0)
+        check_sizes("repeat", sizes * count, valid, rows)
+        count = np.where(sizes > 0, count, 0)  # under a NULL it may be anything
+        return Column(STRING, strings(pc.binary_repeat(text_or_null(a, valid), pa.array(count))), valid)
+
+    return step
+
+
+@lru_cache(maxsize=256)
+def _alphabet(old: str, new: str) -> dict[int, str | None]:
+    """What is written for each character; the first of equal ones counts. What has no partner, or NUL, is dropped."""
+    table: dict[int, str | None] = {}
+    for i, character in enumerate(old):
+        made = new[i] if i < len(new) else "\0"
+        table.setdefault(ord(character), None if made == "\0" else made)
+    return table
+
+
+@strict("translate", total=True)
+def _translate(call: Call) -> Step:
+    return in_python(STRING, lambda text, old, new: text.translate(_alphabet(old, new)))
+
+
+@strict("chr", total=True)
+def _chr(call: Call) -> Step:
+    """The last byte decides; a negative number has no character."""
+    characters = pa.array([*map(chr, range(256)), ""], TEXT)
+    return lambda a: Column(STRING, characters.take(pa.array(np.where(a.data < 0, 256, a.data & 255))), a.valid)
+
+
+def overlay(text: AnyStr, part: AnyStr, position: int, length: int = -1) -> AnyStr:
+    """A negative length stands for that of the part."""
+    after = position + (length if length >= 0 else len(part))
+    return substring(text, 1, position - 1) + part + substring(text, after)
+
+
+@strict("overlay", sized=True)
+def _overlay(call: Call) -> Step:
+    made = in_python(call.type, overlay)
+
+    def step(text: Column, part: Column, *where: Column) -> Column:
+        args = (text, part, *where)
+        check_sizes("overlay", byte_sizes(text) + byte_sizes(part), every(args), longest(*args))
+        return made(*args)
+
+    return step
+
+
+@strict("concat_ws", sized=True, sees_null=True)
+def _join(call: Call) -> Step:
+    def step(*args: Column) -> Column:
+        rows, (mark, *parts) = longest(*args), args
+        if mark.valid is not None and not mark.valid.any():
+            return Column(STRING, pa.nulls(len(mark), TEXT), mark.valid)
+        if not parts:
+            return Column(STRING, pa.array([""], TEXT), mark.valid)
+        given = [np.ones(1, np.int64) if p.valid is None else p.valid.astype(np.int64) for p in parts]
+        marked = byte_sizes(mark) * np.maximum(sum(given, np.zeros(1, np.int64)) - 1, 0)
+        sizes = sum((byte_sizes(p) for p in parts), np.zeros(1, np.int64))
+        check_sizes("concat_ws", marked + sizes, mark.valid, rows)
+        texts: list[Any] = [text_or_null(p, p.valid) for p in (spread(p, rows) for p in parts)]
+        marks = text_or_null(mark, mark.valid)
+        if len(marks) != 1:
+            lists = zip(marks.to_pylist(), *(t.to_pylist() for t in texts), strict=True)
+            made = [None if m is None else m.join(t for t in row if t is not None) for m, *row in lists]
+            return Column(STRING, pa.array(made, TEXT), mark.valid)
+        between = marks[0].as_py() or ""
+        # Arrow leaves out a row whose texts are all NULL, so there is an empty one before them, taken off again.
+        made = joined("", *texts, between=between, skip=True)
+        return Column(STRING, strings(pc.utf8_slice_codeunits(made, len(between))), mark.valid)
+
+    return step
+
+
+@lazy("elt")
+def _elt(call: Call, nodes: tuple[Node, ...]) -> Node:
+    """Only the text that is chosen is computed."""
+
+    def node(columns: Columns, rows: int) -> Column:
+        number = spread(nodes[0](columns, rows), rows)
+        bad = first_bad((number.data < 1) | (number.data >= len(nodes)), number.valid)
+        if bad >= 0:
+            reason = f"ELT has no text {int(number.data[bad])} among {len(nodes) - 1}; guard the number with CASE"
+            raise EvaluationError(reason, bad)
+        pieces = []
+        for i, chosen in enumerate(nodes[1:], 1):
+            is_mine = number.data == i if number.valid is None else (number.data == i) & number.valid
+            mine = np.flatnonzero(is_mine)
+            if len(mine):
+                pieces.append((mine, on_rows(chosen, columns, mine, rows)))
+        return gather(call.type, pieces, rows)
+
+    return node

@@ -1,0 +1,173 @@
+"""How text functions are typed and computed, whatever their family.
+
+Arguments beyond the first are mostly literals, for which Arrow often has one vectorized call. What Arrow has no call
+for is computed in Python, once for each distinct text; only where several arguments vary is it done row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from freshet.errors import EvaluationError
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.casting import cast
+from freshet.scalar.functions.registry import Step, refuse, resolves
+from freshet.scalar.functions.rows import both, each, every, flags, longest, strings, text_of, text_or_null
+from freshet.scalar.types import BIGINT, BINARY, INT, STRING, Type
+from freshet.state.arrays import Bools, Int64s
+
+Fit = Callable[[str, tuple[Expression, ...]], tuple[Expression, ...]]
+
+
+# Typing ---------------------------------------------------------------------------------------------------------
+
+
+def as_text(argument: Expression) -> Expression:
+    """An argument as text; CHAR and VARCHAR already are, and stay as they are."""
+    return argument if argument.type.name == "STRING" else cast(argument, STRING)
+
+
+def alike(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """BINARY where all are, else all as text: even a bare NULL is one."""
+    return args if all(a.type.name == "BINARY" for a in args) else tuple(as_text(a) for a in args)
+
+
+def signature(*kinds: str, least: int) -> Fit:
+    """Casts arguments to text ("s"), INT ("i") or BIGINT ("l"), takes only text ("t"), or only text and BINARY ("d");
+    `least` of them are required. Those that are a text or BINARY alike ("b") stay BINARY where all of them are, and
+    else are cast to text."""
+
+    def fit(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        if not least <= len(args) <= len(kinds):
+            raise refuse(name, args)
+        fitted = []
+        of_bytes = all(a.type.name == "BINARY" for a, kind in zip(args, kinds, strict=False) if kind == "b")
+        for argument, kind in zip(args, kinds, strict=False):
+            if kind in "il" and not is_number(argument.type):
+                raise refuse(name, args)
+            if kind == "t" and argument.type.name not in ("STRING", "VOID"):
+                raise refuse(name, args)
+            if kind == "d" and argument.type.name not in ("STRING", "BINARY", "VOID"):
+                raise refuse(name, args)
+            if argument.type.name == "BINARY" and (kind == "d" or (kind == "b" and of_bytes)):
+                fitted.append(argument)
+            elif kind in "il":
+                fitted.append(cast(argument, INT if kind == "i" else BIGINT))
+            else:
+                fitted.append(as_text(argument))
+        return tuple(fitted)
+
+    return fit
+
+
+def is_number(type: Type) -> bool:
+    """Whether Spark casts it to a number unasked."""
+    return type.is_numeric or type.name in ("STRING", "VOID")
+
+
+def register(type: Type | None, takes: str, fit: Fit, *names: str) -> None:
+    """Names of one function, the first of which its calls bear. Without a type it makes text of text, BINARY of
+    BINARY."""
+    canonical = names[0]
+
+    @resolves(*names, takes=takes)
+    def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+        fitted = fit(name, args)
+        return Call(type or like_first(fitted), canonical, fitted)
+
+
+def like_first(args: Sequence[Expression]) -> Type:
+    return BINARY if args[0].type.name == "BINARY" else STRING
+
+
+# Computing ------------------------------------------------------------------------------------------------------
+
+
+def literal(argument: Expression) -> Any:
+    """The value of a literal that is not NULL; None for anything else."""
+    return argument.value if isinstance(argument, Literal) else None
+
+
+def constants(call: Call) -> list[Any] | None:
+    """The values of all arguments but the first, when all are literals."""
+    values = [literal(a) for a in call.args[1:]]
+    return None if any(v is None for v in values) else values
+
+
+def whole(type: Type, function: Callable[[Any], Any]) -> Step:
+    """A step of one Arrow call on the first argument; the others are literals already inside `function`."""
+    if type.pooled:
+        return lambda a, *_: Column(type, strings(function(text_of(a)), type.pooled), a.valid)
+    if type.name == "BOOLEAN":
+        return lambda a, *_: Column(type, flags(function(text_of(a))), a.valid)
+
+    def step(a: Column, *_: Column) -> Column:
+        found = function(text_of(a))
+        found = found.fill_null(0) if found.null_count else found
+        return Column(type, found.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
+
+    return step
+
+
+def in_python(type: Type, function: Callable[..., Any]) -> Step:
+    """A step of a function of Python values, which may give None for NULL: once for each distinct text where only one
+    text varies, else row by row."""
+
+    def step(*args: Column) -> Column:
+        rows, valid = longest(*args), every(args)
+        varying = [i for i, a in enumerate(args) if len(a) != 1]
+        if len(varying) != 1:
+            return _column(type, each(function, args, rows, valid), valid)
+        place = varying[0]
+        found, which = _distinct(args[place], valid)
+        distinct = [found if i == place else a for i, a in enumerate(args)]
+        try:
+            made = _column(type, each(function, distinct, len(found), None), None)
+        except EvaluationError as e:
+            raise EvaluationError(e.reason, int((which == e.row).argmax())) from None
+        if not len(made):
+            return _column(type, [None] * rows, None)
+        taken = made.take(np.maximum(which, 0))
+        return Column(type, taken.data, both(valid, taken.valid))
+
+    return step
+
+
+def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
+    """The distinct values of the valid rows, and which of them each row has; -1 where the row is NULL."""
+    rows = len(a)
+    if a.type.pooled:
+        codes = text_or_null(a, valid).dictionary_encode()
+        return Column(a.type, codes.dictionary), codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    known = np.arange(rows) if valid is None else np.flatnonzero(np.broadcast_to(valid, rows))
+    bits = a.data[known].view(np.int64)  # by bits: -0.0 and 0.0 are not shown alike
+    found, codes = np.unique(bits, return_inverse=True)
+    which = np.full(rows, -1)
+    which[known] = codes
+    return Column(a.type, found.view(a.data.dtype)), which
+
+
+def where_ascii(arrow: Step, general: Step) -> Step:
+    """The first step where all text is ASCII, which Arrow and Spark treat alike; the second where it is not."""
+
+    def step(a: Column, *rest: Column) -> Column:
+        is_ascii = pc.all(pc.string_is_ascii(text_of(a))).as_py() is not False
+        return arrow(a, *rest) if is_ascii else general(a, *rest)
+
+    return step
+
+
+def _column(type: Type, values: Sequence[Any], valid: Bools | None) -> Column:
+    known = None
+    if None in values:
+        known = np.array([v is not None for v in values], np.bool_)
+    if type.pooled:
+        return Column(type, pa.array(values, type.pooled), both(valid, known))
+    data = np.array([0 if v is None else v for v in values], np.bool_ if type.name == "BOOLEAN" else np.int64)
+    return Column(type, data, both(valid, known))

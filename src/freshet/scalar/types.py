@@ -1,0 +1,130 @@
+"""SQL types, named as Spark names them, and how each travels in Arrow and in 64-bit lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from freshet.state.arrays import BYTES, TEXT
+
+INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+FRACTIONS = ("FLOAT", "DOUBLE")
+#: The units of both families of intervals, from the largest on.
+INTERVAL_UNITS = {"MONTHS": ("YEAR", "MONTH"), "MICROS": ("DAY", "HOUR", "MINUTE", "SECOND")}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it. With
+    `items` it is an ARRAY of those, which is held as a text (see `lists`). `span` says from which unit to which an
+    INTERVAL is written; its name says in what it is counted."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    length: int | None = None
+    char: bool = False
+    items: Type | None = None
+    span: str = ""
+
+    @property
+    def lanes(self) -> int:
+        """How many 64-bit lanes a value takes: two for decimals whose digits may not fit one."""
+        return 2 if self.name == "DECIMAL" and self.precision > 18 else 1
+
+    @property
+    def pooled(self) -> pa.DataType | None:
+        """The Arrow type that its values have outside the pool, if they are ids of the pool within: text and bytes."""
+        return TEXT if self.name == "STRING" else BYTES if self.name == "BINARY" else None
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.name in INTEGERS or self.name in FRACTIONS or self.name == "DECIMAL"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in INTEGERS
+
+    @property
+    def is_fraction(self) -> bool:
+        return self.name in FRACTIONS
+
+    @property
+    def is_interval(self) -> bool:
+        return self.name in INTERVAL_UNITS
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Those an interval is written in, from the largest on."""
+        known, ends = INTERVAL_UNITS[self.name], self.span.split(" TO ")
+        return known[known.index(ends[0]) : known.index(ends[-1]) + 1]
+
+    def to_arrow(self) -> pa.DataType:
+        if self.name == "DECIMAL":
+            return pa.decimal128(self.precision, self.scale)
+        if self.items is not None:
+            return pa.list_(self.items.to_arrow())
+        return _ARROW[self.name]
+
+    def __str__(self) -> str:
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.items is not None:
+            return f"ARRAY<{self.items}>"
+        if self.span:
+            return f"INTERVAL {self.span}"
+        if self.length is not None:
+            return f"{'CHAR' if self.char else 'VARCHAR'}({self.length})"
+        return "NULL" if self.name == "VOID" else self.name
+
+
+BOOLEAN = Type("BOOLEAN")
+TINYINT = Type("TINYINT")
+SMALLINT = Type("SMALLINT")
+INT = Type("INT")
+BIGINT = Type("BIGINT")
+FLOAT = Type("FLOAT")
+DOUBLE = Type("DOUBLE")
+STRING = Type("STRING")
+BINARY = Type("BINARY")
+DATE = Type("DATE")
+TIMESTAMP = Type("TIMESTAMP")
+VOID = Type("VOID")  # the type of a bare NULL
+MONTHS = Type("MONTHS", span="YEAR TO MONTH")  # an INTERVAL of years and months, counted in months
+MICROS = Type("MICROS", span="DAY TO SECOND")  # an INTERVAL of days to seconds, counted in microseconds
+
+
+def interval(first: str, last: str | None = None) -> Type:
+    """INTERVAL first [TO last]."""
+    name = next(n for n, units in INTERVAL_UNITS.items() if first in units)
+    return Type(name, span=first if last in (None, first) else f"{first} TO {last}")
+
+
+def decimal(precision: int, scale: int) -> Type:
+    return Type("DECIMAL", precision, scale)
+
+
+_ARROW = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "VOID": pa.null(),
+    "MONTHS": pa.int32(),  # Arrow's interval of months is not there in Python
+    "MICROS": pa.duration("us"),
+}
+
+#: The first and last day, and microsecond, that a DATE and a TIMESTAMP hold: those of the years 1 to 9999.
+_DAY = 86_400_000_000
+TIME_RANGE = {"DATE": (-719_162, 2_932_896), "TIMESTAMP": (-719_162 * _DAY, 2_932_897 * _DAY - 1)}
+
+#: Least and greatest value of each integer type.
+INTEGER_RANGE = {name: (-(1 << bits), (1 << bits) - 1) for name, bits in zip(INTEGERS, (7, 15, 31, 63), strict=True)}

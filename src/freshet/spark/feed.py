@@ -1,0 +1,98 @@
+"""What the rows of a source say of themselves: what each does to its table, when, and whether it is whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from freshet.database.changes import CHANGE_TYPE, SIGNS, WEIGHT
+from freshet.errors import ChangeError
+from freshet.logical.query import TableSchema
+from freshet.scalar.column import Column
+from freshet.spark.job import SEQUENCE
+from freshet.state.arrays import Bools, Int64s
+
+KINDS = list(SIGNS)
+KIND_SIGNS = np.array(list(SIGNS.values()), np.int64)
+
+
+def kinds_of(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
+    """What each row does, as its place in KINDS; an insert where nothing is said."""
+    if WEIGHT in given.column_names:
+        array = given.column(WEIGHT).combine_chunks()
+        if array.null_count:
+            row = int(np.argmax(np.asarray(array.is_null())))
+            raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, first + row)
+        return np.where(np.asarray(array) > 0, KINDS.index("insert"), KINDS.index("delete")).astype(np.int64)
+    if CHANGE_TYPE not in given.column_names:
+        return np.full(given.num_rows, KINDS.index("insert"), np.int64)
+    kinds = given.column(CHANGE_TYPE).combine_chunks().cast(pa.string())
+    found = np.array(pa.compute.index_in(kinds, value_set=pa.array(KINDS)).fill_null(-1), np.int64)
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        raise ChangeError(
+            f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row
+        )
+    return found
+
+
+def refuse_upserts(schema: TableSchema, kinds: Int64s, first: int) -> None:
+    upserts = kinds == KINDS.index("upsert")
+    if upserts.any():
+        raise ChangeError(
+            "an upsert replaces a row, so order matters; name the column that orders changes (sequence=...)",
+            schema.name, first + int(np.argmax(upserts)),
+        )  # fmt: skip
+
+
+def weights_of(given: pa.Table, kinds: Int64s) -> Int64s:
+    if WEIGHT in given.column_names:
+        return np.array(given.column(WEIGHT).combine_chunks().cast(pa.int64()), np.int64)
+    return KIND_SIGNS[kinds]
+
+
+def refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:
+    """Of a key there is one row or none."""
+    wrong = np.abs(weights) != 1
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ChangeError(
+            f"{WEIGHT} is {weights[row]}, and the table has a primary key; give 1 for a row that is there from now on, "
+            "-1 for one that is gone", schema.name, first + row,
+        )  # fmt: skip
+
+
+def sequence_of(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
+    array = given.column(SEQUENCE).combine_chunks()
+    if array.null_count:
+        row = int(np.argmax(np.asarray(array.is_null())))
+        raise ChangeError("the column that orders changes is NULL; give a value", schema.name, first + row)
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    try:
+        return np.array(array.cast(pa.int64()), np.int64)
+    except pa.ArrowInvalid:  # a decimal
+        wide = [not -(1 << 63) <= v < 1 << 63 for v in array.to_pylist()]
+        raise ChangeError(
+            f"the column that orders changes is {array[wide.index(True)]}; give a number that fits BIGINT",
+            schema.name, first + wide.index(True),
+        ) from None  # fmt: skip
+
+
+def check_nulls(schema: TableSchema, column: int, values: Column, where: Bools | None, first: int) -> None:
+    field = schema.fields[column]
+    if field.nullable or values.valid is None:
+        return
+    bad = ~values.valid if where is None else ~values.valid & where
+    if not bad.any():
+        return
+    remedy = "give a value"
+    if where is None and schema.primary_key and column not in schema.primary_key:
+        remedy = (
+            "give a value, or, to delete by key alone, name the column that orders changes (sequence=...) or have keys "
+            "checked (check_keys=True)"
+        )
+    what = "the primary key" if column in schema.primary_key else "NOT NULL"
+    raise ChangeError(
+        f"{field.name} is NULL or missing, and it is {what}; {remedy}", schema.name, first + int(np.argmax(bad))
+    )

@@ -1,0 +1,35 @@
+"""The arrays that everything is computed with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: How Arrow holds text between functions. Answers have plain strings, of which an array holds 2 GiB at most.
+TEXT = pa.large_string()
+#: The same for bytes that need not be text.
+BYTES = pa.large_binary()
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of those of text."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of those of bytes that need not be text."""
+    is_some = pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind)
+    return bool(is_some or pt.is_fixed_size_binary(kind))
+
+
+def taken(array: Any) -> Any:
+    """The array as kernels are compiled to take it, contiguous and writable: a copy where it is not, for a call with
+    another kind of array would be compiled first."""
+    return array if array.flags.c_contiguous and array.flags.writeable else np.array(array, order="C")

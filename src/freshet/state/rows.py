@@ -1,0 +1,83 @@
+"""Packed rows with weights: the form in which deltas travel between operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from freshet.budget import hold, look
+from freshet.errors import EvaluationError
+from freshet.state.arrays import Int64s
+from freshet.state.enumeration import MOST_COPIES, consolidate
+
+TOO_MANY_COPIES = f"a row of the answer would stand more than {MOST_COPIES:,} times; select fewer copies, or count them"
+
+
+@dataclass(slots=True)
+class Rows:
+    lanes: Int64s  # [rows, lanes], as scalar/lanes packs them
+    weights: Int64s
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def nbytes(self) -> int:
+        return self.lanes.nbytes + self.weights.nbytes
+
+
+class Sink(Protocol):
+    """Takes rows in chunks, as they are made: a list keeps them, an operator uses them up at once."""
+
+    def extend(self, chunks: Iterable[Rows], /) -> None: ...
+
+
+class Kept(list[Rows]):
+    """A sink that keeps the rows, and counts them as held until it is cleared or the transaction is over."""
+
+    def append(self, rows: Rows, /) -> None:
+        hold(rows.nbytes)
+        super().append(rows)
+
+    def extend(self, chunks: Iterable[Rows], /) -> None:
+        for rows in chunks:
+            self.append(rows)
+
+    def clear(self) -> None:
+        hold(-sum(rows.nbytes for rows in self))
+        super().clear()
+
+
+def joined(parts: Sequence[Rows], width: int) -> Rows:
+    if not parts:
+        return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))
+    if len(parts) == 1:
+        return parts[0]
+    hold(sum(p.nbytes for p in parts))
+    return Rows(np.concatenate([p.lanes for p in parts]), np.concatenate([p.weights for p in parts]))
+
+
+def consolidated(parts: Sequence[Rows], width: int) -> Rows:
+    """Equal rows added up, what comes to zero left out. Weights of the parts are used up."""
+    look()
+    whole = joined(parts, width)
+    lanes, weights = whole.lanes, whole.weights
+    chosen = np.empty(len(weights), np.int64)
+    found = consolidate(lanes, weights, chosen)
+    if found < 0:
+        raise EvaluationError(TOO_MANY_COPIES)
+    chosen = chosen[:found]
+    if len(chosen) == len(weights):
+        return Rows(lanes, weights)
+    return Rows(lanes[chosen], weights[chosen])
+
+
+def repeated(weights: Int64s, rows: int) -> Iterator[Int64s]:
+    """Places of rows, each as often as its weight says, at most `rows` at a time."""
+    ends = np.cumsum(weights)
+    last = int(ends[-1]) if len(ends) else 0
+    for start in range(0, last, rows):
+        yield np.searchsorted(ends, np.arange(start, min(start + rows, last)), side="right")

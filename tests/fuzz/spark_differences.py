@@ -1,0 +1,139 @@
+"""Where answers may differ from Spark's: each way by a narrow test and its reason, as docs/sql.md has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fuzz.spark_run import Answer
+
+
+def named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The second column of a name gets _2."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        new, number = name, 1
+        while new.lower() in taken:
+            number += 1
+            new = f"{name}_{number}"
+        taken.add(new.lower())
+        found.append(new)
+    return tuple(found)
+
+
+def type_name(written: str) -> str:
+    return "NULL" if written == "VOID" else written
+
+
+_INSIDE = ("NoSuchElementException", "INTERNAL_ERROR", "IllegalStateException", "PLAN_VALIDATION_FAILED")
+Test = Callable[[str, "Answer", "Answer", str], bool]
+
+
+def _written(pattern: str, *errors: str) -> Test:
+    """What is written so is answered here, and refused by Spark with one of these errors."""
+    found = re.compile(pattern, re.I)
+    return lambda sql, ours, theirs, why: bool(found.search(sql)) and any(e in theirs.error for e in errors)
+
+
+def _refused(pattern: str) -> Test:
+    """What is refused here with such an error, and answered by Spark."""
+    return lambda sql, ours, theirs, why: not theirs.error and bool(re.match(pattern, ours.error))
+
+
+_NO_VALUE = re.compile(r"/ 0|% 0|CAST\('x' AS INT\)|9223372036854775807 \+ 1", re.I)
+_SETTLED = re.compile(r"AND FALSE|TRUE OR|\bNULL\b", re.I)
+_FAILS = ("division by zero", "does not fit", "cannot be cast", "is no ", "is not a")
+
+
+def _never_reached(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    return bool(_NO_VALUE.search(sql)) and not theirs.error and any(f in ours.error for f in _FAILS)
+
+
+def _found_by(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """WHERE s.b = o.b: under one o.b, s.b is the same in all rows of the group."""
+    refused = "UNRESOLVED_COLUMN" in theirs.error or "MISSING_AGGREGATION" in theirs.error
+    return (
+        refused and "`s`.`b`" in theirs.error and bool(re.search(r"s\.b = o\.b.*(ORDER BY|HAVING) .*s\.b", sql, re.I))
+    )
+
+
+def _unknown_in(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """Rows that differ in truth values alone: NULL here, false in Spark."""
+    places = [i for i, t in enumerate(ours.types) if t == "BOOLEAN"]
+    if not why.startswith("rows") or not re.search(r"IN \(SELECT", sql, re.I) or not places:
+        return False
+
+    def known(rows: tuple[tuple[object, ...], ...]) -> list[str]:
+        settled = (tuple(False if v is None and i in places else v for i, v in enumerate(r)) for r in rows)
+        return sorted(map(str, settled))
+
+    return known(ours.rows) == known(theirs.rows)
+
+
+def _two_queries_out(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """A name of a relation that the text has, read where Spark sees the next query around alone."""
+    found = re.search(r"UNRESOLVED_COLUMN.* name `(\w+)`\.`\w+` cannot be resolved", theirs.error)
+    if not found or len(re.findall(r"\bSELECT\b", sql, re.I)) < 3:
+        return False
+    return bool(re.search(rf"\bAS {found[1]}\b", sql, re.I))
+
+
+def _key_of_sets(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """HAVING over a key of grouping sets that the select list does not show."""
+    found = re.search(r"UNRESOLVED_COLUMN.* name (?:`\w+`\.)?`(\w+)` cannot .*UnresolvedHaving", theirs.error)
+    return bool(found and re.search(rf"GROUP BY .*\b{found[1]}\b.*HAVING .*\b{found[1]}\b", sql, re.I))
+
+
+def _short_cut(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """FALSE AND, TRUE OR, an operation with NULL: what stands on the other side is not computed here, wherever it
+    stands."""
+    fails = ("CAST_INVALID_INPUT", "DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "ARITHMETIC_OVERFLOW")
+    return bool(_SETTLED.search(sql)) and not ours.error and any(f in theirs.error for f in fails)
+
+
+#: A reason, and the test that finds it.
+ALLOWED: list[tuple[str, Test]] = [
+    ("comparisons with ANY or ALL of a subquery", _written(r"\b(ANY|ALL)\s*\(+SELECT", "PARSE_SYNTAX_ERROR")),
+    ("NATURAL with a SEMI or ANTI join", _written(r"NATURAL\s+(LEFT\s+)?(SEMI|ANTI)", "Unsupported natural join type")),
+    ("a constant without a value is refused though no row reaches it", _never_reached),
+    ("IN of a subquery is NULL where it is not known", _unknown_in),
+    ("bytes that are no text, as a text", _refused(r".*is not text in UTF-8; show it")),
+    ("sums and averages of timestamps and texts", _refused(r"no aggregate (SUM|AVG)\((TIMESTAMP|STRING)\)")),
+    ("a column that EXCEPT names twice, in other letters", _refused("EXCEPT names")),
+    ("an alias that two outputs of one value have", _written(" AS ", "AMBIGUOUS_LATERAL_COLUMN_ALIAS")),
+    ("ORDER BY of a name that two outputs have", _refused(r"column \w+ is ambiguous: the select list has")),
+    ("the frame that LAG and LEAD have anyway", _refused("(LAG|LEAD) takes no frame")),
+    ("an output that reads an alias, as a key", _written("GROUP BY", "LATERAL_COLUMN_ALIAS_IN_GROUP_BY")),
+    ("an alias of the select list in its window functions", _written(r"OVER \(", "LATERAL_COLUMN_ALIAS_IN_WINDOW")),
+    ("columns of a chain of USING", _written("USING .*USING", "RESOLVED_ATTRIBUTE_APPEAR_IN")),
+    ("columns of USING under grouping sets", _written(r"USING .*(ROLLUP|CUBE|SETS)", "RESOLVED_ATTRIBUTE_APPEAR_IN")),
+    ("LIMIT without ORDER BY", _refused("(LIMIT|OFFSET) without ORDER BY is not supported")),
+    ("an aggregate of the query around, inside a subquery", _refused("an aggregate of the query around a subquery")),
+    ("a window over the one group of a correlated subquery", _refused("a window function over the one group of a")),
+    ("one group of a correlated subquery has the column it is found by", _found_by),
+    (
+        "correlated subqueries that Spark does not support",
+        _written("SELECT.*SELECT", "UNSUPPORTED_SUBQUERY_EXPRESSION"),
+    ),
+    ("a name of a query further out than the next", _two_queries_out),
+    ("HAVING over a key of grouping sets that is not shown", _key_of_sets),
+    (
+        "HAVING over a key of grouping sets whose name outputs have",
+        _written("(CUBE|ROLLUP|SETS) .*HAVING", "AMBIGUOUS_REFERENCE"),
+    ),
+    ("operations whose other side decides", _short_cut),
+    ("ORDER BY of a DISTINCT by what its columns are made of", _written("DISTINCT .*ORDER BY", "UNRESOLVED_COLUMN")),
+    ("ORDER BY of an aggregate after HAVING", _written("HAVING .*ORDER BY .*COUNT", "UNSUPPORTED_EXPR_FOR_OPERATOR")),
+    ("names of windows in another case", _written(r"WINDOW w AS", "MISSING_WINDOW_SPECIFICATION")),
+    ("Spark fails inside", _written("SELECT", *_INSIDE)),
+]
+
+
+def allowed(sql: str, ours: Answer, theirs: Answer, why: str) -> str:
+    for reason, test in ALLOWED:
+        if test(sql, ours, theirs, why):
+            return reason
+    return ""

@@ -1,0 +1,92 @@
+"""Rooms follow the data, and imports point one way: read from the source, lazy imports and those for types included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src"
+#: From the ground up. A room may import what stands before it, and itself. Rooms in one entry share a floor.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "version", "interrupts", "budget"),
+    ("state",),
+    ("scalar",),
+    ("aggregates",),
+    ("query",),
+    ("logical",),
+    ("sql",),
+    ("plans",),
+    ("engine",),
+    ("durable", "database"),
+    ("freshet",),  # the public face
+    ("spark",),
+    ("job",),
+    ("demo",),
+    ("web",),
+    ("cli",),
+)
+#: A database and its folder still know each other's classes; nothing else may go round in a circle.
+SHARED = ("durable", "database")
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in (SOURCE / "freshet").rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            while name.startswith("freshet") and name not in known:
+                name = name.rpartition(".")[0]
+            if name.startswith("freshet"):
+                yield name
+
+
+def graph() -> dict[str, set[str]]:
+    known = modules()
+    return {name: set(imports(path, known)) - {name} for name, path in known.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else module
+
+
+def test_every_room_has_its_floor() -> None:
+    floors = [name for floor in FLOORS for name in floor]
+    assert {room(m) for m in modules()} == set(floors)
+
+
+def test_imports_point_down() -> None:
+    height = {name: at for at, floor in enumerate(FLOORS) for name in floor}
+    upward = [
+        f"{module} imports {other}"
+        for module, others in graph().items()
+        for other in others
+        if height[room(module)] < height[room(other)]
+    ]
+    assert upward == []
+
+
+def test_no_modules_import_each_other() -> None:
+    edges = {
+        module: {other for other in others if not (room(module) in SHARED and room(other) in SHARED)}
+        for module, others in graph().items()
+    }
+    while True:  # what imports nothing that is left is in no circle
+        free = {module for module, others in edges.items() if not others & edges.keys()}
+        if not free:
+            break
+        edges = {module: others for module, others in edges.items() if module not in free}
+    assert {module: sorted(others & edges.keys()) for module, others in edges.items()} == {}
