@@ -12,7 +12,7 @@ from freshet.scalar.functions.bounds import STEPS_A_BYTE, Texts, byte_sizes, kno
 from freshet.scalar.functions.registry import THIS, Function, Step, declare
 from freshet.scalar.functions.rows import every, lane, longest
 from freshet.scalar.functions.text_calls import in_python, typed, whole
-from freshet.scalar.types import INT, STRING
+from freshet.scalar.types import BOOLEAN, INT, STRING
 from freshet.state import texts
 
 
@@ -79,6 +79,20 @@ def _soundex(call: Call) -> Step:
     return in_python(STRING, soundex)
 
 
+def _luhn_check(call: Call) -> Step:
+    return in_python(BOOLEAN, passes_luhn)
+
+
+def passes_luhn(text: str) -> bool:
+    """Whether the last digit fits the others, as in the numbers of credit cards: from the right, every second digit
+    counts twice, by the digits of its double, and all add up to a multiple of ten. The digits of any script count, up
+    to U+FFFF: those beyond are two characters to Java."""
+    if not text or not all(c.isdecimal() and c <= "\uffff" for c in text):
+        return False
+    digits = [int(c) for c in reversed(text)]
+    return (sum(digits[::2]) + sum(sum(divmod(2 * d, 10)) for d in digits[1::2])) % 10 == 0
+
+
 declare(
     Function("ascii", "text", typed(INT, "s"), _ascii, parsed={exp.Ascii: THIS}, total=True),
     Function("octet_length", "text or BINARY", typed(INT, "b"), _octet_length, total=True),
@@ -91,6 +105,7 @@ declare(
         total=True,
     ),
     Function("soundex", "text", typed(STRING, "t"), _soundex, parsed={exp.Soundex: THIS}, total=True),
+    Function("luhn_check", "text", typed(BOOLEAN, "s"), _luhn_check, total=True),
     Function(
         "levenshtein",
         "two texts, and optionally the greatest distance",
