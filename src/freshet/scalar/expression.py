@@ -107,6 +107,11 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     return expression.args if isinstance(expression, Call) else ()
 
 
+def with_children(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
+    """The same expression of other children, as many as it has; itself where they are equal."""
+    return replace(expression, args=parts) if isinstance(expression, Call) and parts != expression.args else expression
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
@@ -120,8 +125,4 @@ def references(expression: Expression) -> frozenset[int]:
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Rebuilds bottom-up, each node passed through `change`."""
-    if isinstance(expression, Call):
-        args = tuple(transform(a, change) for a in expression.args)
-        if args != expression.args:
-            expression = replace(expression, args=args)
-    return change(expression)
+    return change(with_children(expression, tuple(transform(e, change) for e in children(expression))))

@@ -7,11 +7,10 @@ a partition are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from freshet.logical.query import Block, Query, Relation, TopK, Windowed
-from freshet.logical.rewrite.blocks import Origins, map_blocks, upper_expressions
+from freshet.logical.rewrite.blocks import Origins, map_blocks, predicates_in, upper_expressions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
 from freshet.scalar.functions.comparison import TURNED
 from freshet.scalar.functions.registry import function_of
@@ -54,7 +53,7 @@ def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windo
             continue
         least, most = max(found.least for found in tests.values()), min(ends)
         kept, ties = tuple(p for p in block.predicates if p not in tests), call.function == "rank"
-        others = list(_expressions(query))
+        others = [*predicates_in(query.block), *upper_expressions(query)]
         for test in block.predicates:
             if test in tests:
                 others.remove(test)  # once: the select list may have it too
@@ -92,16 +91,6 @@ def _plain(expression: Expression) -> Expression:
             break
         expression = expression.args[0]
     return expression
-
-
-def _expressions(query: Query) -> Iterator[Expression]:
-    def inside(block: Block) -> Iterator[Expression]:
-        yield from block.predicates
-        for arm in block.arms:
-            yield from inside(arm.block)
-
-    yield from inside(query.block)
-    yield from upper_expressions(query)
 
 
 def _reads(expression: Expression, relation: int, column: int) -> bool:

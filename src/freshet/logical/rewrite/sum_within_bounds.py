@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freshet.aggregates import AGGREGATES
+from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import GROUP, Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.logical.rewrite.blocks import Origins, reads, reads_all
@@ -24,7 +24,6 @@ from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform
 from freshet.scalar.functions.comparison import TURNED
-from freshet.scalar.functions.registry import function_of
 
 
 class _UnfitError(Exception):
@@ -44,7 +43,7 @@ def sum_within_bounds(query: Query, origins: Origins) -> Query:
 
 
 def _sides(predicate: Expression) -> list[tuple[str, Expression, Expression]]:
-    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    operator = functions.function_of(predicate).comparison if isinstance(predicate, Call) else ""
     if not isinstance(predicate, Call) or operator not in ("<", "<=", ">", ">="):
         return []
     left, right = predicate.args
@@ -142,7 +141,7 @@ class _Rewrite:
         if reads_all(keys) & {self.rows, self.bounds}:
             raise _UnfitError
         calls = [self._call(c) for c in old.aggregates]
-        counts = {len(keys) + i for i, c in enumerate(old.aggregates) if c.function == "count"}
+        counts = {len(keys) + i for i, c in enumerate(old.aggregates) if function_of(c).counts}
 
         def counted(e: Expression) -> Expression:
             """COUNT over no rows at all is 0, where a sum of counts is NULL."""
@@ -162,7 +161,7 @@ class _Rewrite:
             (arg,) = call.args
             if references(arg) != {self.rows} or arg.type.is_fraction or arg.type.lanes != 1:
                 raise _UnfitError
-            if call.function == "count":
+            if function_of(call).counts:
                 one, none = Literal(types.BIGINT, 1), Literal(types.BIGINT, 0)
                 arg = functions.build("case", (functions.build("is_null", (arg,)), none, one))
             if arg not in self.measures:
