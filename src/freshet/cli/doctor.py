@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, command, paint
+from freshet.cli.terminal import paint
 from freshet.job.file import read_job
 from freshet.version import __version__
 
@@ -44,8 +45,8 @@ class Finding:
     mend: str = ""
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "doctor", "say what is missing on this machine, and how to mend it", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "doctor", _TEACHING)
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
     parser.add_argument("--start", action="store_true", help="also start Spark")
     parser.set_defaults(run=run)

@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
+from freshet.cli.terminal import adapt_option, lacking, many, paint, refuse
 from freshet.database.adapt import adapting
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
@@ -106,8 +107,8 @@ _WORDS = [
 _MOST = 40
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "sql", "an interactive prompt over a database in this process", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "sql", _TEACHING)
     parser.add_argument("file", nargs="?", help="run this file first")
     parser.add_argument("--db", help="folder that keeps the database (default: in memory)")
     adapt_option(parser)

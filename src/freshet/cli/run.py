@@ -14,11 +14,12 @@ from typing import Any
 
 import freshet
 from freshet.cli.check import refuse_mistakes, summary
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import Work, ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
 from freshet.cli.serve import Token
-from freshet.cli.terminal import Commands, command, many, paint, refuse
+from freshet.cli.terminal import many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
@@ -41,8 +42,8 @@ Ctrl-C or SIGTERM lets the micro-batch in hand finish. The next run with the sam
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "run", "run a job file on Spark", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "run", _TEACHING)
     parser.add_argument("job", help="the job file")
     parser.add_argument("--master", help="Spark's master (default local[*])")
     parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
