@@ -6,8 +6,7 @@ from freshet.database.adapt import Adapt
 from freshet.database.db import Database, connect
 from freshet.database.enclosing import enclosure_stream
 from freshet.database.enclosureness import Enclosureness, enclosure
-from freshet.database.publish import Subscription
-from freshet.database.transaction import SubscriberError, Transaction
+from freshet.database.transaction import SubscriberError, Subscription, Transaction
 from freshet.database.view import View
 from freshet.errors import BudgetError, ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
