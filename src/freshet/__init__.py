@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from freshet.database.db import Database, connect
     from freshet.database.enclosing import enclosure_stream
     from freshet.database.enclosureness import Enclosureness, enclosure
-    from freshet.database.publish import Subscription
-    from freshet.database.transaction import SubscriberError, Transaction
+    from freshet.database.transaction import SubscriberError, Subscription, Transaction
     from freshet.database.view import View
     from freshet.plans import Plan, plan
     from freshet.sql.catalog import Catalog
@@ -34,7 +33,7 @@ _HOMES = {
     "Enclosureness": "database.enclosureness",
     "Plan": "plans",
     "SubscriberError": "database.transaction",
-    "Subscription": "database.publish",
+    "Subscription": "database.transaction",
     "Transaction": "database.transaction",
     "View": "database.view",
     "connect": "database.db",
