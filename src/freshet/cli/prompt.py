@@ -119,7 +119,7 @@ def add(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.db is not None and (not options.db or Path(options.db).is_file()):
-        raise StateError(f"--db {options.db or repr('')} is no folder; name one, and it is made if it is not there")
+        raise StateError(f"--db {options.db or repr('')} is not a folder; name one, and it is made if it is not there")
     ready_kernels()
     with freshet.connect(options.db, adapt=adapting(options.adapt)) as db:
         session = Session(db, as_json=options.json)
