@@ -44,4 +44,4 @@ def test_the_public_names_are_there() -> None:
         assert getattr(freshet, name) is getattr(freshet, name)
     assert dir(freshet) == sorted(freshet.__all__)
     with pytest.raises(AttributeError, match="module 'freshet' has no attribute 'conect'"):
-        freshet.conect  # type: ignore[attr-defined]  # noqa: B018
+        freshet.conect  # noqa: B018

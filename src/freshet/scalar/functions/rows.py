@@ -127,10 +127,11 @@ def constant(literal: Literal) -> Column:
     return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
 
 
-def _one_text(value: str | bytes | None, type: pa.DataType) -> pa.Array:
+def _one_text(value: object, type: pa.DataType) -> pa.Array:
     """As pa.array makes it, which imports pandas to see whether it was given a Series: modules have constants."""
     if value is None:
         return pa.nulls(1, type)
+    assert isinstance(value, str | bytes)
     data = value.encode() if isinstance(value, str) else value
     return pa.Array.from_buffers(type, 1, [None, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)])
 
