@@ -21,19 +21,10 @@ from freshet.logical.rewrite.blocks import Origins, reads, reads_all
 from freshet.logical.rewrite.number_relations import numbered
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
-from freshet.scalar.expression import (
-    AggregateCall,
-    Call,
-    ColumnRef,
-    Expression,
-    Literal,
-    describe,
-    references,
-    transform,
-)
-
-_OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform
+from freshet.scalar.functions.comparison import TURNED
+from freshet.scalar.functions.registry import function_of
 
 
 class _UnfitError(Exception):
@@ -53,14 +44,15 @@ def sum_within_bounds(query: Query, origins: Origins) -> Query:
 
 
 def _sides(predicate: Expression) -> list[tuple[str, Expression, Expression]]:
-    if not isinstance(predicate, Call) or predicate.name not in _OPERATORS:
+    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    if not isinstance(predicate, Call) or operator not in ("<", "<=", ">", ">="):
         return []
-    operator, (left, right) = _OPERATORS[predicate.name], predicate.args
+    left, right = predicate.args
     if left.type.lanes != right.type.lanes or left.type.pooled or right.type.pooled:
         return []
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
         return []
-    return [(operator, left, right), (_TURNED[operator], right, left)]
+    return [(operator, left, right), (TURNED[operator], right, left)]
 
 
 class _Rewrite:
