@@ -151,6 +151,12 @@ class Kernels:
                 self._compile(show, helping)
         return time.perf_counter() - start
 
+    def attach(self) -> None:
+        """Attaches what is kept, for processes that are forked from this one."""
+        for kernel in self.all:
+            if kernel.is_there():
+                kernel.compile()
+
     def attached(self) -> int:
         """How many this process has attached so far."""
         return sum(bool(kernel.dispatcher.overloads) for kernel in self.all)
