@@ -22,7 +22,7 @@ from freshet.cli.progress import working
 from freshet.cli.reading import check_file
 from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
-from freshet.database.changes import CHANGE_TYPE, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError
 
 _TEACHING = """\
