@@ -36,16 +36,16 @@ def test_bad_types(given: pa.Array, reason: str) -> None:
 
 
 def test_types_that_are_not_among_those_asked_for() -> None:
-    with pytest.raises(ChangeError, match="'upsert'; give one of insert, update_postimage, delete, update_preimage$"):
+    with pytest.raises(ChangeError, match=r"'upsert'; give one of insert, update_postimage, delete, update_preimage$"):
         read_change_types(pa.array(["insert", "upsert"]), "t", among=[k for k in ChangeType if k.says_what_goes])
     with pytest.raises(freshet.ChangeError, match="'upsert'; give one of"):
         freshet.enclosure(pa.table({"a": [1], "_change_type": ["upsert"]}))
 
 
 def test_bad_weights() -> None:
-    with pytest.raises(ChangeError, match="table t, row 4: _weight is NULL"):
+    with pytest.raises(ChangeError, match=r"table t, row 4: _weight is NULL"):
         read_weights(pa.array([1, None]), "t", 3)
-    with pytest.raises(ChangeError, match="row 4: _weight is 1.5, not a whole number"):
+    with pytest.raises(ChangeError, match=r"row 4: _weight is 1\.5, not a whole number"):
         read_weights(pa.array([1.0, 1.5]), "t", 3)
-    with pytest.raises(ChangeError, match="row 3: _weight is .*; give at most"):
+    with pytest.raises(ChangeError, match=r"row 3: _weight is .*; give at most"):
         read_weights(pa.array([1 << 60]), "t", 3)

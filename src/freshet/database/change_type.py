@@ -104,8 +104,8 @@ def whole_weights(array: pa.Array, table: str | None, first: int = 0) -> Int64s:
         return np.array(from_arrow(array, BIGINT).data, np.int64)
     except EvaluationError as e:
         given = "" if e.row is None else brief(array[e.row].as_py())
-        row = None if e.row is None else first + e.row
-        raise ChangeError(f"{WEIGHT} is {given}, not a whole number; {_WEIGHS}", table, row) from None
+        at = None if e.row is None else first + e.row
+        raise ChangeError(f"{WEIGHT} is {given}, not a whole number; {_WEIGHS}", table, at) from None
 
 
 def read_change_types(
