@@ -22,7 +22,7 @@ from freshet.cli.explain import read_plan
 from freshet.cli.progress import working
 from freshet.cli.reading import check_file
 from freshet.cli.results import emit
-from freshet.database.changes import CHANGE_TYPE, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError
 
 _TEACHING = """\

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from freshet.database.changes import CHANGE_TYPE, SIGNS, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
@@ -270,7 +270,7 @@ def _encoded(
         if WEIGHT in columns:
             _check_type(df, table.name, WEIGHT, (IntegralType,), "whole numbers: +n adds n copies, -n removes n")
         if CHANGE_TYPE in columns:
-            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {', '.join(SIGNS)}")
+            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {CHANGE_TYPES}")
         wanted = []
         for position in needed_columns(job, name):
             field = table.fields[position]

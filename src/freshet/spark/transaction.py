@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, EvaluationError
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import BIGINT, TINYINT

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 import freshet
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.database.view import View
 from freshet.errors import PlanError
 from freshet.logical.query import Field, TableSchema

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
 from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, shown, taken_too_often
 
