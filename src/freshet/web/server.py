@@ -118,7 +118,7 @@ def _answering(work: Work, workers: Workers) -> Callable[[Request], Awaitable[Re
                     raise PlanError("the request is not JSON; send it as application/json")
                 given = _parsed(await request.body())
             if not isinstance(given, dict):
-                raise PlanError("the request is not JSON object; send one")
+                raise PlanError("the request is not a JSON object; send one")
             found = await workers.run(work, request, given)
             return Response(to_json(found or {}), media_type="application/json")
         except FreshetError as e:
