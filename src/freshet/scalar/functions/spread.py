@@ -12,6 +12,7 @@ import numpy as np
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
 from freshet.scalar.functions.registry import Function, Step, Strict, declare
 from freshet.scalar.functions.rows import both, every, longest
 from freshet.scalar.types import DOUBLE
@@ -58,8 +59,8 @@ declare(
     Function("huge_square", strict=_square(True, 0), total=True),
     Function("huge_square_rest", strict=_square(True, 1), total=True),
     Function("shrunk", strict=_shrunk, total=True),
-    Function(of_sums("var_samp"), strict=_of_sums(True, False), total=True),
+    Function(of_sums("var_samp"), strict=_of_sums(True, False), nulls=IF_ANY_OR_ELSE, total=True),
     Function(of_sums("var_pop"), strict=_of_sums(False, False), total=True),
-    Function(of_sums("stddev_samp"), strict=_of_sums(True, True), total=True),
+    Function(of_sums("stddev_samp"), strict=_of_sums(True, True), nulls=IF_ANY_OR_ELSE, total=True),
     Function(of_sums("stddev_pop"), strict=_of_sums(False, True), total=True),
 )
