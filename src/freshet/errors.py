@@ -27,11 +27,40 @@ def brief(value: object) -> str:
 
 
 class FreshetError(Exception):
-    """Root of all errors raised on purpose."""
+    """Root of all errors that Freshet raises on purpose.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> try:
+    ...     freshet.connect().view("v")
+    ... except freshet.FreshetError as e:
+    ...     print(e)
+    no view v; the views are none yet
+    """
 
 
 class SqlError(FreshetError):
-    """SQL text that cannot be read or bound: unknown names, wrong types, syntax."""
+    """SQL text that cannot be read or bound: unknown names, wrong types, syntax.
+
+    Attributes
+    ----------
+    reason
+        The message without place and text.
+    text
+        The SQL text, if the error has a place in it.
+    line, column
+        That place, counted from 1.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> try:
+    ...     freshet.connect().execute("SELECT b FROM t")
+    ... except freshet.SqlError as e:
+    ...     e.line, e.column
+    (1, 15)
+    """
 
     def __init__(
         self, message: str, text: str | None = None, line: int | None = None, column: int | None = None
@@ -72,15 +101,54 @@ def _around(line: str, at: int) -> tuple[str, int]:
 
 
 class UnsupportedError(SqlError):
-    """A feature Freshet does not maintain; the message names it and the nearest thing that works."""
+    """A feature Freshet does not maintain; the message names it and the nearest thing that works.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> try:
+    ...     freshet.plan("SELECT RAND()", "CREATE TABLE t (a INT)")
+    ... except freshet.UnsupportedError as e:
+    ...     print(type(e).__name__)
+    UnsupportedError
+    """
 
 
 class PlanError(FreshetError):
-    """A plan that cannot be made, read or run, and why."""
+    """A plan that cannot be made, read or run, and why.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> try:
+    ...     freshet.Plan.from_json("{}")
+    ... except freshet.PlanError as e:
+    ...     print(type(e).__name__)
+    PlanError
+    """
 
 
 class ChangeError(FreshetError):
-    """A change that was refused; the whole transaction changed nothing."""
+    """A change that was refused; the whole transaction changed nothing.
+
+    Attributes
+    ----------
+    reason
+        What is wrong, and what would be right.
+    table, row
+        Which table's change it is and which of the given rows, counted from 0; None if it is not one row's.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT NOT NULL)")
+    >>> try:
+    ...     db.apply({"t": [{"a": 1}, {"a": None}]})
+    ... except freshet.ChangeError as e:
+    ...     e.table, e.row
+    ('t', 1)
+    """
 
     def __init__(self, reason: str, table: str | None = None, row: int | None = None) -> None:
         self.reason, self.table, self.row = reason, table, row
@@ -97,7 +165,20 @@ class EvaluationError(FreshetError):
 
 
 class BudgetError(FreshetError):
-    """An evaluation that was stopped: over its budget, or cancelled."""
+    """An evaluation that was stopped: over its budget, or cancelled. It has changed nothing.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)").version
+    1
+    >>> try:
+    ...     db.execute("SELECT a FROM t", rows=1)
+    ... except freshet.BudgetError as e:
+    ...     print(e)
+    the answer has more than 1 rows; ask for less, or allow more
+    """
 
 
 class TooMuchTextError(EvaluationError):
@@ -105,4 +186,16 @@ class TooMuchTextError(EvaluationError):
 
 
 class StateError(FreshetError):
-    """State on disk that is missing, torn, or belongs to another database."""
+    """State that cannot be used: closed, dropped, past, or on disk and missing, damaged or in use elsewhere.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.close()
+    >>> try:
+    ...     db.version, db.nbytes()
+    ... except freshet.StateError as e:
+    ...     print(e)
+    the database is closed; connect again
+    """

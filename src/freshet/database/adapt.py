@@ -31,9 +31,27 @@ _TURNED = 0.05  # the part of all changes that must have gone to other tables be
 
 @dataclass(frozen=True, slots=True)
 class Adapt:
-    """When views move to another join tree. `ratio`: how many times cheaper it must be. `paying`: counters changed for
-    each change of its tables; a view that pays less stays. `patience`: changes of its tables before a view is looked at
-    again; if nothing is said, as many as they have rows, at least 10,000."""
+    """When views move to another join tree, as `connect` takes it.
+
+    Parameters
+    ----------
+    ratio
+        How many times cheaper another tree must be.
+    paying
+        Counters changed for each change of its tables; a view that pays less stays.
+    patience
+        Changes of its tables before a view is looked at again; by default as many as they have rows, at least 10,000.
+
+    Raises
+    ------
+    PlanError
+        `ratio` or `patience` is less than 1.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect(adapt=freshet.Adapt(ratio=2.0, patience=100_000))
+    """
 
     ratio: float = 1.5
     paying: float = 1.0

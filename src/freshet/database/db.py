@@ -185,10 +185,24 @@ class Database:
         name
             The view's name.
 
+        Returns
+        -------
+        View
+            The object that `create_view` returned.
+
         Raises
         ------
         PlanError
             There is no such view; the message lists those there are.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("Totals", "SELECT SUM(a) AS total FROM t")
+        >>> db.view("totals") is view
+        True
         """
         with self._inner.state.lock:
             self._inner.access.check_open()
@@ -207,13 +221,32 @@ class Database:
 
     @property
     def views(self) -> dict[str, View]:
-        """The views there are at this moment, by name in lower case."""
+        """The views there are at this moment, by name in lower case.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("Totals", "SELECT SUM(a) AS total FROM t")
+        >>> db.views
+        {'totals': View('Totals')}
+        """
         with self._inner.state.lock:
             return {key: self._face(kept) for key, kept in self._inner.views.named.items()}
 
     @property
     def catalog(self) -> Catalog:
-        """The tables and views that are defined, as `freshet.plan` takes them."""
+        """The tables and views that are defined, as `freshet.plan` takes them.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> freshet.plan("SELECT a FROM t", db.catalog).sql
+        'SELECT a FROM t'
+        """
         return self._inner.state.catalog
 
     # Transactions ---------------------------------------------------------------------------------------------
@@ -256,17 +289,43 @@ class Database:
         """End the statements and definitions that are under way in other threads.
 
         Each of them raises `BudgetError` and has changed nothing. What begins later is not affected.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.interrupt()  # nothing is under way
         """
         self._inner.access.interrupt()
 
     @property
     def version(self) -> int:
-        """How many transactions there have been."""
+        """How many transactions there have been.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> tx = db.execute("INSERT INTO t VALUES (1)")
+        >>> db.version
+        1
+        """
         return self._inner.state.version
 
     @property
     def changes(self) -> int:
-        """Rows changed by all transactions so far."""
+        """Rows changed by all transactions so far.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> tx = db.execute("INSERT INTO t VALUES (1), (2)")
+        >>> db.changes
+        2
+        """
         return self._inner.state.changes
 
     # What it holds --------------------------------------------------------------------------------------------
@@ -279,6 +338,15 @@ class Database:
         dict
             ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, and under ``views`` the
             figures of `View.metrics` by name.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> metrics = db.metrics()
+        >>> metrics["version"], metrics["tuples"], metrics["views"]
+        (0, 0, {})
         """
         state, views = self._inner.state, self._inner.views
         with state.lock:
@@ -294,13 +362,40 @@ class Database:
             }
 
     def nbytes(self) -> int:
-        """Bytes of all state: tables, views, text."""
+        """Return the bytes of all state: tables, views and text.
+
+        Returns
+        -------
+        int
+            Memory that is reserved, whether rows fill it or not.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> freshet.connect().nbytes() > 0
+        True
+        """
         with self._inner.state.lock:
             self._inner.access.check_open()
             return self._inner.state.core.arena.nbytes()
 
     def tuples(self) -> int:
-        """Tuples stored in tables."""
+        """Return the number of tuples stored in tables.
+
+        Returns
+        -------
+        int
+            Copies of a row in a table without primary key are one tuple.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> tx = db.execute("INSERT INTO t VALUES (1), (1), (2)")
+        >>> db.tuples()
+        2
+        """
         with self._inner.state.lock:
             self._inner.access.check_open()
             return self._inner.state.core.live_rows()
@@ -309,18 +404,43 @@ class Database:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the database is in a folder."""
+        """Whether the database is in a folder.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> freshet.connect().on_disk
+        False
+        """
         return self._inner.store is not None
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> with freshet.connect() as db:
+        ...     pass
+        >>> db.closed
+        True
+        """
         return self._inner.access.closed
 
     def close(self) -> None:
         """End the session.
 
         A database in a folder can be connected to again; deltas and answers handed out stay as they are.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.close()
+        >>> db.execute("SELECT 1")
+        Traceback (most recent call last):
+        freshet.errors.StateError: the database is closed; connect again
         """
         self._inner.close()
 

@@ -34,12 +34,40 @@ def enclosure_stream(
     size: int = 1_000,
     seed: int = 0,
 ) -> Iterator[dict[str, pa.Table]]:
-    """Transactions over the tables of `rows` whose λ is `enclosure`, as `Database.apply` and `enclosure` take them.
+    """Make transactions whose λ is `enclosure`, as `Database.apply` and `freshet.enclosure` take them.
 
-    `rows`: the rows of each table, every one of them different. `fleeting`: how many rows of which tables come and go,
-    one of each table if nothing is said; all others stay. What makes a join pay for λ are fleeting rows far down in
-    its tree that many staying rows join. λ is at most about 1 + staying / fleeting rows. `size`: changes in a
-    transaction, at most. `seed`: decides which rows are fleeting, and the order in which all come.
+    What makes a join pay for λ are fleeting rows far down in its tree that many staying rows join. λ is at most about
+    1 + staying / fleeting rows.
+
+    Parameters
+    ----------
+    rows
+        The rows of each table, every one of them different.
+    enclosure
+        The λ wanted, 1 or more.
+    fleeting
+        How many rows of which tables come and go; by default one of each table. All others stay.
+    size
+        The most changes in a transaction.
+    seed
+        Decides which rows are fleeting, and the order in which all come.
+
+    Returns
+    -------
+    Iterator of dict
+        Transactions in order, each a dict of table name to ``pyarrow.Table``.
+
+    Raises
+    ------
+    ChangeError
+        Rows are repeated, or no sequence over them has that λ.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> stream = list(freshet.enclosure_stream({"t": [{"a": i} for i in range(100)]}, 5.0, size=10))
+    >>> round(freshet.enclosure(stream).sequence)
+    5
     """
     tables = {name: _different(as_arrow(given), name) for name, given in rows.items()}
     chosen = _fleeting(tables, fleeting, np.random.default_rng(seed))

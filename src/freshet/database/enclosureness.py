@@ -46,6 +46,12 @@ class Enclosureness:
         How many lifespans there are.
     changes
         Rows changed.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> freshet.enclosure([{"t": [{"a": 1}]}, {"t": [{"a": 2}]}])
+    Enclosureness(sequence=1.0, tree=None, tuples=2, changes=2)
     """
 
     sequence: float

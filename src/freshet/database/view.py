@@ -73,7 +73,16 @@ class View:
 
     @property
     def schema(self) -> pa.Schema:
-        """The answer's columns, as Arrow has them."""
+        """The answer's columns, as a ``pyarrow.Schema``.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> db.create_view("v", "SELECT a FROM t").schema.names
+        ['a']
+        """
         return as_schema(self._kept.plan.root.fields)
 
     def batches(self, rows: int = BATCH, *, ordered: bool = True, copy: bool = False) -> Iterator[pa.RecordBatch]:
@@ -186,7 +195,23 @@ class View:
         return read(self._state, begin)
 
     def to_arrow(self) -> pa.Table:
-        """Return the whole answer as a ``pyarrow.Table``, duplicates as repeated rows."""
+        """Return the whole answer as a ``pyarrow.Table``.
+
+        Returns
+        -------
+        pyarrow.Table
+            All rows of one version, duplicates as repeated rows.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.to_arrow().to_pydict()
+        {'a': [1, 2]}
+        """
         found = self._read(self._whole)
         assert found is not None
         return found
@@ -195,17 +220,65 @@ class View:
         return whole(operator, self._kept.plan.root.fields, self._state.memory, check)
 
     def to_pandas(self) -> Any:
-        """Return the whole answer as a pandas DataFrame."""
+        """Return the whole answer as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            What `to_arrow` returns, converted.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.to_pandas()["a"].tolist()
+        [1, 2]
+        """
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Return the whole answer as a polars DataFrame."""
+        """Return the whole answer as a polars DataFrame.
+
+        Returns
+        -------
+        polars.DataFrame
+            What `to_arrow` returns, converted.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.to_polars()["a"].to_list()
+        [1, 2]
+        """
         import polars
 
         return polars.from_arrow(self.to_arrow())
 
     def count(self) -> int:
-        """Return the number of rows in the answer, without enumerating them wherever the plan allows."""
+        """Return the number of rows in the answer, without enumerating them wherever the plan allows.
+
+        Returns
+        -------
+        int
+            Duplicates count.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.count()
+        2
+        """
 
         def counted(kept: Maintained, _: object) -> int:
             with Deferred():
@@ -302,10 +375,25 @@ class View:
         version
             One that the log of the folder still reaches back to; see ``retain`` of `freshet.connect`.
 
+        Returns
+        -------
+        pyarrow.Table
+            All rows of that version.
+
         Raises
         ------
         StateError
             That version is gone, or the database is in memory.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.at(1).num_rows
+        2
         """
         found = self._read(self._whole, version)
         if found is not None:
@@ -322,8 +410,25 @@ class View:
             history.close()
 
     def metrics(self) -> dict[str, Any]:
-        """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
-        the last minute; and how often it has moved to another join tree."""
+        """Return what keeping the view has cost.
+
+        Returns
+        -------
+        dict
+            ``changes`` of its tables, ``counters_changed`` for them and ``counters_per_change`` since the view was
+            made; the same of the ``last_minute``; how often it has moved to another join tree (``tree_switches``) and
+            since which version it has its present one (``tree_since``).
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> tx = db.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> view.metrics()["changes"]
+        2
+        """
         with self._state.lock:
             self._check_open()
             return metrics(self._kept, self._access.views.clock)
@@ -335,6 +440,11 @@ class View:
         ----------
         form
             ``"text"`` or ``"json"``.
+
+        Returns
+        -------
+        str
+            A text for people, or a JSON document with the same contents.
 
         Examples
         --------

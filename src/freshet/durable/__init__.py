@@ -7,6 +7,6 @@ if it is whole and of this very log, and then only the records after that one ar
 place, so what such a checkpoint holds is what the log said, also where the log's own bytes were damaged since.
 
 `record.py` has what records hold, `log.py` the file of them, `checkpoint.py` the arrays, `folder.py` who may open the
-folder, `replay.py` the way from records to state, `store.py` how a database uses all of it, and `migrate.py` reads
-folders of earlier versions.
+folder, `store.py` how a database uses all of it, and `migrate.py` reads folders of earlier versions. From records to
+state leads `database/replay.py`.
 """

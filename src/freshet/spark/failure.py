@@ -36,7 +36,23 @@ def plainly() -> Iterator[None]:
 
 
 def reason(error: BaseException | str) -> str | None:
-    """Freshet's own sentence in an error of Spark's, such as `query.exception()`; None if it has none."""
+    """Find Freshet's own sentence in an error of Spark's.
+
+    Parameters
+    ----------
+    error
+        What Spark raised or `query.exception()` returned, or its text.
+
+    Returns
+    -------
+    str or None
+        None if Freshet is not what stopped the query.
+
+    Examples
+    --------
+    >>> reason("Job aborted: freshet.errors.ChangeError: table t, row 3: a is NULL; give a value")
+    'table t, row 3: a is NULL; give a value'
+    """
     if isinstance(error, FreshetError):
         return str(error)
     text = _spark_says(error) if isinstance(error, CapturedException) else str(error)

@@ -53,47 +53,96 @@ def maintain(
     sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
     checkpoint: str | None = None, profile: str | None = None,
 ) -> DataFrame:  # fmt: skip
-    """Keeps one view, or several by name, fresh over streams of changes of `tables`.
+    """Keep one view, or several, fresh over streams of changes.
 
-    The result is a stream of the view's columns and `_weight`; with several views, of `_view`, a struct of columns for
-    each view (NULL in the rows of others) and `_weight`: see `split`. `schema` holds the CREATE TABLE statements.
-    `shards` defaults to spark.sql.shuffle.partitions, which it should equal. `sizes` are rows by table, for the choice
-    of the grid. Where none are given and `checkpoint` names the folder the query will be started with, they are
-    measured on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
-    Without either, tables are taken to be larger than those they refer to. With `checkpoint` the rows of the state are
-    files in that folder, there once, and Spark's state store keeps versions of their names; without it, or where the
-    workers do not have it as a folder (it is on an object store), every version Spark keeps has the rows. `arena` is a
-    folder on every worker for the cached state (None: none is cached); the default is one of this user's own in the
-    temporary folder, closed to others. Arenas of queries that are gone are removed, and those not used for a week.
+    Parameters
+    ----------
+    spark
+        The session.
+    views
+        One view, as SQL or as a `freshet.Plan`, or several as a dict by name.
+    tables
+        A streaming DataFrame of changes for each table: its columns, and `_weight` or `_change_type` if rows do more
+        than come.
+    schema
+        CREATE TABLE statements, or a `freshet.Catalog`. Not needed where all views are plans.
+    shards
+        In how many parts state is kept; by default spark.sql.shuffle.partitions, which it should equal.
+    sizes
+        Rows by table, for the choice of the grid of shards. Where none are given and `checkpoint` is, they are measured
+        on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
+        Without either, tables are taken to be larger than those they refer to.
+    arena
+        A folder on every worker for the cached state, None for no cache. The default is one of this user's own in the
+        temporary folder, closed to others. Arenas of queries that are gone are removed, and those not used for a week.
+    sequence
+        The column that orders the changes of a table with a primary key, by table, or one name for all that have it:
+        whole numbers, dates or timestamps. Such tables may bring upserts, and deletes by key alone; see Notes.
+    on_error
+        What becomes of a change that cannot be applied: ``"stop"`` ends the query before anything of its micro-batch
+        is emitted or kept, ``"quarantine"`` sets the change aside and goes on; see Notes.
+    check_keys
+        Whether tables with a primary key pass a level that keeps their rows by key, where a second row with a key is
+        always noticed and a delete may give the key alone (what else it gives must be so, and a NULL gives nothing).
+    checkpoint
+        The folder the query will be started with. The rows of the state are then files in it, there once, and Spark's
+        state store keeps versions of their names; without it, or where the workers do not have it as a folder (it is
+        on an object store), every version Spark keeps has the rows. Another query than the one the folder belongs to
+        (views, tables, sources, shards) is refused, with what differs.
+    profile
+        A folder for notes on where time goes.
 
-    `sequence` names the column that orders the changes of a table with a primary key (by table, or one name for all
-    that have it; whole numbers, dates or timestamps): such tables may bring upserts and deletes by key alone. Of one
-    key the change with the highest sequence counts, in whatever order, micro-batches and number of copies the changes
-    come: one that is late or comes twice changes nothing, and a delete may overtake what it deletes. At the same
-    sequence a row counts over its removal (an update is a preimage and a postimage of one sequence), and of two
-    different rows the greater one, compared column by column in the order of the table, NULL least, by the columns
-    that views read. For this every key that was ever removed is remembered, with its sequence, as long as the
-    checkpoint lives: with a BIGINT key that takes 16 bytes a key in a compacted log and 45 to 90 in the arena.
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        A stream of the view's columns and `_weight`; with several views, of `_view`, a struct of columns for each view
+        (NULL in the rows of others) and `_weight`: see `split`.
 
-    A change that cannot be applied (a value that does not fit, NULL in NOT NULL, a second row with a primary key, the
-    removal of a row that is not there) stops the query before anything of its micro-batch is emitted or kept. In a
-    table with a sequence an insert of a key that is there replaces its row, and the delete of one that is not there is
-    remembered: neither is an error. In others a second row with a primary key is noticed where both rows meet on a
-    shard, or with `check_keys`, for which tables with a primary key pass a level that keeps their rows by key; then a
-    `delete` may also give the key alone (what else it gives must be so, and a NULL gives nothing). With
-    `on_error="quarantine"` it is set aside instead and the rest goes on: the result then always has the form of several
-    views (one query is called `view`) with one more struct, `_quarantine`, of table, row (JSON) and reason: see
-    `quarantined`. A row on which a condition over its table alone has no value (division by zero) is set aside too;
-    what a view cannot compute further on stops the query. To find every bad change, tables then pass a level that knows
-    all their rows. What Spark raises when the query stops begins with Freshet's own sentence, and `reason(exception)`
-    gives it alone.
+    Raises
+    ------
+    PlanError
+        A stream, an option or the checkpoint does not fit; the message says what would.
+    SqlError
+        A view or the schema cannot be read.
 
-    With `checkpoint`, another query than the one that folder belongs to (views, tables, sources, shards) is refused
-    here, with what differs. `on_error` may change from run to run: a query that stopped goes on with "quarantine", and
-    back. One that began with "stop" lacks the level that knows all rows (unless `sequence` or `check_keys` made it), so
-    it then sets aside what it would have stopped at. Where its views read a table in several ways, a removal of what is
-    not there, or a second row with a key, first stops it once more, noted in the checkpoint, and is set aside when it
-    is started again (`freshet run` does that by itself).
+    Notes
+    -----
+    With a sequence, of one key the change with the highest sequence counts, in whatever order, micro-batches and number
+    of copies the changes come: one that is late or comes twice changes nothing, and a delete may overtake what it
+    deletes. At the same sequence a row counts over its removal (an update is a preimage and a postimage of one
+    sequence), and of two different rows the greater one, compared column by column in the order of the table, NULL
+    least, by the columns that views read. An insert of a key that is there replaces its row, and the delete of one that
+    is not there is remembered: neither is an error. For this every key that was ever removed is remembered, with its
+    sequence, as long as the checkpoint lives: with a BIGINT key that takes 16 bytes a key in a compacted log and 45 to
+    90 in the arena.
+
+    Changes that cannot be applied are a value that does not fit, NULL in NOT NULL, a second row with a primary key (in
+    a table without sequence it is noticed where both rows meet on a shard, or with `check_keys`), and the removal of a
+    row that is not there. In quarantine the result always has the form of several views (one query is called `view`)
+    with one more struct, `_quarantine`, of table, row (JSON) and reason: see `quarantined`. A row on which a condition
+    over its table alone has no value (division by zero) is set aside too; what a view cannot compute further on stops
+    the query. To find every bad change, tables then pass a level that knows all their rows. What Spark raises when the
+    query stops begins with Freshet's own sentence, and `reason` gives it alone.
+
+    `on_error` may change from run to run: a query that stopped goes on with "quarantine", and back. One that began with
+    "stop" lacks the level that knows all rows (unless `sequence` or `check_keys` made it), so it then sets aside what
+    it would have stopped at. Where its views read a table in several ways, a removal of what is not there, or a second
+    row with a key, first stops it once more, noted in the checkpoint, and is set aside when it is started again
+    (`freshet run` does that by itself).
+
+    Examples
+    --------
+    >>> ddl = "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total BIGINT)"
+    >>> rows = spark.createDataFrame([(1, "Ann", 30), (2, "Bob", 5)], "id BIGINT, customer STRING, total BIGINT")
+    >>> rows.write.json(f"{folder}/orders")
+    >>> orders = spark.readStream.schema(rows.schema).json(f"{folder}/orders")
+    >>> sql = "SELECT customer, SUM(total) AS total FROM orders GROUP BY customer"
+    >>> changes = maintain(spark, sql, {"orders": orders}, schema=ddl, checkpoint=f"{folder}/state")
+    >>> writer = changes.writeStream.format("memory").queryName("spent").trigger(availableNow=True)
+    >>> query = writer.option("checkpointLocation", f"{folder}/state").start()
+    >>> query.awaitTermination()
+    >>> sorted(tuple(row) for row in spark.table("spent").collect())
+    [('Ann', 30, 1), ('Bob', 5, 1)]
     """
     if on_error not in ("stop", "quarantine"):
         raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
@@ -134,18 +183,77 @@ def maintain(
 def explain(
     views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
 ) -> str:
-    """How the views would run on so many shards: levels, grids and what each table sends. The sizes a running query was
-    laid out by are given by `sizes(spark, checkpoint)`."""
+    """Describe how views would run: levels, grids and what each table sends.
+
+    Parameters
+    ----------
+    views, schema, shards, sizes
+        As `maintain` takes them. `sizes(spark, checkpoint)` gives those that a running query was laid out by.
+
+    Returns
+    -------
+    str
+        A text for people.
+
+    Raises
+    ------
+    SqlError
+        A view or the schema cannot be read.
+
+    Examples
+    --------
+    >>> "orders" in explain("SELECT id FROM orders", "CREATE TABLE orders (id BIGINT PRIMARY KEY)", shards=4)
+    True
+    """
     return explain_job(compile_job(views, schema, shards, sizes), sizes)
 
 
 def split(changes: DataFrame, view: str) -> DataFrame:
-    """One view's changes out of several: its columns and `_weight`."""
+    """Select one view's changes out of several.
+
+    Parameters
+    ----------
+    changes
+        What `maintain` returns for a dict of views.
+    view
+        The name of one of them.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The view's columns and `_weight`.
+
+    Examples
+    --------
+    With `orders`, `sql` and `ddl` as in `maintain`:
+
+    >>> both = maintain(spark, {"spent": sql, "n": "SELECT COUNT(*) AS n FROM orders"}, {"orders": orders}, schema=ddl)
+    >>> split(both, "n").columns
+    ['n', '_weight']
+    """
     return changes.where(functions.col(VIEW) == view).select(f"`{view}`.*", WEIGHT)
 
 
 def quarantined(changes: DataFrame) -> DataFrame:
-    """The changes set aside by `on_error="quarantine"`: table, row as JSON, reason."""
+    """Select the changes that were set aside.
+
+    Parameters
+    ----------
+    changes
+        What `maintain` returns with ``on_error="quarantine"``.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        Table, row (JSON) and reason of each.
+
+    Examples
+    --------
+    With `orders`, `sql` and `ddl` as in `maintain`:
+
+    >>> quarantined(maintain(spark, sql, {"orders": orders}, schema=ddl, on_error="quarantine")).columns
+    ['table', 'row', 'reason']
+    """
     return split(changes, QUARANTINE).drop(WEIGHT)
 
 

@@ -30,22 +30,53 @@ def materialize(
     trigger: Mapping[str, Any] | None = None, name: str | None = None, options: Mapping[str, str] | None = None,
     keep_versions: int = 30,
 ) -> StreamingQuery:  # fmt: skip
-    """Starts a streaming query that keeps a copy of the answer at `target`, and returns it.
+    """Start a streaming query that keeps a copy of the answer.
 
-    `changes` is what `maintain` returns: a view's columns and `_weight`. With several views, `target` is a dict of view
-    to target, and each batch is computed once for all of them.
+    Parameters
+    ----------
+    changes
+        What `maintain` returns: a view's columns and `_weight`, or those of several views.
+    target
+        A folder or a JDBC URL; with several views, a dict of view to target. Each batch is computed once for all.
+    checkpoint
+        The query's checkpoint folder; a copy belongs to it. The default is a folder inside `target`.
+    trigger
+        The arguments of Spark's `DataStreamWriter.trigger`, as in ``{"availableNow": True}``.
+    name
+        The query's name.
+    options
+        For a JDBC URL: `table` (with several views, the view's name by default) and `driver` (a class on Spark's class
+        path), perhaps `user`, `password`, `key` and the options of Spark's own JDBC writer.
+    keep_versions
+        For how many more batches a folder keeps what is no longer needed, for readers that have begun.
 
-    A folder holds Parquet files in versions that appear whole: see `read_materialized`. What is no longer needed stays
-    for `keep_versions` more batches, for readers that have begun.
+    Returns
+    -------
+    pyspark.sql.streaming.StreamingQuery
+        The query, running.
 
-    A JDBC URL (`jdbc:…`) needs the options `table` (with several views, the view's name by default) and `driver` (a
-    class on Spark's class path), and takes `user`, `password`, `key` and the options of Spark's own JDBC writer. The
-    table has the view's columns, `_weight` (how often the row occurs) and `_row` (a hash that identifies the row). With
-    `key`, a comma-separated list of columns in which no two rows of the view agree, it has the view's columns alone. A
-    batch and its number, which goes to the table freshet_batches, are one transaction.
+    Raises
+    ------
+    PlanError
+        The changes are not a stream, or the target does not fit.
 
-    `checkpoint` is the query's checkpoint folder; a copy belongs to it. The default is a folder inside `target`.
-    `trigger` holds the arguments of Spark's `DataStreamWriter.trigger`, as in `{"availableNow": True}`.
+    Notes
+    -----
+    A folder holds Parquet files in versions that appear whole: see `read_materialized`.
+
+    A JDBC table has the view's columns, `_weight` (how often the row occurs) and `_row` (a hash that identifies the
+    row). With `key`, a comma-separated list of columns in which no two rows of the view agree, it has the view's
+    columns alone. A batch and its number, which goes to the table freshet_batches, are one transaction.
+
+    Examples
+    --------
+    With `orders`, `sql` and `ddl` as in `maintain`:
+
+    >>> changes = maintain(spark, sql, {"orders": orders}, schema=ddl)
+    >>> query = materialize(changes, f"{folder}/copy", trigger={"availableNow": True})
+    >>> query.awaitTermination()
+    >>> read_materialized(spark, f"{folder}/copy").count()
+    2
     """
     say_reason_first()
     if not changes.isStreaming:

@@ -23,7 +23,25 @@ logger = logging.getLogger("freshet.spark")
 
 
 def sizes(spark: SparkSession, checkpoint: str) -> dict[str, float]:
-    """Rows by table that the grid of a checkpoint was chosen by; empty where none were given or measured."""
+    """Return the rows by table that the grid of a checkpoint was chosen by.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    checkpoint
+        The folder a query was started with.
+
+    Returns
+    -------
+    dict of str to float
+        Empty where none were given or measured.
+
+    Examples
+    --------
+    >>> sizes(spark, f"{folder}/no-query-yet")
+    {}
+    """
     try:
         found = json.loads(open_folder(spark, checkpoint).read(f"{_PLACE}/{_NAME}"))
     except FileNotFoundError:

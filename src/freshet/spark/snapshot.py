@@ -32,10 +32,36 @@ _BATCH = 65_536
 
 
 def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> DataFrame:
-    """The answer as of the last finished micro-batch, duplicates as repeated rows. `view` names one of several.
+    """Read the answer as of the last finished micro-batch.
 
     The DataFrame reads that micro-batch's state whenever it is asked. Next to a running stream, ask within
     spark.sql.streaming.minBatchesToRetain batches.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    checkpoint
+        The folder the query was started with.
+    view
+        Which view, where the query has several.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The view's columns, duplicates as repeated rows.
+
+    Raises
+    ------
+    StateError
+        The checkpoint holds no finished micro-batch, or not that view.
+
+    Examples
+    --------
+    With the checkpoint of `maintain`:
+
+    >>> sorted(tuple(row) for row in snapshot(spark, f"{folder}/state").collect())
+    [('Ann', 30), ('Bob', 5)]
     """
     say_reason_first()
     folder = open_folder(spark, checkpoint)
@@ -57,7 +83,27 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
 
 
 def views(spark: SparkSession, checkpoint: str) -> list[str]:
-    """The views a checkpoint holds."""
+    """List the views a checkpoint holds.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    checkpoint
+        The folder a query was started with.
+
+    Returns
+    -------
+    list of str
+        Their names; a single query is called ``view``.
+
+    Examples
+    --------
+    With the checkpoint of `maintain`:
+
+    >>> views(spark, f"{folder}/state")
+    ['view']
+    """
     batch = _last_batch(open_folder(spark, checkpoint))
     found = {} if batch is None else _Held(spark, checkpoint, None, batch).levels()
     return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []

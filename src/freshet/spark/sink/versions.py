@@ -90,9 +90,33 @@ class Version:
 
 
 def read_materialized(spark: SparkSession, target: str) -> DataFrame:
-    """The answer in the newest version at `target`, duplicates as repeated rows.
+    """Read the answer in the newest version at a target.
 
     The DataFrame stays with that version; its files are there until the query has gone on by `keep_versions` batches.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    target
+        The folder that `materialize` keeps.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The view's columns, duplicates as repeated rows.
+
+    Raises
+    ------
+    StateError
+        The folder holds no materialized view.
+
+    Examples
+    --------
+    With the folder of `materialize`:
+
+    >>> sorted(tuple(row) for row in read_materialized(spark, f"{folder}/copy").collect())
+    [('Ann', 30), ('Bob', 5)]
     """
     folder = open_folder(spark, target)
     version = newest(folder)
