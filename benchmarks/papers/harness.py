@@ -148,7 +148,7 @@ class Cost:
 
 def work(view: View) -> int:
     """Counters that the view has changed so far."""
-    return int(view.maintained.work()[0])
+    return view.maintained.work().counters
 
 
 def stream_cost(

@@ -89,7 +89,7 @@ def _measure(scenario: Any, name: str, options: argparse.Namespace) -> dict[str,
         if sum(times) > options.seconds:
             break
     taken = np.array(times)
-    counted, _ = view.maintained.work()
+    counted = view.maintained.work().counters
     return {
         "query": name,
         "changes": changes,

@@ -369,7 +369,7 @@ class View:
                 "view": self.name,
                 **as_dict(self.plan.root, statistics),
                 "state": {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)},
-                "work": _words({**self.metrics(), "keys_flipped": kept.work()[1]}),
+                "work": _words({**self.metrics(), "keys_flipped": kept.work().flipped}),
                 "chosen": {**asdict(chosen), "adapts": self.following.adapt is not None},
             }
             text = f"view       {self.name}\n{explained(self.plan.root, statistics)}"

@@ -218,7 +218,7 @@ class Views:
         for key, view in self.named.items():
             if keys is not None and key not in keys:
                 continue
-            before = view.maintained.work()[0]
+            before = view.maintained.work()
             _unmake(view.maintained)
             with unlimited():
                 view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
@@ -279,7 +279,7 @@ class Views:
             if not isinstance(e, (OSError, StateError)):
                 raise
             return
-        view.paid.carry(old[1].work()[0], made)
+        view.paid.carry(old[1].work(), made)
         _unmake(old[1])
 
 

@@ -193,7 +193,7 @@ class Shard:
 
     def work(self) -> int:
         """Counters changed since the shard was made."""
-        return sum(kept.work()[0] for _, kept in self.operators)
+        return sum(kept.work().counters for _, kept in self.operators)
 
     def contents(self) -> Iterator[tuple[str, Signed]]:
         """The rows of every stream, some at a time."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from freshet.budget import Budget, unbudgeted
 from freshet.engine.maintained import Maintained
 from freshet.engine.table import Table
+from freshet.engine.work import Work
 from freshet.errors import EvaluationError, FreshetError, StateError
 from freshet.scalar.column import Column
 from freshet.state.arrays import Bools, Int64s
@@ -29,6 +30,7 @@ class Contained(Maintained):
         self.query, self.budget = query, budget
         self.failure: str | None = None
         self.scope, self.pool, self.below, self.reads = query.scope, query.pool, query.below, query.reads
+        self.steps = query.steps
         self.types, self.width, self.has_text = query.types, query.width, query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
@@ -90,7 +92,7 @@ class Contained(Maintained):
     def statistics(self) -> list[tuple[int, int]]:
         return self.query.statistics()
 
-    def work(self) -> tuple[int, int]:
+    def work(self) -> Work:
         return self.query.work()
 
 
