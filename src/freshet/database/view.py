@@ -409,7 +409,8 @@ def _nothing() -> None:
 
 
 def _standing(kept: Maintained) -> Standing:
-    return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])
+    below = [_standing(query) for query in kept.reads or kept.below]
+    return Standing(kept.statistics(), below, asdict(kept.own_work()))
 
 
 def _words(figures: dict[str, Any]) -> dict[str, Any]:
