@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.database.enclosureness import lifespans
+from freshet.database.lifespans import lifespans
 from tests.database.test_enclosure import most_disjoint, pairs
 
 DDL = "CREATE TABLE a (x BIGINT, y STRING); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT)"

@@ -42,7 +42,8 @@ class Spent:
         return Spent(self.changes - earlier.changes, self.work - earlier.work)
 
     def as_dict(self) -> dict[str, Any]:
-        work, paid = self.work, {}
+        work = self.work
+        paid: dict[str, int | float | None] = {}
         for name, figure in (
             ("counters", work.counters),
             ("joined_rows", work.joined),

@@ -88,6 +88,7 @@ class Select(Maintained):
         self.pending = Kept()
         self.raw = Kept()  # join results not evaluated yet
         self.used = _Used(self._pass_on)
+        self.listener: Callable[[Maintained, Rows], None] | None = None  # hears what nested queries change
         self.touched = False  # whether groups have changed since the last flush
 
     def _is_generalized(self, relation: int) -> bool:
@@ -132,6 +133,8 @@ class Select(Maintained):
             change = child.finish(True)
             if len(change):
                 self.steps.data[FED] += len(change)
+                if self.listener is not None:
+                    self.listener(child, change)
                 self._take(fed, change, deltas)
         self._settle()
         if self.aggregate is not None and self.touched:

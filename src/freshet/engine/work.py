@@ -34,7 +34,8 @@ class Work:
     @property
     def steps(self) -> int:
         """All that was paid: every count but that of flips, which cause the counters' changes."""
-        return sum(astuple(self)) - self.flipped
+        figures: tuple[int, ...] = astuple(self)
+        return sum(figures) - self.flipped
 
     @classmethod
     def kept(cls, array: Int64s) -> Work:

@@ -86,10 +86,9 @@ def _select(plan: QueryPlan) -> Claim:
         every = {ONE: SEQUENCE, TREE: SEQUENCE if tree.all_keyed else BOTH}.get(every, every)
     if plan.grouping is not None and any(function_of(c).rewrites for c in plan.grouping.aggregates):
         every = window = inserts = LINEAR
-    below = [source for _, source in inputs(plan)]
-    if not all(map(keeps_order, below)):
+    if not all(map(keeps_order, tree.deciding(with_parents=True))):
         window = every
-    if not all(map(is_monotone, below)):
+    if not all(map(is_monotone, tree.deciding(with_parents=False))):
         inserts = every
     return Claim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
@@ -191,6 +190,24 @@ class Tree:
             return BOTH, BOTH, ONE
         return LINEAR, LINEAR, LINEAR
 
+    def deciding(self, with_parents: bool) -> Iterator[AnyPlan]:
+        """The nested plans on whose streams it depends how often counters change: those below wide edges, and with the
+        parents there, whose rows live as long as the plans say. Where keys bound joined rows, all of them."""
+        nodes: set[int] = set()
+        for c in self.wide:
+            nodes |= self._within(c)
+            if with_parents:
+                nodes.add(self.nodes[c].parent)
+        if self.rows == "bounded" and not self.is_one_to_one:
+            nodes = {*range(len(self.nodes))}
+        for i in sorted(nodes):
+            source = self.plan.relations[self.nodes[i].relation].source
+            if not isinstance(source, TableSchema):
+                yield source
+
+    def _within(self, c: int) -> set[int]:
+        return {c}.union(*map(self._within, self.counted(c)))
+
     @cached_property
     def is_logarithmic(self) -> bool:
         grouping = self.plan.grouping
@@ -271,4 +288,3 @@ def keeps_order(plan: AnyPlan) -> bool:
     if not isinstance(plan, QueryPlan) or plan.grouping is not None or plan.distinct or plan.distinct_tree:
         return False
     return len(plan.nodes) == 1 and all(keeps_order(below) for _, below in inputs(plan))
-

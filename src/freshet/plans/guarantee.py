@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from freshet.aggregates import function_of
-from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Query, TableSchema
 from freshet.plans.claims import LINEAR, ONE, Claim, Tree, claim, is_monotone, keeps_order
 from freshet.plans.linear import is_linear
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
 from freshet.query import Classification
 from freshet.query.classify import BY_PREDICATES
-from freshet.scalar.expression import ColumnRef, Expression, describe
+from freshet.scalar.expression import Expression, describe
 
 
 def described(e: Expression, query: Query) -> str:
@@ -111,9 +110,14 @@ def _lost_bounds(verdict: Classification, tree: Tree) -> Iterator[str]:
     if turned:
         yield f"O(1) for insert-only streams: NOT EXISTS below {name(turned[0])} lets inserts take support away again"
     for alias, source in dict(inputs(tree.plan)).items():
-        if found.every_stream != ONE and not keeps_order(source):
-            streams = "first-in-first-out" if is_monotone(source) else "insert-only and first-in-first-out"
-            yield f"O(1) for {streams} streams: {alias} is a query, whose rows come and go in an order of their own"
+        streams = []
+        if source in tree.deciding(with_parents=False) and not is_monotone(source):
+            streams.append("insert-only")
+        if source in tree.deciding(with_parents=True) and not keeps_order(source):
+            streams.append("first-in-first-out")
+        if streams:
+            listed = " and ".join(streams)
+            yield f"O(1) for {listed} streams: {alias} is a query, whose rows come and go in an order of their own"
 
 
 def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator[str]:
