@@ -29,6 +29,9 @@ from freshet.state.strings import StringPool
 #: A select, by the numbers of the inputs that lead to it, and a relation of its.
 Place = tuple[tuple[int, ...], int]
 
+#: By select and nested query: moment, row and weight of each change.
+Heard = dict[tuple[int, int], list[tuple[int, Int64s, int]]]
+
 
 @dataclass
 class Fed:
@@ -66,9 +69,7 @@ class _Run:
         }
         self.kept = maintain(arena.scope("view"), plan, self.tables, pool, nested=True)
         self.kept.load([])
-        self.heard: dict[
-            tuple[int, int], list[tuple[int, Int64s, int]]
-        ] = {}  # by select and query: moment, row, weight
+        self.heard: Heard = {}
         self.places: dict[Place, tuple[int, int]] = {}
         self.now = 0
         self._listen(plan, self.kept, ())
@@ -136,9 +137,7 @@ class _Run:
         return spans(ids.reshape(-1).astype(np.int64), moments, weights, self.now)
 
 
-def _begun(
-    heard: dict[tuple[int, int], list[tuple[int, Int64s, int]]],
-) -> dict[tuple[int, int], list[tuple[int, Int64s, int]]]:
+def _begun(heard: Heard) -> Heard:
     """What was there before the sequence began: at moment 0."""
     return {place: [(0, row, weight) for _, row, weight in rows] for place, rows in heard.items()}
 

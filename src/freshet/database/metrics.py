@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Spent:
     """Changes of a view's tables, and the steps taken for them."""
 
     changes: int
-    work: Work = Work()
+    work: Work = field(default_factory=Work)
 
     @property
     def counters(self) -> int:

@@ -331,8 +331,12 @@ class View:
             history.close()
 
     def metrics(self) -> dict[str, Any]:
-        """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
-        the last minute; and how often it has moved to another join tree."""
+        """What keeping the view has cost, in all and for each change of its tables, since it was made and over the last
+        minute; and how often it has moved to another join tree.
+
+        Counted are counters changed, joined rows enumerated, joined rows checked against predicates that no edge
+        expresses, rows that entered groups, rows counted by DISTINCT and set operations, rows placed in ordered
+        indexes (O(log n) each), rows that nested queries handed on, and the sum of all, ``steps``."""
         with self._db.state_lock:
             self._check_open()
             recent = self.paid.last_minute(self._db.clock.now(), self.maintained)
@@ -369,13 +373,19 @@ class View:
                 "view": self.name,
                 **as_dict(self.plan.root, statistics),
                 "state": {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)},
-                "work": _words({**self.metrics(), "keys_flipped": kept.work().flipped}),
+                "work": _words({**(metrics := self.metrics()), "keys_flipped": kept.work().flipped}),
+                "promise": {
+                    "update": self.plan.root.guarantee.update,
+                    "paid per change": metrics["steps_per_change"],
+                    "paid per change, last minute": metrics["last_minute"]["steps_per_change"],
+                },
                 "chosen": {**asdict(chosen), "adapts": self.following.adapt is not None},
             }
             text = f"view       {self.name}\n{explained(self.plan.root, statistics)}"
         if form == "json":
             return json.dumps(whole, indent=2, ensure_ascii=False)
-        lines = [text, f"state      {whole['state']['bytes']:,} bytes beside the tables", *_work(whole["work"])]
+        lines = [text, f"state      {whole['state']['bytes']:,} bytes next to the tables", *_work(whole["work"])]
+        lines += [f"promised   {whole['promise']['update']}", *_paid(whole["work"])]
         moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
         lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
         if chosen.failed is not None:
@@ -422,6 +432,17 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
     for title, spent in (("work", work), ("minute", work["last minute"])):
         per = f", {spent['counters per change']:.2f} a change" if spent["changes"] else ""
         yield f"{title:<10} {spent['counters changed']:,} counters changed by {spent['changes']:,} changes{per}"
+
+
+def _paid(work: dict[str, Any]) -> Iterator[str]:
+    """What a change has cost, kind by kind, to be compared with the promise above it."""
+    for title, spent in (("paid", work), ("of late", work["last minute"])):
+        if not spent["changes"]:
+            yield f"{title:<10} nothing: no changes"
+            continue
+        kinds = {k.removesuffix(" per change"): v for k, v in spent.items() if k.endswith(" per change") and v}
+        total = kinds.pop("steps", 0)
+        yield f"{title:<10} {total:,.2f} steps a change" + "".join(f", {v:,.2f} {k}" for k, v in kinds.items())
 
 
 def as_schema(fields: Sequence[Field]) -> pa.Schema:

@@ -32,8 +32,8 @@ def with_arms(
     labels: Sequence[str],
     named: Named,
 ) -> Armed:
-    """`relations`: those of `h`, in its order. `nodes` from `first` on are the arms'. `named`: the attribute of `h` that
-    an expression over one of its relations is."""
+    """`relations`: those of `h`, in its order. `nodes` from `first` on are the arms'. `named`: the attribute of `h` for
+    an expression over one of its relations."""
     edges = dict(zip(relations, map(set, h.relations), strict=True))
     known: dict[tuple[int, str], str] = {}  # attributes of arms, by relation and expression
     asked = dict(predicates)

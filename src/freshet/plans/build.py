@@ -252,9 +252,8 @@ class _Planner:
             h, predicates, self.query.block.relations, self.layout.nodes, arms_from,
             labels([r.alias for r in self.relations]), named,
         )  # fmt: skip
-        return classify(
-            armed.hypergraph, keys + [None] * (len(armed.hypergraph.relations) - len(keys)), armed.predicates
-        )
+        unknown = [None] * (len(armed.hypergraph.relations) - len(keys))
+        return classify(armed.hypergraph, [*keys, *unknown], armed.predicates)
 
     def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
         """A tree whose output nodes hold nothing but shown attributes, so that every row comes out once."""

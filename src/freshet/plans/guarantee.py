@@ -94,8 +94,8 @@ def _lost_bounds(verdict: Classification, tree: Tree) -> Iterator[str]:
         return tree.plan.relations[nodes[i].relation].alias
 
     if tree.wide:
-        c = tree.wide[0]
-        yield f"O(1) for every stream: a change of {name(c)} may change counters of many tuples of {name(nodes[c].parent)}"
+        child, parent = name(tree.wide[0]), name(nodes[tree.wide[0]].parent)
+        yield f"O(1) for every stream: a change of {child} may change counters of many tuples of {parent}"
     elif found.every_stream != ONE:
         yield "O(1) for every stream: one change may add or take away many joined rows"
     loose = [c for c in tree.wide if not tree.is_keyed(c)]
