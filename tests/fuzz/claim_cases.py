@@ -106,7 +106,9 @@ class _Query:
     def relation(self, alias: str) -> str:
         if self.random.random() < 0.2:
             self.keyed[alias] = False
-            return f"{self.random.choice(_NESTED).format(self.any_table(), self.any_table())} {alias}"
+            nested = self.random.choice(_NESTED)
+            first = self.any_table()
+            return f"{nested.format(first, self.any_table() if '{1}' in nested else '')} {alias}"
         name = self.any_table()
         self.keyed[alias] = name in KEYED
         return f"{name} {alias}"
