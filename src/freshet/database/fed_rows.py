@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from freshet.database.changes import resolve
 from freshet.database.lifespans import Lifespans, changes_of, spans, transactions_of
-from freshet.engine.maintained import Maintained, maintain
+from freshet.engine.maintained import Maintained
+from freshet.engine.operators import maintain
 from freshet.engine.query import Select
 from freshet.engine.table import RowChange, Table
 from freshet.logical.query import TableSchema
@@ -67,7 +68,7 @@ class _Run:
             name: Table(arena.scope(f"table{i}"), s.fields, s.primary_key, pool)
             for i, (name, s) in enumerate(self.schemas.items())
         }
-        self.kept = maintain(arena.scope("view"), plan, self.tables, pool, nested=True)
+        self.kept = maintain(arena.scope("view"), plan, self.tables, pool)
         self.kept.load([])
         self.heard: Heard = {}
         self.places: dict[Place, tuple[int, int]] = {}
@@ -119,15 +120,15 @@ class _Run:
         for table, change in changes:
             slots = table.add(change)
             if len(slots):
-                self.kept.insert(table, slots, True)
-        self.kept.finish(True)
+                self.kept.insert(table, slots)
+        self.kept.finish()
 
     def _take(self, table: Table, change: RowChange) -> None:
         if len(change.removed):
-            self.kept.remove(table, change.removed, True)
+            self.kept.remove(table, change.removed)
             table.remove(change)
         if len(change.changed):
-            self.kept.reweigh(table, change.changed, table.reweigh(change), True)
+            self.kept.reweigh(table, change.changed, table.reweigh(change))
 
     def _spans(self, heard: list[tuple[int, Int64s, int]]) -> Lifespans:
         if not heard:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from freshet.logical.kinds import JoinKind
 from freshet.plans.model import Node
 from freshet.query import Hypergraph
-from freshet.scalar.expression import ColumnRef, Expression, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import ColumnRef, Expression
 
 Named = Callable[[int, Expression], str]
 

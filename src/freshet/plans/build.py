@@ -34,7 +34,8 @@ from freshet.query import (
     decompose,
     some_trees,
 )
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, describe, references, walk
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
 from freshet.scalar.functions.compiled import is_total
 
 

@@ -11,7 +11,8 @@ from freshet.plans.linear import is_linear
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
 from freshet.query import Classification
 from freshet.query.classify import BY_PREDICATES
-from freshet.scalar.expression import Expression, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Expression
 
 
 def described(e: Expression, query: Query) -> str:

@@ -1,0 +1,80 @@
+"""What a view costs and how it is kept, in figures and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from freshet.database.kept_view import KeptView
+from freshet.database.metrics import Clock
+from freshet.engine.maintained import Maintained
+from freshet.plans import explain
+from freshet.plans.explain import Standing, as_dict
+
+
+def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
+    """What keeping the view has cost, since it was made and over the last minute."""
+    recent, chosen = view.paid.last_minute(clock.now(), view.operator), view.following.chosen
+    return {
+        **view.paid.total(view.operator).as_dict(),
+        "last_minute": recent.as_dict(),
+        "tree_switches": chosen.moves,
+        "tree_since": chosen.since,
+    }
+
+
+def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
+    """How a view is kept: as text, and as a document."""
+    kept, chosen, plan = view.operator, view.following.chosen, view.plan.root
+    statistics = _standing(kept)
+    paid = metrics(view, clock)
+    nbytes, work = kept.scope.nbytes(), _words({**paid, "keys_flipped": kept.work().flipped})
+    promise = {
+        "update": plan.guarantee.update,
+        "paid per change": paid["steps_per_change"],
+        "paid per change, last minute": paid["last_minute"]["steps_per_change"],
+    }
+    figures = {
+        "view": view.name,
+        **as_dict(plan, statistics),
+        "state": {"bytes": nbytes, "tuples": sum(n for n, _ in statistics.nodes)},
+        "work": work,
+        "promise": promise,
+        "chosen": {**asdict(chosen), "adapts": view.following.adapt is not None},
+    }
+    lines = [f"view       {view.name}\n{explain(plan, statistics)}"]
+    lines += [f"state      {nbytes:,} bytes next to the tables", *_work(work)]
+    lines += [f"promised   {promise['update']}", *_paid(work)]
+    moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
+    lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
+    if chosen.failed is not None:
+        lines.append(f"           another tree could not be built: {chosen.failed}")
+    return "\n".join(lines), figures
+
+
+def _standing(kept: Maintained) -> Standing:
+    below = [_standing(query) for query in kept.reads or kept.below]
+    return Standing(kept.statistics(), below, asdict(kept.own_work()))
+
+
+def _words(figures: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as `explain` names them."""
+    return {k.replace("_", " "): _words(v) if isinstance(v, dict) else v for k, v in figures.items()}
+
+
+def _work(work: dict[str, Any]) -> Iterator[str]:
+    for title, spent in (("work", work), ("minute", work["last minute"])):
+        per = f", {spent['counters per change']:.2f} a change" if spent["changes"] else ""
+        yield f"{title:<10} {spent['counters changed']:,} counters changed by {spent['changes']:,} changes{per}"
+
+
+def _paid(work: dict[str, Any]) -> Iterator[str]:
+    """What a change has cost, kind by kind, to be compared with the promise above it."""
+    for title, spent in (("paid", work), ("of late", work["last minute"])):
+        if not spent["changes"]:
+            yield f"{title:<10} nothing: no changes"
+            continue
+        kinds = {k.removesuffix(" per change"): v for k, v in spent.items() if k.endswith(" per change") and v}
+        total = kinds.pop("steps", 0)
+        yield f"{title:<10} {total:,.2f} steps a change" + "".join(f", {v:,.2f} {k}" for k, v in kinds.items())
