@@ -322,8 +322,12 @@ class View:
             history.close()
 
     def metrics(self) -> dict[str, Any]:
-        """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
-        the last minute; and how often it has moved to another join tree."""
+        """What keeping the view has cost, in all and for each change of its tables, since it was made and over the last
+        minute; and how often it has moved to another join tree.
+
+        Counted are counters changed, joined rows enumerated, joined rows checked against predicates that no edge
+        expresses, rows that entered groups, rows counted by DISTINCT and set operations, rows placed in ordered
+        indexes (O(log n) each), rows that nested queries handed on, and the sum of all, ``steps``."""
         with self._state.lock:
             self._check_open()
             return metrics(self._kept, self._access.views.clock)
