@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CHECKED := src tests benchmarks examples hatch_build.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt dist lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt dist lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ stress: setup ## threads over one database: checked memory, fences, then checked
 
 fuzz: setup ## 5,000 random queries and streams beside DuckDB (ARGS="--seed 7 --cases 100")
 	@$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+fuzz-claims: setup ## what views pay over doubling streams, compared with what explain promises (ARGS="--seed 7 --cases 500")
+	@$(BIN)/python -m tests.fuzz.claims $(ARGS)
 
 fuzz-page: setup ## random requests, messages and queries against the live page (ARGS="--seed 7 --cases 2000")
 	@$(BIN)/python -m tests.web.fuzz $(ARGS)

@@ -148,7 +148,7 @@ class Cost:
 
 def work(view: View) -> int:
     """Counters that the view has changed so far."""
-    return int(inside(view).operator.work()[0])
+    return inside(view).operator.work().counters
 
 
 def stream_cost(

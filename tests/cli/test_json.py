@@ -177,11 +177,11 @@ def test_what_breaks_inside_is_json_too(
 def test_nothing_else_reaches_standard_output(files: Path) -> None:
     """Neither what this process prints, nor what those it starts do."""
     code = (
-        "import os, subprocess, sys; from freshet import cli\n"
+        "import os, subprocess, sys; from freshet import cli; from freshet.cli import check\n"
         "def noisy(*_):\n"
         "    print('printed'); os.write(1, b'written'); subprocess.run(['echo', 'started'])\n"
         "    cli.emit({'one': float('nan'), 'two': '\\ud800' + chr(0x6f22)}); return 0\n"
-        "cli.check.run = noisy\n"
+        "check.run = noisy\n"
         "code = cli.main(['check', 'job.sql', '--json'])\n"
         "print('after'); sys.exit(code)"
     )

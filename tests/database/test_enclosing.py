@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import freshet
 from freshet.database.db import inside
-from freshet.database.enclosureness import lifespans
+from freshet.database.lifespans import lifespans
 from tests.database.test_enclosure import most_disjoint, pairs
 
 DDL = "CREATE TABLE a (x BIGINT, y STRING); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT)"
@@ -84,7 +84,7 @@ def test_a_join_pays_for_it() -> None:
         given_rows = {"a": pa.table({"x": [1] * 2_000, "y": range(2_000)}), "b": pa.table({"x": [1]})}
         for transaction in freshet.enclosure_stream(given_rows, wanted):
             db.apply(transaction)
-        paid[wanted] = inside(view).operator.work()[0] / db.changes
+        paid[wanted] = inside(view).operator.work().counters / db.changes
     assert paid[10] > 4 * paid[1] and paid[100] > 7 * paid[10]
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.database.enclosureness import Lifespans, lifespans
+from freshet.database.lifespans import Lifespans, lifespans
 
 Span = tuple[int, int]
 

@@ -40,11 +40,14 @@ def test_overall() -> None:
     """Since the view was made: neither the rows it found nor changes of tables it does not read count."""
     db, _ = watched()
     view = db.view("v")
-    assert view.metrics() == {
-        "changes": 0, "counters_changed": 0, "counters_per_change": None,
-        "last_minute": {"changes": 0, "counters_changed": 0, "counters_per_change": None},
-        "tree_switches": 0, "tree_since": 1,
+    nothing = {
+        "changes": 0, "counters_changed": 0, "counters_per_change": None, "joined_rows": 0,
+        "joined_rows_per_change": None, "residual_checks": 0, "residual_checks_per_change": None, "grouped_rows": 0,
+        "grouped_rows_per_change": None, "distinct_rows": 0, "distinct_rows_per_change": None, "ordered_places": 0,
+        "ordered_places_per_change": None, "nested_rows": 0, "nested_rows_per_change": None, "steps": 0,
+        "steps_per_change": None,
     }  # fmt: skip
+    assert view.metrics() == {**nothing, "last_minute": nothing, "tree_switches": 0, "tree_since": 1}
     db.apply({"a": [{"x": 1, "y": i} for i in range(10)], "c": [{"x": i} for i in range(100)]})
     flicker(db)
     found = view.metrics()

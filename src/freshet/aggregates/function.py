@@ -105,6 +105,8 @@ class AggregateFunction:
     #: What keeping it costs beyond one step for each joined row, as `explain` says it; whether by a logarithm.
     cost: ClassVar[str | None] = None
     logarithmic: ClassVar[bool] = False
+    #: Whether a change of a group looks at all values of the group.
+    rewrites: ClassVar[bool] = False
 
     # As it is written -----------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from freshet.scalar.types import Type
 
 class _Gathering(AggregateFunction):
     cost = "keeps its values, and rewrites the list of each group it touches"
+    rewrites = True
 
     def type(self, args: Sequence[Type]) -> Type:
         return Type("STRING", items=args[0])

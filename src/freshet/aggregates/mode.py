@@ -20,6 +20,7 @@ class Mode(AggregateFunction):
     name = "mode"
     logarithmic = True
     cost = "keeps its values in order and looks through those of each group it touches"
+    rewrites = True
 
     def bind(self, written: Written) -> Expression:
         written.reads("this", "deterministic")

@@ -90,7 +90,7 @@ def _measure(scenario: Any, name: str, options: argparse.Namespace) -> dict[str,
         if sum(times) > options.seconds:
             break
     taken = np.array(times)
-    counted, _ = inside(view).operator.work()
+    counted = inside(view).operator.work().counters
     return {
         "query": name,
         "changes": changes,

@@ -90,7 +90,7 @@ class Following:
     def __init__(self, adapt: Adapt | None, chosen: Chosen, counts: Mapping[str, int]) -> None:
         self.adapt, self.chosen = adapt, chosen
         self._counts = dict(counts)  # when it last looked, as the next one
-        self._spent = Spent(0, 0)
+        self._spent = Spent(0)
         self._late = dict.fromkeys(counts, 0.0)  # changes of late
         self._parts: dict[str, float] = {}  # each table's part of them when plans were last made
         self._left: tuple[AnyPlan, float] | None = None  # the plan it moved away from, and what that one paid

@@ -28,16 +28,24 @@ def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
     """How a view is kept: as text, and as a document."""
     kept, chosen, plan = view.operator, view.following.chosen, view.plan.root
     statistics = _standing(kept)
-    nbytes, work = kept.scope.nbytes(), _words({**metrics(view, clock), "keys_flipped": kept.work()[1]})
+    paid = metrics(view, clock)
+    nbytes, work = kept.scope.nbytes(), _words({**paid, "keys_flipped": kept.work().flipped})
+    promise = {
+        "update": plan.guarantee.update,
+        "paid per change": paid["steps_per_change"],
+        "paid per change, last minute": paid["last_minute"]["steps_per_change"],
+    }
     figures = {
         "view": view.name,
         **as_dict(plan, statistics),
         "state": {"bytes": nbytes, "tuples": sum(n for n, _ in statistics.nodes)},
         "work": work,
+        "promise": promise,
         "chosen": {**asdict(chosen), "adapts": view.following.adapt is not None},
     }
     lines = [f"view       {view.name}\n{explain(plan, statistics)}"]
-    lines += [f"state      {nbytes:,} bytes beside the tables", *_work(work)]
+    lines += [f"state      {nbytes:,} bytes next to the tables", *_work(work)]
+    lines += [f"promised   {promise['update']}", *_paid(work)]
     moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
     lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
     if chosen.failed is not None:
@@ -46,7 +54,8 @@ def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
 
 
 def _standing(kept: Maintained) -> Standing:
-    return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])
+    below = [_standing(query) for query in kept.reads or kept.below]
+    return Standing(kept.statistics(), below, asdict(kept.own_work()))
 
 
 def _words(figures: dict[str, Any]) -> dict[str, Any]:
@@ -58,3 +67,14 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
     for title, spent in (("work", work), ("minute", work["last minute"])):
         per = f", {spent['counters per change']:.2f} a change" if spent["changes"] else ""
         yield f"{title:<10} {spent['counters changed']:,} counters changed by {spent['changes']:,} changes{per}"
+
+
+def _paid(work: dict[str, Any]) -> Iterator[str]:
+    """What a change has cost, kind by kind, to be compared with the promise above it."""
+    for title, spent in (("paid", work), ("of late", work["last minute"])):
+        if not spent["changes"]:
+            yield f"{title:<10} nothing: no changes"
+            continue
+        kinds = {k.removesuffix(" per change"): v for k, v in spent.items() if k.endswith(" per change") and v}
+        total = kinds.pop("steps", 0)
+        yield f"{title:<10} {total:,.2f} steps a change" + "".join(f", {v:,.2f} {k}" for k, v in kinds.items())

@@ -1,8 +1,9 @@
-"""What keeping a view fresh has really cost: counters changed for each change of its tables.
+"""What keeping a view fresh has really cost, in steps for each change of its tables (engine/work.py lists them).
 
-Theory bounds that figure by λ; this is the one that was paid. The engine counts anyway, so nothing is added to a
-transaction but the time of day: once a second, before a transaction, the totals are noted down, and the last minute is
-the difference between now and the first note in it. Totals go on when a view is rebuilt, without what building took.
+`explain` states a bound on these figures; these are the ones that were paid. The engine counts anyway, so nothing is
+added to a transaction but the time of day: once a second, before a transaction, the totals are noted down, and the last
+minute is the difference between now and the first note in it. Totals go on when a view is rebuilt, without what
+building took.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from freshet.engine.core import changes_of
 from freshet.engine.maintained import Maintained
+from freshet.engine.work import FIGURES, Work
 from freshet.state.arena import Scope
 
 MINUTE = 60.0
@@ -25,17 +27,34 @@ _APART = 1.0  # seconds between two notes
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Changes of a view's tables, and counters changed for them."""
+    """Changes of a view's tables, and the steps taken for them."""
 
     changes: int
-    counters: int
+    work: Work = field(default_factory=Work)
+
+    @property
+    def counters(self) -> int:
+        return self.work.counters
 
     def since(self, earlier: Spent) -> Spent:
-        return Spent(self.changes - earlier.changes, self.counters - earlier.counters)
+        return Spent(self.changes - earlier.changes, self.work - earlier.work)
 
     def as_dict(self) -> dict[str, Any]:
-        per = round(self.counters / self.changes, 3) if self.changes else None
-        return {"changes": self.changes, "counters_changed": self.counters, "counters_per_change": per}
+        work = self.work
+        paid: dict[str, int | float | None] = {}
+        for name, figure in (
+            ("counters", work.counters),
+            ("joined_rows", work.joined),
+            ("residual_checks", work.checked),
+            ("grouped_rows", work.grouped),
+            ("distinct_rows", work.distinct),
+            ("ordered_places", work.placed),
+            ("nested_rows", work.fed),
+            ("steps", work.steps),
+        ):
+            paid["counters_changed" if name == "counters" else name] = figure
+            paid[f"{name}_per_change"] = round(figure / self.changes, 3) if self.changes else None
+        return {"changes": self.changes, **paid}
 
 
 class Paid:
@@ -50,11 +69,15 @@ class Paid:
     def begin(self, kept: Maintained) -> None:
         """The account of a view just made starts at zero."""
         total = self.total(kept)
-        self._begun.data[:2] += (total.changes, total.counters)
+        self._begun.data[0] += total.changes
+        self._begin_work(total.work)
 
-    def carry(self, before: int, kept: Maintained) -> None:
-        """Goes on with a view rebuilt, when its counters had changed `before` times."""
-        self._begun.data[1] += kept.work()[0] - before
+    def carry(self, before: Work, kept: Maintained) -> None:
+        """Goes on with a view rebuilt, which had taken the steps `before`."""
+        self._begin_work(kept.work() - before)
+
+    def _begin_work(self, work: Work) -> None:
+        self._begun.data[1 : 1 + FIGURES] += astuple(work)
 
     def counts(self) -> dict[str, int]:
         """Rows changed in each of the view's tables, since they were made."""
@@ -62,7 +85,7 @@ class Paid:
 
     def total(self, kept: Maintained) -> Spent:
         changes = sum(self.counts().values())
-        return Spent(changes - int(self._begun.data[0]), kept.work()[0] - int(self._begun.data[1]))
+        return Spent(changes - int(self._begun.data[0]), kept.work() - Work.kept(self._begun.data[1:]))
 
     def note(self, now: float, kept: Maintained) -> None:
         self._notes.append((now, self.total(kept)))

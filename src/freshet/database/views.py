@@ -218,7 +218,7 @@ class Views:
         core = self._state.core
         core.stale.update(keys)
         for key in [k for k in self.named if k in core.stale]:
-            before = core.operators[key].work()[0]
+            before = core.operators[key].work()
             core.rebuild(key, self._state.memory)
             self.named[key].paid.carry(before, core.operators[key])
 
@@ -276,7 +276,7 @@ class Views:
             if not isinstance(e, (OSError, StateError)):
                 raise
             return
-        view.paid.carry(old[1].work()[0], made)
+        view.paid.carry(old[1].work(), made)
         discard(old[1])
 
 

@@ -15,6 +15,7 @@ from freshet.aggregates.accumulators import mark_texts
 from freshet.budget import look
 from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
+from freshet.engine.work import FED
 from freshet.plans.model import BagPlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import unpack
@@ -25,7 +26,6 @@ from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, exte
 from freshet.state.keys import PART_COLUMNS, Dictionary
 from freshet.state.rows import Kept, Rows, consolidated
 from freshet.state.strings import StringPool
-from freshet.state.tree_table import COUNTED
 from freshet.state.tuples import Slots, Tuples
 
 
@@ -149,7 +149,6 @@ class Bag(Maintained):
             [firsts[p] + i for p in positions for i in range(self.types[p].lanes)] for positions in plan.attributes
         ]
         self.indexes: list[_Index] = []
-        self.work_done = scope.array("work", np.int64)
         made = [self._program(role) for role in range(len(plan.inputs))]
         self.programs = [(p.bound, *p.arrays()) for p in made]
 
@@ -194,6 +193,7 @@ class Bag(Maintained):
         parts = Kept()
         for number, (query, store) in enumerate(zip(self.below, self.stores, strict=True)):
             change = query.finish()
+            self.steps.data[FED] += len(change)
             rows = np.ascontiguousarray(change.lanes[:, : store.lanes])
             gone, come = rows[change.weights < 0], rows[change.weights > 0]
             if len(gone):
@@ -220,7 +220,7 @@ class Bag(Maintained):
         bound, steps, options, places = self.programs[role]
         found: Int64s = extend(
             stores, indexes, steps, options, places, role, sign, rows, bound, self.width, self.lanes,
-            self.work_done.data,
+            self.steps.data,
         )  # fmt: skip
         return found
 
@@ -254,7 +254,3 @@ class Bag(Maintained):
         super().string_marks(marked)
         for store in self.stores:
             mark_texts(store.tuples.lanes.data, store.tuples.slots(), store.types, 0, marked)
-
-    def work(self) -> tuple[int, int]:
-        counted, flipped = super().work()
-        return counted + int(self.work_done.data[COUNTED]), flipped

@@ -15,6 +15,7 @@ import numpy as np
 from freshet.aggregates.accumulators import mark_texts
 from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
+from freshet.engine.work import FED, PLACED
 from freshet.errors import EvaluationError
 from freshet.plans.model import BoundedSumsPlan
 from freshet.scalar.column import Column
@@ -67,6 +68,7 @@ class BoundedSums(Maintained):
         return self._tell(np.unique(np.concatenate(touched)).astype(np.int32))
 
     def _places(self, rows: Rows, types: Sequence[Type]) -> Slots:
+        self.steps.data[[FED, PLACED]] += len(rows)
         slots = self.tuples.add(leading(rows.lanes, types, self.keys))
         room = len(self.tuples.occupancy.data)
         for array in (self.bounds, self.bounded, self.told):

@@ -9,6 +9,7 @@ import numpy as np
 from freshet.engine.maintained import Maintained, maintain
 from freshet.engine.partitions import Partitions
 from freshet.engine.table import Table
+from freshet.engine.work import FED, PLACED
 from freshet.plans.model import TopPlan, WindowPlan
 from freshet.scalar.lanes import layout
 from freshet.scalar.order import order_lines
@@ -31,6 +32,7 @@ class InOrder(Maintained):
 
     def placed(self, rows: Rows) -> tuple[Slots, Rows]:
         """A delta of the source, what goes before what comes, and the partition of each row."""
+        self.steps.data[[FED, PLACED]] += len(rows)
         places = np.argsort(rows.weights > 0, kind="stable")
         rows = Rows(rows.lanes[places], rows.weights[places])
         groups = self.partitions.of(rows.lanes)

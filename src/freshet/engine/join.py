@@ -18,6 +18,7 @@ from freshet.engine.maintained import Outlet
 from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
 from freshet.engine.sources import KeyColumn, Source, bind_keys
+from freshet.engine.work import JOINED, PLACED
 from freshet.errors import EvaluationError, PlanError
 from freshet.logical.kinds import JoinKind
 from freshet.plans.model import QueryPlan
@@ -142,6 +143,8 @@ class Join:
             for i in self.ordered
             if not plan.nodes[i].output and len(self.roles[id(self.nodes[i].source)]) == 1
         }
+        ends = [i for order in self.ordered.values() for i in (order.child, order.parent)]
+        self.ends = [ends.count(i) for i in range(len(plan.nodes))]  # ordered indexes that hold a node's tuples
         self._heavy = False  # whether any weight counts
         self._ones, self._minus = np.ones(CHUNK, np.int64), np.full(CHUNK, -1, np.int64)
         self._stale = True
@@ -295,6 +298,7 @@ class Join:
             for i in (order.child, order.parent):
                 if i in members and len(members[i]):
                     order.assign(i, source, members[i])
+                    self.work.data[PLACED] += len(members[i])
         if self._stale:
             self._refresh()
         for i in roles:
@@ -323,6 +327,7 @@ class Join:
                 continue
             members, alive = members_of(self.tree_at, i, slots)
             if len(members):
+                self.work.data[PLACED] += len(members) * self.ends[i]
                 if len(alive):
                     self._change(i, alive, -1)
                 leave(self.tree_at, i, members)
@@ -340,7 +345,7 @@ class Join:
         slots, before = slots[order], before[order]
         after = source.weights.data[slots]
         for at, i in enumerate(roles):
-            found = self._results(self.orders[i], slots, after - before, self.orders[i].buffers)
+            found = self._counted(self._results(self.orders[i], slots, after - before, self.orders[i].buffers))
             self.out.extend(self._seen_before(found, self.orders[i], roles[at + 1 :], slots, before, after))
 
     def _seen_before(
@@ -390,7 +395,13 @@ class Join:
     # Results --------------------------------------------------------------------------------------------------
 
     def _collect(self, order: Order, tuples: Slots, sign: int) -> None:
-        self.out.extend(self._results(order, tuples, self._source_weights(order.node, tuples, sign), order.buffers))
+        weights = self._source_weights(order.node, tuples, sign)
+        self.out.extend(self._counted(self._results(order, tuples, weights, order.buffers)))
+
+    def _counted(self, found: Iterator[Rows]) -> Iterator[Rows]:
+        for rows in found:
+            self.work.data[JOINED] += len(rows)
+            yield rows
 
     def _results(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
         progress = np.zeros(3, np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from freshet.engine.table import Table
+from freshet.engine.work import Work, total
 from freshet.plans.model import AnyPlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, width
@@ -57,6 +58,7 @@ class Maintained(ABC):
         self.scope, self.plan, self.pool = scope, plan, pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
+        self.steps = scope.array("steps", np.int64)  # see `work`
         self.has_text = any(t.pooled for t in self.types)
         fields = [pa.field(f.name, f.type.to_arrow(), f.nullable) for f in plan.fields]
         self.delta_schema = pa.schema([*fields, pa.field("_weight", pa.int64(), False)])
@@ -123,10 +125,13 @@ class Maintained(ABC):
         """Tuples and alive tuples of each node of its join tree."""
         return []
 
-    def work(self) -> tuple[int, int]:
-        """Counters changed and keys flipped since the view was made, in the queries below as well."""
-        found = [query.work() for query in self.below]
-        return sum(counted for counted, _ in found), sum(flipped for _, flipped in found)
+    def work(self) -> Work:
+        """Steps taken since the view was made, in the queries below as well."""
+        return total([self.own_work(), *(query.work() for query in self.below)])
+
+    def own_work(self) -> Work:
+        """The same without those below."""
+        return Work.kept(self.steps.data)
 
 
 def keeps(plan: type) -> Callable[[type[Maintained]], type[Maintained]]:

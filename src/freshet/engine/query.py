@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from freshet.aggregates import function_of
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
 from freshet.engine.maintained import ALWAYS, LOAD, Maintained, Outlet, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
+from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import GROUP, TableSchema
@@ -30,7 +32,6 @@ from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Kept, Rows, Sink, consolidated, joined, repeated
 from freshet.state.strings import StringPool
-from freshet.state.tree_table import COUNTED, FLIPPED
 from freshet.state.tuples import Slots
 
 Reader = Callable[[ColumnRef], Column]
@@ -78,9 +79,12 @@ class Select(Maintained):
         if grouping is not None:
             keys = [k.type for k in grouping.keys]
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
+        calls = () if grouping is None else grouping.aggregates
+        self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
         self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
         self.distinguishes = plain and _tells_tuples(plan)  # whether different results are different rows
+        self.listener: Callable[[Maintained, Rows], None] | None = None  # hears what nested queries change
         self.touched = False  # whether groups have changed since the last flush
 
     def _waits(self) -> bool:
@@ -132,6 +136,9 @@ class Select(Maintained):
         for child, fed in self.inputs:
             change = child.finish()
             if len(change):
+                self.steps.data[FED] += len(change)
+                if self.listener is not None:
+                    self.listener(child, change)
                 self._take(fed, change)
         self._settle()
         if self.aggregate is not None and self.touched:
@@ -143,10 +150,15 @@ class Select(Maintained):
         if not parts:
             return joined(parts, self.width)
         if self.distinct is not None:
-            return self.distinct.apply(consolidated(parts, self.width))
+            return self._into_distinct(consolidated(parts, self.width))
         if self.distinguishes and not any(s.counted for s in self.sources):
             return joined(parts, self.width)
         return consolidated(parts, self.width)
+
+    def _into_distinct(self, rows: Rows) -> Rows:
+        assert self.distinct is not None
+        self.steps.data[DISTINCT] += len(rows)
+        return self.distinct.apply(rows)
 
     def _take(self, fed: Table, rows: Rows) -> None:
         """Takes in the change of a query below."""
@@ -174,6 +186,8 @@ class Select(Maintained):
     def _pass_on(self, chunks: Iterable[Rows]) -> None:
         """Join results on their way: into the groups, or evaluated."""
         for rows in chunks:
+            if self.plan.residual:
+                self.steps.data[CHECKED] += len(rows)
             read, weights, n = self._checked(rows)
             if not n:
                 continue
@@ -209,6 +223,8 @@ class Select(Maintained):
             args.append([evaluate(a, read, n) for a in (*call.args, *copies)])
             filters.append(mask)
         self.touched = True
+        self.steps.data[GROUPED] += n
+        self.steps.data[PLACED] += n * self.ordered
         self.aggregate.apply(keys, args, filters, weights)
 
     def _above_groups(self, columns: list[Column], weights: Int64s) -> None:
@@ -308,7 +324,7 @@ class Select(Maintained):
         parts = self.pending.copy()
         self.pending.clear()
         if self.distinct is not None:
-            self.distinct.apply(consolidated(parts, self.width))
+            self._into_distinct(consolidated(parts, self.width))
 
     def close(self) -> None:
         super().close()
@@ -329,11 +345,9 @@ class Select(Maintained):
     def statistics(self) -> list[tuple[int, int]]:
         return [] if self.join is None else self.join.statistics()
 
-    def work(self) -> tuple[int, int]:
-        counted, flipped = super().work()
-        if self.join is None:
-            return counted, flipped
-        return counted + int(self.join.work.data[COUNTED]), flipped + int(self.join.work.data[FLIPPED])
+    def own_work(self) -> Work:
+        own = super().own_work()
+        return own if self.join is None else own + Work.kept(self.join.work.data)
 
 
 def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:

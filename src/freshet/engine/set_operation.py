@@ -16,6 +16,7 @@ import numpy as np
 from freshet.aggregates.accumulators import mark_texts
 from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
+from freshet.engine.work import DISTINCT, FED
 from freshet.errors import StateError
 from freshet.plans.model import SetPlan
 from freshet.scalar.column import Column
@@ -54,6 +55,7 @@ class SetOperation(Maintained):
         """A consolidated delta of one side; the change of the answer."""
         if not len(rows):
             return rows
+        self.steps.data[[DISTINCT, FED]] += len(rows)
         slots = self.tuples.add(rows.lanes)
         self.counts.grow(len(self.tuples.occupancy.data))
         counts = self.counts.data[slots]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from freshet.budget import hold
 from freshet.engine.maintained import LOAD, Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
+from freshet.engine.work import Work
 from freshet.plans.model import SortPlan
 from freshet.scalar.column import Column
 from freshet.scalar.expression import SortKey
@@ -71,6 +72,12 @@ class Sorted(Maintained):
 
     def statistics(self) -> list[tuple[int, int]]:
         return self.source.statistics()
+
+    def work(self) -> Work:
+        return self.source.work()
+
+    def own_work(self) -> Work:
+        return self.source.own_work()
 
 
 def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:

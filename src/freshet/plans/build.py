@@ -14,16 +14,27 @@ from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, Ta
 from freshet.logical.same import Numbers
 from freshet.logical.unfit import NullsInCycleError, UnfitError, fitted, without_null_safe
 from freshet.plans.above import plan_above
+from freshet.plans.armed import with_arms
 from freshet.plans.arms import Arms
 from freshet.plans.bags import bag_relation
 from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
-from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, RelationPlan
+from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Assertion as TreeAssertion
-from freshet.query import Hypergraph, JoinTree, TreeNode, best_tree, classify, decompose, some_trees
+from freshet.query import (
+    Classification,
+    Hypergraph,
+    JoinTree,
+    TreeNode,
+    best_tree,
+    classify,
+    decompose,
+    some_trees,
+)
+from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
 from freshet.scalar.functions.compiled import is_total
 
@@ -74,6 +85,10 @@ class _Plans:
         return RelationPlan(relation.alias, self.plan(source), relation.fields)
 
 
+#: A hypergraph, the primary keys of its relations and predicates between them, in words for people.
+_Readable = tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]
+
+
 class _Planner:
     """One query: its nodes are laid out, along the tree that is chosen, with the arms hung on it."""
 
@@ -101,7 +116,7 @@ class _Planner:
         along = None if whole.is_acyclic else self.choice.along_keys(block, whole, keys, inner)
         if not whole.is_acyclic and along is None:
             keys = [None] * len(keys)
-        verdict = classify(*self._readable(block, hypergraph, keys, predicates))
+        readable = self._readable(block, hypergraph, keys, predicates)
         tree: JoinTree | None = None
         assertions: tuple[TreeAssertion, ...] = ()
         placed: tuple[Compared, ...] = ()
@@ -121,12 +136,13 @@ class _Planner:
         self.layout.add_tree(block, tree, inner, assertions, placed=placed)
         if distinct_tree:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
+        arms_from = len(self.layout.nodes)
         for arm in block.arms:
             self.arms.add(query.block, inner.attributes, 0, arm, distinct_tree)
         self.choice.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
-        return QueryPlan(
+        plan = QueryPlan(
             tuple(self.relations),
             tuple(replace(n, filter=(*n.filter, *self.layout.filters.get(n.relation, ()))) for n in self.layout.nodes),
             tuple(residual),
@@ -135,10 +151,11 @@ class _Planner:
             query.fields,
             query.distinct and not distinct_tree,
             distinct_tree,
-            guarantee(query, verdict, tree, residual, assertions, distinct_tree, self.layout.nodes),
+            UNSAID,
             tuple(self.layout.described),
             () if self.choice.wanted is None else self.choice.wanted.shares,
         )
+        return replace(plan, guarantee=guarantee(query, self._verdict(readable, inner.attributes, arms_from), plan))
 
     def _constant(self) -> QueryPlan:
         """A query without tables: one row, unless its WHERE says none."""
@@ -200,7 +217,7 @@ class _Planner:
         h: Hypergraph,
         keys: Sequence[frozenset[str] | None],
         predicates: Mapping[str, frozenset[str]],
-    ) -> tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[str]]]:
+    ) -> _Readable:
         """The same with names of relations and columns: the reasons of a verdict are read by people."""
 
         names_of = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
@@ -221,6 +238,23 @@ class _Planner:
             [None if key is None else all_of(key) for key in keys],
             {words: all_of(read) for words, read in predicates.items()},
         )
+
+    def _verdict(self, readable: _Readable, attributes: Attributes, arms_from: int) -> Classification:
+        """The query's class, arms included. A join that is cyclic by itself stays what keys or bags make of it."""
+        h, keys, predicates = readable
+        if not h.is_acyclic:
+            return classify(h, keys, predicates)
+
+        def named(relation: int, e: Expression) -> str:
+            words = describe(e, lambda c: c.name)
+            return attributes.named(e) or f"{self.choice.labels[relation]}.{words}"
+
+        armed = with_arms(
+            h, predicates, self.query.block.relations, self.layout.nodes, arms_from,
+            labels([r.alias for r in self.relations]), named,
+        )  # fmt: skip
+        unknown = [None] * (len(armed.hypergraph.relations) - len(keys))
+        return classify(armed.hypergraph, [*keys, *unknown], armed.predicates)
 
     def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
         """A tree whose output nodes hold nothing but shown attributes, so that every row comes out once."""

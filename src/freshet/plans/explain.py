@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from freshet.logical.query import GROUP, TableSchema
+from freshet.plans.claims import claim
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -24,10 +26,12 @@ from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Sort
 
 
 class Standing(NamedTuple):
-    """What a running view holds: tuples and alive tuples of each node of its tree, and the same of what it reads."""
+    """What a running view holds and has paid: tuples and alive tuples of each node of its tree, the steps it has taken,
+    and the same of what it reads."""
 
     nodes: Sequence[tuple[int, int]]
     below: Sequence[Standing]
+    paid: Mapping[str, int] = {}
 
 
 def explain(plan: AnyPlan, statistics: Standing | None = None) -> str:
@@ -47,7 +51,7 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
     yield from (f"attribute  {name}: {meaning}" for name, meaning in d.get("attributes", {}).items())
     if "tree" in d:
         yield "tree"
-        yield from (_line(n) for n in d["tree"])
+        yield from _branch(d["tree"], -1)
     for title in ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "taken", "rows"):
         if d.get(title):
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
@@ -70,7 +74,14 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
     held = chain(() if statistics is None else statistics.below, repeat(None))
     described: dict[str, Any] = {
         "class": g.query_class,
-        "guarantee": {"update": g.update, "delay": g.delay, "lost": list(g.lost), "totals": g.totals},
+        "guarantee": {
+            "update": g.update,
+            "delay": g.delay,
+            "lost": list(g.lost),
+            "totals": g.totals,
+            "claim": asdict(claim(plan)),
+        },
+        **({} if statistics is None else {"paid": dict(statistics.paid)}),
         **(_select(plan, statistics) if isinstance(plan, QueryPlan) else {}),
         "output": [f.name for f in plan.fields],
         "inputs": {name: as_dict(below, at) for (name, below), at in zip(inputs(plan), held, strict=False)},
@@ -140,6 +151,14 @@ def _key(edge: Edge, shown: Any) -> list[str]:
         band = "" if c.band is None else f" and no further than {c.band:,}"
         keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}{band}")
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
+
+
+def _branch(tree: Sequence[dict[str, Any]], parent: int) -> Iterator[str]:
+    """The nodes below one, each followed by what is below it: arms come after the whole tree they hang on."""
+    for n in tree:
+        if n["parent"] == parent:
+            yield _line(n)
+            yield from _branch(tree, n["node"])
 
 
 def _line(n: dict[str, Any]) -> str:

@@ -1,13 +1,15 @@
-"""What a plan promises, in words, and what it cannot promise, with the reason."""
+"""What a plan promises, in words, and what it cannot promise, with the reason. `claims` has the promise as data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 
 from freshet.aggregates import function_of
 from freshet.logical.query import Query, TableSchema
-from freshet.plans.model import Guarantee, Node
-from freshet.query import Assertion, Classification, JoinTree
+from freshet.plans.claims import LINEAR, ONE, Claim, Tree, claim, is_monotone, keeps_order
+from freshet.plans.linear import is_linear
+from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
+from freshet.query import Classification
 from freshet.query.classify import BY_PREDICATES
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Expression
@@ -19,70 +21,147 @@ def described(e: Expression, query: Query) -> str:
     return describe(e, lambda c: f"{query.relations[c.relation].alias}.{c.name}" if c.relation in places else c.name)
 
 
-def guarantee(
-    query: Query,
-    verdict: Classification,
-    tree: JoinTree,
-    residual: Sequence[Expression],
-    assertions: Sequence[Assertion],
-    distinct_tree: bool,
-    nodes: Sequence[Node],
-) -> Guarantee:
-    name, lost = verdict.name, []
+def guarantee(query: Query, verdict: Classification, plan: QueryPlan) -> Guarantee:
+    tree = Tree(plan)
 
     def shown(e: Expression) -> str:
         return described(e, query)
 
-    if name == "cyclic":
-        update = "O(λ) amortized for each tuple of a table or bag that changes"
-        lost.append(
-            f"O(λ) a change and linear state: {verdict.why_not['acyclic']}; bags are stored and joined by deltas"
+    delay, delay_lost = _delay(query, verdict, plan, shown)
+    lost = [*_lost_bounds(verdict, tree), *_lost_steps(plan, shown), *delay_lost, *_lost_state(plan)]
+    return Guarantee(verdict.name, tree.height, update(plan), delay, tuple(lost))
+
+
+# Updates ----------------------------------------------------------------------------------------------------------
+
+
+def update(plan: QueryPlan) -> str:
+    """The bound on what a change costs, and per what change it holds."""
+    found = claim(plan)
+    words = _bound(found)
+    if found.rows == "joined":
+        each = "O(log n)" if found.logarithmic else "one step"
+        words += f"; plus {each} for each joined row that appears or vanishes"
+    nested = list(dict(inputs(plan)).items())
+    if not nested:
+        return words
+    tables = [name for name in found.per if name not in dict(nested)]
+    sources = [f"each change of {_listed(tables)}"] if tables else []
+    sources.append(f"each row that {_listed([name for name, _ in nested])} {'change' if nested[1:] else 'changes'}")
+    below = _listed([f"{name} ({_short(source)})" for name, source in nested])
+    return f"{words}, for {' and '.join(sources)}; plus the updates of {below}"
+
+
+def _bound(found: Claim) -> str:
+    every = _order(found.every_stream, found.logarithmic)
+    if found.every_stream == ONE:
+        return f"{every} for every stream of changes"
+    streams = (("insert-only", found.insert_only), ("first-in-first-out", found.first_in_first_out))
+    better = " and ".join(name for name, bound in streams if bound == ONE)
+    words = every if found.every_stream.startswith(LINEAR) else f"{every} amortized"
+    return f"{words}; {_order(ONE, found.logarithmic)} for {better} streams" if better else words
+
+
+def _order(bound: str, logarithmic: bool) -> str:
+    if not logarithmic:
+        return f"O({bound})"
+    return "O(log n)" if bound == ONE else f"O(({bound}) log n)" if " " in bound else f"O({bound} log n)"
+
+
+def _short(plan: AnyPlan) -> str:
+    """The bound of an input, with the logarithms of what it reads."""
+    found = claim(plan)
+    rows = " and joined rows" if found.rows == "joined" else ""
+    return f"{_order(found.every_stream, _has_logarithm(plan))}{rows}"
+
+
+def _has_logarithm(plan: AnyPlan) -> bool:
+    return claim(plan).logarithmic or any(_has_logarithm(below) for _, below in inputs(plan))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# What is lost -----------------------------------------------------------------------------------------------------
+
+
+def _lost_bounds(verdict: Classification, tree: Tree) -> Iterator[str]:
+    if verdict.name == "cyclic":
+        yield f"O(λ) a change and linear state: {verdict.why_not['acyclic']}; bags are stored and joined by deltas"
+    found, nodes = claim(tree.plan), tree.nodes
+
+    def name(i: int) -> str:
+        return tree.plan.relations[nodes[i].relation].alias
+
+    if tree.wide:
+        child, parent = name(tree.wide[0]), name(nodes[tree.wide[0]].parent)
+        yield f"O(1) for every stream: a change of {child} may change counters of many tuples of {parent}"
+    elif found.every_stream != ONE:
+        yield "O(1) for every stream: one change may add or take away many joined rows"
+    loose = [c for c in tree.wide if not tree.is_keyed(c)]
+    if loose and found.first_in_first_out != ONE:
+        c = tree.lowest_loose(loose[0])
+        below = _listed([name(d) for d in tree.counted(c)])
+        yield (
+            f"O(1) for first-in-first-out streams: {name(c)} depends on {below}, and is not found by its primary key "
+            f"from {name(nodes[c].parent)}"
         )
-    elif name == "foreign-key acyclic":
-        update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
-    elif tree.height == 1:
-        update = "O(1) for every stream of changes"
-    elif tree.height == 2:
-        update = "O(λ) amortized; O(1) for insert-only and first-in-first-out streams"
-    else:
-        update = "O(λ) amortized; O(1) for insert-only streams"
-        lost.append(
-            f"O(1) for first-in-first-out streams needs a tree of height 2; the best one here has {tree.height}"
-        )
-    for node in nodes:
+    turned = [c for c in loose if not tree.is_monotone(c)]
+    if turned:
+        yield f"O(1) for insert-only streams: NOT EXISTS below {name(turned[0])} lets inserts take support away again"
+    for alias, source in dict(inputs(tree.plan)).items():
+        streams = []
+        if source in tree.deciding(with_parents=False) and not is_monotone(source):
+            streams.append("insert-only")
+        if source in tree.deciding(with_parents=True) and not keeps_order(source):
+            streams.append("first-in-first-out")
+        if streams:
+            listed = " and ".join(streams)
+            yield f"O(1) for {listed} streams: {alias} is a query, whose rows come and go in an order of their own"
+
+
+def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator[str]:
+    for node in plan.nodes:
         if node.edge is not None and node.edge.comparison is not None:
             c = node.edge.comparison
-            update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
             compared = f"{shown(c.parent)} {c.operator} {shown(c.child)}"
-            lost.append(f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place")
-    delay = "constant, for deltas and answers"
+            yield f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place"
+    if plan.grouping is not None:
+        costly = {f.cost: f for f in map(function_of, reversed(plan.grouping.aggregates)) if f.cost is not None}
+        for f in reversed(costly.values()):
+            yield f"{'O(1)' if f.logarithmic else 'linear state and O(1)'}: {f.name.upper()} {f.cost}"
+
+
+def _delay(
+    query: Query, verdict: Classification, plan: QueryPlan, shown: Callable[[Expression], str]
+) -> tuple[str, list[str]]:
+    delay, lost = "constant, for deltas and answers", []
+    residual = plan.residual
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
-        compares = [n.edge.comparison for n in nodes if n.edge is not None and n.edge.comparison is not None]
+        compares = [n.edge.comparison for n in plan.nodes if n.edge is not None and n.edge.comparison is not None]
         if len(residual) == sum(c.band is not None for c in compares):
             delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
-        if name == BY_PREDICATES:
+        if verdict.name == BY_PREDICATES:
             lost.append(f"constant delay: {verdict.why_not['acyclic']}")
     if query.grouping is not None:
-        delay = "constant for answers, read from the groups"
-        costly = {f.cost: f for f in map(function_of, reversed(query.grouping.aggregates)) if f.cost is not None}
-        if any(f.logarithmic for f in costly.values()):
-            update = update.replace("O(1)", "O(log n)").replace("O(λ)", "O(λ log n)")
-        for f in reversed(costly.values()):
-            lost.append(f"{'O(1)' if f.logarithmic else 'linear state and O(1)'}: {f.name.upper()} {f.cost}")
-        lost.append("an update also costs one step for each joined row it adds or takes away")
-    elif query.distinct and not distinct_tree:
-        delay = "constant for answers, read from the distinct rows; not bounded for deltas"
+        return "constant for answers, read from the groups", lost
+    if query.distinct and not plan.distinct_tree:
+        why = verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
+        lost.append(f"constant delay and linear state: DISTINCT counts its rows, because {why}")
+        return "constant for answers, read from the distinct rows; not bounded for deltas", lost
+    if not plan.distinct_tree and verdict.name == "acyclic":
         lost.append(
-            "constant delay and linear state: DISTINCT counts its rows, because "
-            + verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
+            f"constant delay between different rows: {verdict.why_not.get('free-connex', '')}; duplicates are kept"
         )
-    elif not distinct_tree and name == "acyclic":
-        why = verdict.why_not.get("free-connex", "")
-        lost.append(f"constant delay between different rows: {why}; duplicates are kept")
-    nested = [r.alias for r in query.relations if not isinstance(r.source, TableSchema)]
-    if len(tree.nodes) == len(query.relations) == 1 and not distinct_tree:
-        nested = []  # what reads one query alone passes its rows on
-    lost += [f"state linear in the tables: the rows of {alias} are stored as well" for alias in nested]
-    return Guarantee(name, tree.height, update, delay, tuple(lost))
+    return delay, lost
+
+
+def _lost_state(plan: QueryPlan) -> Iterator[str]:
+    if plan.passes:
+        return  # what reads one query alone passes its rows on
+    for relation in plan.relations:
+        if not isinstance(relation.source, TableSchema) and not is_linear(relation.source):
+            yield f"state linear in the tables: the rows of {relation.alias} are stored as well, and may be more"

@@ -161,7 +161,7 @@ class Shard:
 
     def work(self) -> int:
         """Counters changed since the shard was made."""
-        return sum(kept.work()[0] for kept in self.core.operators.values())
+        return sum(kept.work().counters for kept in self.core.operators.values())
 
     def contents(self) -> Iterator[tuple[str, Signed]]:
         """The rows of every stream, some at a time."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from freshet.budget import Budget, unbudgeted
 from freshet.engine.maintained import Maintained
 from freshet.engine.table import Table
+from freshet.engine.work import Work
 from freshet.errors import EvaluationError, FreshetError, StateError
 from freshet.scalar.column import Column
 from freshet.state.arrays import Bools, Int64s
@@ -30,6 +31,7 @@ class Contained(Maintained):
         self.failure: str | None = None
         self.scope, self.plan, self.pool = query.scope, query.plan, query.pool
         self.below, self.reads = query.below, query.reads
+        self.steps = query.steps
         self.types, self.width, self.has_text = query.types, query.width, query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
@@ -91,7 +93,7 @@ class Contained(Maintained):
     def statistics(self) -> list[tuple[int, int]]:
         return self.query.statistics()
 
-    def work(self) -> tuple[int, int]:
+    def work(self) -> Work:
         return self.query.work()
 
 

@@ -1,0 +1,283 @@
+"""Queries of every kind that guarantees speak of, and streams of any length to keep them over, easy and adversarial."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+Change = dict[str, list[dict[str, int]]]
+
+BAGS, KEYED = ("r", "s", "t", "u"), ("p", "q", "w")
+_BAG = "CREATE TABLE {name} (a INT NOT NULL, b INT NOT NULL)"
+_KEYED = "CREATE TABLE {name} (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL{references})"
+_NESTED = (
+    "(SELECT a, COUNT(*) % 2 AS b FROM {0} GROUP BY a)",
+    "(SELECT b AS a, COUNT(*) % 2 AS b FROM {0} GROUP BY b)",
+    "(SELECT a, SUM(b) AS b FROM {0} GROUP BY a)",
+    "(SELECT a, MAX(b) AS b FROM {0} GROUP BY a)",
+    "(SELECT DISTINCT a, b FROM {0})",
+    "(SELECT DISTINCT x.a, y.b FROM {0} x JOIN {1} y ON x.b = y.a)",
+    "(SELECT x.a, y.b FROM {0} x JOIN {1} y ON x.b = y.a)",
+    "(SELECT x.a, COUNT(*) AS b FROM {0} x JOIN {1} y ON x.b = y.a GROUP BY x.a)",
+    "(SELECT a, b FROM {0} UNION SELECT a, b FROM {1})",
+    "(SELECT a, b FROM {0} EXCEPT SELECT a, b FROM {1})",
+    "(SELECT a, b FROM {0} UNION ALL SELECT b, a FROM {1})",
+)
+CHAIN = """CREATE TABLE r1 (x1 INT NOT NULL); CREATE TABLE r2 (x1 INT NOT NULL, x2 INT NOT NULL);
+CREATE TABLE r3 (x2 INT NOT NULL, x3 INT NOT NULL); CREATE TABLE r4 (x3 INT NOT NULL, x4 INT NOT NULL);
+CREATE TABLE r5 (x4 INT NOT NULL)"""
+_MIDDLE = "r2 JOIN r3 ON r2.x2 = r3.x2 JOIN r4 ON r3.x3 = r4.x3"
+_ENDS = (
+    ("JOIN r1 ON r1.x1 = r2.x1 JOIN r5 ON r5.x4 = r4.x4", ""),
+    ("", "WHERE EXISTS (SELECT 1 FROM r1 WHERE r1.x1 = r2.x1) AND EXISTS (SELECT 1 FROM r5 WHERE r5.x4 = r4.x4)"),
+    ("JOIN r1 ON r1.x1 = r2.x1", "WHERE r4.x4 IN (SELECT x4 FROM r5)"),
+)
+_SHOWN = ("r2.x1, r2.x2, r3.x3, r4.x4", "COUNT(*) AS n", "DISTINCT r3.x2, r3.x3", "r3.x2, r3.x3")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`kind` of the stream: "insert_only", "first_in_first_out" or "every_stream", as claims name them."""
+
+    ddl: str
+    sql: str
+    kind: str
+    stream: Callable[[int], list[Change]]
+    sizes: tuple[int, ...]
+    name: str
+
+
+def draw(seed: int) -> Case:
+    random = Random(seed)
+    if random.random() < 0.08:
+        return _theorem(random)
+    sql, tables = _query(random)
+    ddl = "; ".join(_table(random, name, tables) for name in tables)
+    shape = random.choice(("inserts", "inserts in turn", "window", "window", "toggles", "toggles", "random"))
+    sizes = random.choice((("one", "two", "root", "all"), ("one", "one", "two"), ("two", "root")))
+    domains = {(t, c): random.choice(sizes) for t in tables for c in "ab"}
+    # A table without rows keeps joins empty: no row of a delta accounts for what is paid then.
+    filled = random.sample(tables, len(tables) - (len(tables) > 1 and random.random() < 0.4))
+    kind = {"i": "insert_only", "w": "first_in_first_out"}.get(shape[0], "every_stream")
+    start = random.randrange(1 << 30)
+
+    def stream(n: int) -> list[Change]:
+        return _Stream(Random(start), filled, domains, n).made(shape)
+
+    return Case(ddl, sql, kind, stream, (16, 32, 64, 128), f"{shape} of {', '.join(filled)} with {domains}")
+
+
+# Queries ----------------------------------------------------------------------------------------------------------
+
+
+def _table(random: Random, name: str, tables: list[str]) -> str:
+    if name in BAGS:
+        return _BAG.format(name=name)
+    others = [t for t in tables if t in KEYED and t != name]
+    declared = f", FOREIGN KEY (a) REFERENCES {random.choice(others)} (id)" if others and random.random() < 0.5 else ""
+    return _KEYED.format(name=name, references=declared)
+
+
+def _query(random: Random) -> tuple[str, list[str]]:
+    made = _Query(random)
+    return made.text(), sorted(made.used)
+
+
+class _Query:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.used: set[str] = set()
+        self.keyed: dict[str, bool] = {}  # aliases, and whether they have an id
+        self.where: list[str] = []
+
+    def any_table(self) -> str:
+        name = self.random.choice(BAGS + KEYED)
+        self.used.add(name)
+        return name
+
+    def column(self, alias: str) -> str:
+        columns = ("a", "b", "id", "id") if self.keyed.get(alias, False) else ("a", "b")
+        return f"{alias}.{self.random.choice(columns)}"
+
+    def relation(self, alias: str) -> str:
+        if self.random.random() < 0.2:
+            self.keyed[alias] = False
+            nested = self.random.choice(_NESTED)
+            first = self.any_table()
+            return f"{nested.format(first, self.any_table() if '{1}' in nested else '')} {alias}"
+        name = self.any_table()
+        self.keyed[alias] = name in KEYED
+        return f"{name} {alias}"
+
+    def met(self, left: str, right: str) -> str:
+        chance = self.random.random()
+        if chance < 0.84:
+            return f"{self.column(left)} = {self.column(right)}"
+        operator = self.random.choice(("<", ">=", "<>"))
+        compared = f"{self.column(left)} {operator} {self.column(right)}"
+        return compared if chance > 0.95 else f"{self.column(left)} = {self.column(right)} AND {compared}"
+
+    def text(self) -> str:
+        random, aliases = self.random, ["e0"]
+        source = self.relation("e0")
+        for i in range(1, random.choice((1, 2, 2, 3, 3, 4))):
+            alias, joined = f"e{i}", "LEFT JOIN" if random.random() < 0.1 else "JOIN"
+            relation = self.relation(alias)
+            source += f" {joined} {relation} ON {self.met(random.choice(aliases), alias)}"
+            aliases.append(alias)
+        if len(aliases) > 2 and random.random() < 0.15:
+            self.where.append(f"{self.column(aliases[0])} = {self.column(aliases[-1])}")
+        for i in range(random.choice((0, 0, 1, 1, 2))):
+            self.where.append(self.arm(random.choice(aliases), f"f{i}", 0))
+        if random.random() < 0.12:
+            self.where.append(self.scalar(random.choice(aliases)))
+        where = f" WHERE {' AND '.join(self.where)}" if self.where else ""
+        return self.shown(aliases, f"{source}{where}")
+
+    def arm(self, host: str, alias: str, depth: int) -> str:
+        random, name = self.random, self.any_table()
+        self.keyed[alias] = name in KEYED
+        inside, also = f"{name} {alias}", ""
+        chance = random.random()
+        if chance < 0.2:
+            other = self.any_table()
+            self.keyed[f"{alias}x"] = other in KEYED
+            inside += f" JOIN {other} {alias}x ON {self.column(alias)} = {self.column(f'{alias}x')}"
+        elif chance < 0.45 and depth < 2:
+            also = f" AND {self.arm(alias, f'{alias}{depth}', depth + 1)}"
+        if random.random() < 0.25:
+            has = random.choice(("IN", "IN", "NOT IN"))
+            return f"{self.column(host)} {has} (SELECT {self.column(alias)} FROM {inside} WHERE TRUE{also})"
+        has = random.choice(("EXISTS", "NOT EXISTS"))
+        return f"{has} (SELECT 1 FROM {inside} WHERE {self.met(host, alias)}{also})"
+
+    def scalar(self, host: str) -> str:
+        name, value = self.any_table(), self.random.choice(("MAX(g.b)", "AVG(g.b)", "COUNT(*)", "SUM(g.b)"))
+        by = f" WHERE g.a = {self.column(host)}" if self.random.random() < 0.5 else ""
+        return f"{self.column(host)} {self.random.choice(('<', '=', '>='))} (SELECT {value} FROM {name} g{by})"
+
+    def shown(self, aliases: list[str], rest: str) -> str:
+        random = self.random
+        some = [
+            f"{self.column(a)} AS c{i}" for i, a in enumerate(random.sample(aliases, random.randint(1, len(aliases))))
+        ]
+        every = [f"{a}.{c} AS {a}{c}" for a in aliases for c in (("id", "a", "b") if self.keyed[a] else ("a", "b"))]
+        kind = random.choice(("every", "every", "some", "distinct", "group", "group", "total"))
+        if kind in ("every", "some"):
+            return f"SELECT {', '.join(every if kind == 'every' else some)} FROM {rest}"
+        if kind == "distinct":
+            return f"SELECT DISTINCT {', '.join(some)} FROM {rest}"
+        value = random.choice(("COUNT(*)", "SUM({0})", "MIN({0})", "COUNT(DISTINCT {0})")).format(
+            self.column(aliases[-1])
+        )
+        if kind == "total":
+            return f"SELECT {value} AS n FROM {rest}"
+        key = self.column(random.choice(aliases))
+        return f"SELECT {key} AS k, {value} AS n FROM {rest} GROUP BY {key}"
+
+
+# Streams ----------------------------------------------------------------------------------------------------------
+
+
+class _Stream:
+    """Single changes over some tables. Values of a column are drawn from domains that stay or grow with the stream."""
+
+    def __init__(self, random: Random, tables: list[str], domains: dict[tuple[str, str], str], n: int) -> None:
+        self.random, self.tables, self.domains, self.n = random, tables, domains, n
+        self.ids = dict.fromkeys(tables, 0)
+        self.changes: list[Change] = []
+
+    def made(self, shape: str) -> list[Change]:
+        if shape == "window":
+            self.window()
+        elif shape == "random":
+            self.random_changes()
+        else:
+            rows = self.inserts(in_turn=shape != "inserts")
+            if shape == "toggles":
+                self.toggles(rows)
+        return self.changes
+
+    def row(self, table: str) -> dict[str, int]:
+        made: dict[str, int] = {}
+        if table in KEYED:
+            made["id"] = self.ids[table]
+            self.ids[table] += 1
+        for c in "ab":
+            size = {"one": 1, "two": 2, "root": math.isqrt(self.n) + 1, "all": self.n}[self.domains[table, c]]
+            made[c] = self.random.randrange(size)
+        return made
+
+    def change(self, table: str, row: dict[str, int], weight: int) -> None:
+        self.changes.append({table: [{**row, "_weight": weight}]})
+
+    def inserts(self, in_turn: bool) -> list[tuple[str, dict[str, int]]]:
+        order = [self.tables[i * len(self.tables) // self.n] for i in range(self.n)]
+        if not in_turn:
+            self.random.shuffle(order)
+        rows = [(table, self.row(table)) for table in order]
+        for table, row in rows:
+            self.change(table, row, 1)
+        return rows
+
+    def toggles(self, rows: list[tuple[str, dict[str, int]]]) -> None:
+        """The first rows of one or two tables go and come back, again and again."""
+        chosen = self.random.sample(self.tables, min(len(self.tables), self.random.randint(1, 2)))
+        first = [next((r for r in rows if r[0] == table), None) for table in chosen]
+        found = [r for r in first if r is not None]
+        for i in range(self.n):
+            table, row = found[i // 2 % len(found)]
+            self.change(table, row, -1 if i % 2 == 0 else 1)
+
+    def window(self) -> None:
+        held: deque[tuple[str, dict[str, int]]] = deque()
+        for _ in range(self.n):
+            table = self.random.choice(self.tables)
+            held.append((table, self.row(table)))
+            self.change(*held[-1], 1)
+            if len(held) > self.n // 3:
+                self.change(*held.popleft(), -1)
+
+    def random_changes(self) -> None:
+        held: list[tuple[str, dict[str, int]]] = []
+        for _ in range(self.n):
+            if held and self.random.random() < 0.4:
+                self.change(*held.pop(self.random.randrange(len(held))), -1)
+            else:
+                table = self.random.choice(self.tables)
+                held.append((table, self.row(table)))
+                self.change(*held[-1], 1)
+
+
+def _theorem(random: Random) -> Case:
+    """CROWN, theorem 6.2: a first-in-first-out sequence that no join tree of this query can follow in O(1)."""
+    joins, where = random.choice(_ENDS)
+    sql = f"SELECT {random.choice(_SHOWN)} FROM {_MIDDLE} {joins} {where}"
+    start = random.randrange(1 << 30)
+    return Case(CHAIN, sql, "first_in_first_out", lambda n: theorem_stream(Random(start), n), (4, 8, 16), "theorem 6.2")
+
+
+def theorem_stream(random: Random, n: int) -> list[Change]:
+    def some() -> list[int]:
+        return [j for j in range(n) if random.random() < 0.5]
+
+    ends = [(t, {c: i}) for i in range(n) for t, c in (("r1", "x1"), ("r5", "x4"))]
+    matrix = [("r3", {"x2": i, "x3": j}) for i in range(n) for j in some()]
+    sides = [
+        [("r2", {"x1": i, "x2": j}) for j in some()] + [("r4", {"x3": j, "x4": i}) for j in some()] for i in range(n)
+    ]
+    steps: list[tuple[str, dict[str, int], int]] = [(*row, 1) for row in ends + matrix]
+    for i, side in enumerate(sides):
+        steps += [(*row, 1) for row in side]
+        steps += [(*row, -1) for row in ends[2 * i : 2 * i + 2]]
+    steps += [(*row, -1) for row in matrix]
+    steps += [(*row, -1) for side in sides for row in side]
+    return [{table: [{**row, "_weight": weight}]} for table, row, weight in steps]
+
+
+def told(case: Case) -> dict[str, Any]:
+    return {"tables": case.ddl, "query": case.sql, "stream": f"{case.kind}: {case.name}"}
