@@ -49,11 +49,11 @@ class _Patience(Budget):
 
 
 class Aside:
-    """Tables and text, and the state of a view if its prefix is given, as they stand at this moment. Made under the
+    """Tables and text, and the states of views whose prefixes are given, as they stand at this moment. Made under the
     state's lock, used without it by one thread, and released in the end."""
 
-    def __init__(self, db: Database, tables: Iterable[str], view: str | None = None) -> None:
-        self.arena = db.arena.copied(_prefixes(db, tables, view), db.memory)
+    def __init__(self, db: Database, tables: Iterable[str], views: Iterable[str] = ()) -> None:
+        self.arena = db.arena.copied(_prefixes(db, tables, views), db.memory)
         try:
             self.pool = StringPool(self.arena.scope(_TEXT))
             self.tables = {name: _attached(db, name, self.arena, self.pool) for name in tables}
@@ -70,10 +70,10 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What is read, of which tables and of which view's state, from the state itself (`here`) or from a copy."""
+    """What is read, of which tables and of which views' states, from the state itself (`here`) or from a copy."""
 
     tables: Sequence[str]
-    view: str | None
+    views: Sequence[str]
     here: Callable[[], T]
     there: Callable[[Aside], T]
 
@@ -82,7 +82,7 @@ def read(db: Database, begin: Callable[[], Reading[T]]) -> T:
     """The outcome of a reading, which is found out about under the lock."""
     with db.state_lock:
         reading = begin()
-        nbytes = sum(db.arena.nbytes(prefix) for prefix in _prefixes(db, reading.tables, reading.view))
+        nbytes = sum(db.arena.nbytes(prefix) for prefix in _prefixes(db, reading.tables, reading.views))
         patience = _Patience(max(_SHORT, _A_BYTE * nbytes))
         try:
             with patience:
@@ -104,13 +104,13 @@ def _room_permitting(db: Database, reading: Reading[T], nbytes: int) -> Aside | 
         return None
     try:
         with Deferred():
-            return Aside(db, reading.tables, reading.view)
+            return Aside(db, reading.tables, reading.views)
     except (BudgetError, MemoryError):
         return None
 
 
-def _prefixes(db: Database, tables: Iterable[str], view: str | None) -> tuple[str, ...]:
-    scopes = [_TEXT, *(db.tables[name].scope.prefix for name in tables), *([] if view is None else [view])]
+def _prefixes(db: Database, tables: Iterable[str], views: Iterable[str]) -> tuple[str, ...]:
+    scopes = [_TEXT, *(db.tables[name].scope.prefix for name in tables), *views]
     return tuple(f"{scope}/" for scope in scopes)
 
 

@@ -33,40 +33,45 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from freshet.budget import Budget, Memory, given, hold, parse_size, unbudgeted, unlimited
+from freshet.budget import Budget, Memory, hold, parse_size, unbudgeted, unlimited
 from freshet.database import dml
 from freshet.database.adapt import Adapt
-from freshet.database.aside import Reading, read
+from freshet.database.aside import read
 from freshet.database.changes import resolve
 from freshet.database.metrics import Clock, changes_of
 from freshet.database.publish import Publisher
+from freshet.database.reading import ask, reading
 from freshet.database.rehearsal import rehearse
+from freshet.database.session import PendingTransaction, Session, StateLock
+from freshet.database.statements import run_text, told
 from freshet.database.transaction import Delta, Deltas, Transaction, Unread
-from freshet.database.view import BATCH, View, as_schema
+from freshet.database.view import View
 from freshet.database.views import Views, tables_of
 from freshet.durable.history import History
 from freshet.durable.record import number_of
 from freshet.durable.store import Store
-from freshet.engine.operators import maintain
 from freshet.engine.table import RowChange, Table
 from freshet.engine.undo import Undo
-from freshet.errors import ChangeError, EvaluationError, PlanError, SqlError, StateError
+from freshet.errors import ChangeError, EvaluationError, FreshetError, PlanError, SqlError, StateError
 from freshet.interrupts import Deferred, deliver
 from freshet.logical.query import (
     AnyQuery,
+    Bracket,
+    CreateIndex,
     CreateTable,
     CreateView,
     Delete,
+    DropIndex,
     DropTable,
     DropView,
     Insert,
     TableSchema,
     Update,
 )
-from freshet.plans import Plan, build_plan, codec
-from freshet.scalar.arrow import to_batches
+from freshet.plans import Plan, codec
 from freshet.sql.catalog import Catalog
-from freshet.sql.parse import asks_only, bind_all
+from freshet.sql.parameters import Given
+from freshet.sql.parse import asks_only
 from freshet.sql.source import Source, Statement
 from freshet.state.allocators import give_back
 from freshet.state.arena import Arena, Growable
@@ -156,7 +161,8 @@ class Database:
         self.adapt, self.clock = adapt, Clock()
         self.memory = Memory() if memory is None else memory
         self._running: set[Budget] = set()  # of queries and views being made
-        self.lock, self.state_lock = threading.RLock(), threading.RLock()
+        self.lock, self.state_lock = threading.RLock(), StateLock()
+        self.session = self.state_lock.session = Session(self)
         self._store = store
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
@@ -207,14 +213,18 @@ class Database:
 
     # Statements -----------------------------------------------------------------------------------------------
 
-    def execute(self, sql: str, *, seconds: float | None = None, rows: int | None = None) -> Any:
+    def execute(
+        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+    ) -> Any:
         """Run SQL statements, one after the other.
 
         Parameters
         ----------
         sql
             One or more statements, separated by semicolons: CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT,
-            UPDATE, DELETE, or a query.
+            UPDATE, DELETE, BEGIN, COMMIT, ROLLBACK, or a query.
+        params
+            Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
         seconds
             How long the queries may take together.
         rows
@@ -223,8 +233,8 @@ class Database:
         Returns
         -------
         object
-            What the last statement gives: a `Transaction` for a change, a `View` for CREATE MATERIALIZED VIEW, a
-            ``pyarrow.Table`` for a query, None otherwise.
+            What the last statement gives: a `Transaction` for a change (within an open transaction, one without
+            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for a query, None otherwise.
 
         Raises
         ------
@@ -233,7 +243,7 @@ class Database:
         UnsupportedError
             It asks for what Freshet does not maintain; the message names what works instead.
         ChangeError
-            A change was refused; nothing has changed.
+            A change was refused; it has changed nothing.
         BudgetError
             A query took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
 
@@ -250,28 +260,116 @@ class Database:
         for name, most in (("seconds", seconds), ("rows", rows)):
             if most is not None and not most > 0:
                 raise ValueError(f"{name} is {most!r}; give a number above 0, or leave it out")
-        statements, result = Source(sql).statements(), None
+        statements = Source(sql, params).statements()
 
         def budget() -> AbstractContextManager[Budget]:
             return self._interruptible(Budget(seconds, rows=rows, remedy="ask for less, or allow more"))
 
         if asks_only(statements):
-            for statement in statements:
-                with budget():
-                    result = self._ask(statement)
+            result = None
+            for number, statement in enumerate(statements):
+                try:
+                    with budget():
+                        result = ask(self, statement)
+                except FreshetError as e:
+                    told(e, number, len(statements), "a query changes nothing")
+                    raise
             return result
         with self.lock:
             self.check_open()
-            bound = bind_all(statements, self.catalog)
-            for i, each in enumerate(bound):
-                with budget(), self._keeping(self._kept or i + 1 < len(bound)):
-                    result = self._execute(each)
-            return result
+            return run_text(statements, self, budget)
+
+    def ask(self, statement: Statement) -> pa.Table:
+        """The answer to one statement that is a query."""
+        return ask(self, statement)
+
+    def query(
+        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+    ) -> pa.Table:
+        """Ask one query, and return its answer.
+
+        Views are read as the answers they are, tables by their keys: a condition that fixes a primary key, the groups
+        of a view or the columns of an index finds its rows at once, and LIMIT ends the reading when there are enough.
+
+        Parameters
+        ----------
+        sql
+            One query: SELECT, WITH or VALUES.
+        params
+            Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
+        seconds
+            How long it may take.
+        rows
+            How many rows the answer may have.
+
+        Returns
+        -------
+        pyarrow.Table
+            The answer, in the order that ORDER BY says.
+
+        Raises
+        ------
+        SqlError
+            The text cannot be read or bound, is no query, or lacks the value of a parameter.
+        ChangeError
+            The query has no answer over the rows that are there, for example because a sum overflows.
+        BudgetError
+            It took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT, b INT)")
+        >>> tx = db.execute("INSERT INTO t VALUES (?, ?), (?, ?)", [1, 10, 2, 20])
+        >>> db.query("SELECT b FROM t WHERE a = :a", {"a": 2}).to_pylist()
+        [{'b': 20}]
+        """
+        statements = Source(sql, params).statements()
+        if len(statements) != 1 or not asks_only(statements):
+            raise SqlError("query() takes one SELECT; run other statements with execute()", sql, 1, 1)
+        answer = self.execute(sql, params, seconds=seconds, rows=rows)
+        assert isinstance(answer, pa.Table)
+        return answer
+
+    def transaction(self) -> PendingTransaction:
+        """Make one transaction of several statements.
+
+        Within the block this thread reads what it has written, in queries and in views; other threads read what was
+        before, and wait with changes. The block's end commits, an exception rolls back. ``BEGIN``, ``COMMIT`` and
+        ``ROLLBACK`` do the same in SQL. Tables and views cannot be made or dropped within it.
+
+        Returns
+        -------
+        PendingTransaction
+            A context manager; after the block it has the version and every view's delta.
+
+        Raises
+        ------
+        StateError
+            The thread has a transaction open already.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE account (name STRING PRIMARY KEY, money BIGINT)")
+        >>> view = db.create_view("total", "SELECT SUM(money) AS money FROM account")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"account": [{"name": "Ann", "money": 5}]})
+        ...     transfer = tx.execute("UPDATE account SET money = money + ? WHERE name = ?", [2, "Ann"])
+        ...     tx.query("SELECT money FROM total").to_pylist()
+        [{'money': 7}]
+        >>> tx.version
+        1
+        """
+        self._check_writable()
+        return PendingTransaction(self, self.session)
 
     @contextmanager
-    def _keeping(self, lock: bool) -> Iterator[None]:
+    def keeping_lock(self, lock: bool) -> Iterator[None]:
         """Whether whoever has `lock` keeps it while it waits for the disk: statements follow that were bound before."""
-        before, self._kept = self._kept, lock
+        before, self._kept = self._kept, self._kept or lock
         try:
             yield
         finally:
@@ -292,11 +390,12 @@ class Database:
         finally:
             self._running.discard(budget)
 
-    def _execute(self, statement: Any) -> Any:
-        if isinstance(statement, AnyQuery):
-            return self._answer(statement)
+    def run(self, statement: Any) -> Any:
+        """A bound statement that is no query."""
         self._check_writable()
         match statement:
+            case Bracket():
+                return self._bracket(statement)
             case CreateTable():
                 with self._changing():
                     return self._create_table(statement)
@@ -306,19 +405,35 @@ class Database:
             case CreateView():
                 if statement.if_not_exists and statement.name.lower() in self._views.named:
                     return self._views.named[statement.name.lower()]
-                return self.create_view(statement.name, statement.sql)
+                return self._create_view(statement.name, statement.sql, statement.replace)
+            case CreateIndex() | DropIndex():
+                with self._changing():
+                    return self._views.index(statement)
             case Insert():
                 return self._insert(statement)
             case Delete(query=query) | Update(query=query) if query is not None:
                 schema = self.catalog.tables[statement.table.lower()]
                 return self.apply({statement.table: dml.replaced(statement, schema, self._answer(query))})
             case Delete() | Update():
-                return self._transact(lambda: self._in_place(statement))
+                return self.transact(lambda: self._in_place(statement))
         raise AssertionError(f"no way to execute {statement}")
+
+    def _bracket(self, statement: Bracket) -> Transaction | None:
+        session = self.session
+        if statement is Bracket.BEGIN:
+            session.begin()
+            return None
+        if not session.mine:
+            raise StateError(f"{statement.value} without a transaction; BEGIN one first")
+        if statement is Bracket.COMMIT:
+            return session.commit()
+        session.rollback()
+        return None
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Whoever defines something is alone, and not interrupted."""
+        self.session.check_none("CREATE or DROP")
         try:
             with self.lock:
                 self._check_writable()
@@ -346,12 +461,15 @@ class Database:
     def _create_table(self, statement: CreateTable) -> None:
         schema = statement.schema
         name = schema.name.lower()
-        if name in self.tables:
+        old = self.tables.get(name) if statement.replace else None
+        if name in self.tables and old is None:
             if statement.if_not_exists:
                 return
             raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
         if name in self._views.named:
             raise SqlError(f"there is a view {schema.name} already; choose another name")
+        if old is not None:
+            self.catalog.dropped(DropTable(schema.name))  # which refuses where views read it
         number = self._number()
         try:
             with self.state_lock, self._defining():
@@ -359,6 +477,9 @@ class Database:
         except BaseException:
             self.arena.drop(f"table{number}/")
             raise
+        if old is not None:
+            with self.state_lock:
+                old.scope.drop()
 
     def _restore_table(self, schema: TableSchema, number: int) -> None:
         if self.rehearses:
@@ -393,7 +514,7 @@ class Database:
         del self._changed[name]
         self.catalog.drop(name)
 
-    def create_view(self, name: str, query: str | Plan) -> View:
+    def create_view(self, name: str, query: str | Plan, *, replace: bool = False) -> View:
         """Register a view over the tables and views there are, with whatever rows they hold.
 
         Parameters
@@ -402,6 +523,8 @@ class Database:
             A name that no table and no view has.
         query
             SQL, or a `Plan` made by `freshet.plan` and perhaps edited.
+        replace
+            Whether a view of that name is replaced, if no other view reads it; its subscribers are closed.
 
         Returns
         -------
@@ -425,9 +548,12 @@ class Database:
         >>> db.create_view("n", "SELECT COUNT(*) AS n FROM t").to_arrow().to_pylist()
         [{'n': 0}]
         """
+        return self._create_view(name, query, replace)
+
+    def _create_view(self, name: str, query: str | Plan, replace: bool) -> View:
         with self._changing():
             key = name.lower()
-            if key in self._views.named or key in self.tables:
+            if key in self.tables or (key in self._views.named and not replace):
                 kind = "view" if key in self._views.named else "table"
                 raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
             with self._interruptible(Budget()):
@@ -491,11 +617,13 @@ class Database:
             self._check_writable()
             if not isinstance(changes, Mapping):
                 raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
-            return self._transact(lambda: self._resolved(changes), deltas)
+            return self.transact(lambda: self._resolved(changes), deltas)
 
-    def _transact(self, resolved: Callable[[], dict[str, RowChange]], deltas: bool = True) -> Transaction:
+    def transact(self, resolved: Callable[[], dict[str, RowChange]], deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
-        transaction fails, for it has happened."""
+        transaction fails, for it has happened. Within an open transaction it is staged instead."""
+        if self.session.mine:
+            return self.session.add(resolved)
         tx: Transaction | None = None
         try:
             with Deferred():
@@ -633,6 +761,14 @@ class Database:
             raise
         return found
 
+    def stage(self, resolved: dict[str, RowChange]) -> None:
+        """Tables and views take changes in that are no transaction yet; or all is as it was."""
+        self._change(resolved, False)
+
+    def rebuild_views(self) -> None:
+        """Makes every view again from the tables' rows."""
+        self._views.rebuild()
+
     def _count(self, rows: Mapping[str, int], version: int) -> None:
         for name, n in rows.items():
             self._changed[name].data[0] += n
@@ -693,53 +829,9 @@ class Database:
         names = [schema.fields[i].name for i in statement.columns]
         return self.apply({statement.table: self._answer(statement.query).rename_columns(names)})
 
-    def _ask(self, statement: Statement) -> pa.Table:
-        """A statement that changes nothing; it is bound to what there is when it is answered."""
-
-        def begin() -> Reading[pa.Table]:
-            self.check_open()
-            (query,) = bind_all([statement], self.catalog)
-            assert isinstance(query, AnyQuery)
-            return self._asking(query)
-
-        return read(self, begin)
-
     def _answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query that is part of a change."""
-        return read(self, lambda: self._asking(query))
-
-    def _asking(self, query: AnyQuery) -> Reading[pa.Table]:
-        plan = Plan("", build_plan(query, self.row_counts()))
-        return Reading(
-            sorted(tables_of(plan.root)),
-            None,
-            lambda: self._answered(plan, self.tables, self.pool),
-            lambda aside: self._answered(plan, aside.tables, aside.pool),
-        )
-
-    def _answered(self, plan: Plan, tables: Mapping[str, Table], pool: StringPool) -> pa.Table:
-        """The answer to a query asked once: a view made, read and thrown away."""
-        with self.memory.lend():
-            arena, maintained = Arena(memory=self.memory), None
-            try:
-                maintained = maintain(arena.scope("query"), plan.root, tables, pool)
-                maintained.load([tables[n] for n in sorted(tables_of(plan.root))])
-                schema, batches = as_schema(plan.root.fields), list[pa.RecordBatch]()
-                for columns in maintained.batches(BATCH):
-                    for batch in to_batches(columns, schema):
-                        given(batch.num_rows)
-                        hold(batch.nbytes)
-                        batches.append(batch)
-                return pa.Table.from_batches(batches, schema)
-            except EvaluationError as e:
-                remedy = "correct the rows, or guard the expression"
-                raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
-            except SystemError as e:  # how numba gives an exception that a signal handler has raised
-                raise (e.__cause__ or e) from None
-            finally:
-                if maintained is not None:
-                    maintained.close()
-                arena.release()
+        return read(self, lambda: reading(self, query, set()))
 
     # Upkeep ---------------------------------------------------------------------------------------------------
 
@@ -848,6 +940,8 @@ class Database:
             with self.lock, Deferred():
                 if self._closed:
                     return
+                if self.session.mine:
+                    self.session.rollback()
                 if self._store is not None:
                     self._store.check_process()
                     with suppress(StateError):  # whoever has applied them hears of it
@@ -866,6 +960,12 @@ class Database:
             if self._store is not None:
                 self._store.close(self, not self._views.stale)
             self.arena.release()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "Database(closed)"
+        where = "in memory" if self._store is None else str(self._store.path)
+        return f"Database({where}, version={self.version}, tables={list(self.tables)}, views={list(self.views)})"
 
     def __reduce__(self) -> NoReturn:
         raise StateError("a database cannot be pickled; send its folder, and connect there with read_only=True")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -16,6 +17,7 @@ from freshet.database.aside import Aside, Reading, read
 from freshet.database.following import Changes
 from freshet.database.metrics import Paid
 from freshet.database.publish import Subscription
+from freshet.database.rows import Rows
 from freshet.database.transaction import Transaction
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
@@ -36,7 +38,7 @@ BATCH = 65_536
 T = TypeVar("T")
 
 
-class View:
+class View(Rows):
     """A view that is kept fresh: made by `Database.create_view`, found again by `Database.view`.
 
     Attributes
@@ -121,7 +123,7 @@ class View:
         with self._db.state_lock, Deferred():
             self._check_open()
             plan, prefix = self.plan.root, self.maintained.scope.prefix
-            aside = Aside(self._db, self._tables(), prefix)
+            aside = Aside(self._db, self._tables(), [prefix])
         try:
             with Deferred():
                 found = _begun(aside.view(prefix, plan), rows, ordered)
@@ -141,7 +143,7 @@ class View:
 
     def _standing(self) -> Callable[[], None]:
         """Raises StateError when the view is no longer as it stands now."""
-        version, kept = self._db.version, self.maintained
+        version, kept, moves = self._db.version, self.maintained, self._db.session.moves
 
         def check() -> None:
             self._check_open()
@@ -150,10 +152,24 @@ class View:
                     f"the view moved from version {version} to {self._db.version} while it was read; "
                     "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
                 )
+            if self._db.session.moves != moves:
+                raise StateError(
+                    "a transaction has changed the view while it was read, or was taken back for its readers; "
+                    "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
+                )
             if self.maintained is not kept:
                 raise StateError("the view was rebuilt while it was read; read it again")
 
         return check
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[int]:
+        try:
+            with self._db.state_lock, Deferred():
+                self._check_open()
+                yield self._db.version
+        finally:
+            deliver()
 
     def _tables(self) -> list[str]:
         return sorted({schema.name.lower() for schema in schemas(self.plan.root)})
@@ -167,9 +183,12 @@ class View:
             kept, plan, check = self.maintained, self.plan.root, self._standing()
             prefix = kept.scope.prefix
             if version not in (None, self._db.version):
-                return Reading((), None, lambda: None, lambda _: None)
+                return Reading((), (), lambda: None, lambda _: None)
             return Reading(
-                self._tables(), prefix, lambda: use(kept, check), lambda aside: use(aside.view(prefix, plan), _nothing)
+                self._tables(),
+                [prefix],
+                lambda: use(kept, check),
+                lambda aside: use(aside.view(prefix, plan), _nothing),
             )
 
         return read(self._db, begin)
@@ -363,7 +382,7 @@ class View:
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
         with self._db.state_lock:
             self._check_open()
-            kept, chosen = self.maintained, self.following.chosen
+            kept, chosen = self.maintained.unindexed, self.following.chosen
             statistics = _standing(kept)
             whole = {
                 "view": self.name,
@@ -397,7 +416,10 @@ class View:
         raise StateError("a view cannot be pickled; send its answer, to_arrow()")
 
     def __repr__(self) -> str:
-        return f"View({self.name!r})"
+        if self.closed or self._db.closed:
+            return f"View({self.name!r}, closed)"
+        columns = ", ".join(f"{field.name} {field.type}" for field in self.plan.root.fields)
+        return f"View({self.name!r}, version={self._db.version}, columns=({columns}))"
 
 
 def _begun(kept: Maintained, rows: int, ordered: bool) -> Iterator[list[Column]]:

@@ -20,10 +20,10 @@ from freshet.database.metrics import Paid
 from freshet.database.publish import Subscription
 from freshet.database.rehearsal import rehearse
 from freshet.database.view import View
+from freshet.engine.indexed import Columns, indexed
 from freshet.engine.maintained import Maintained
-from freshet.engine.operators import maintain
-from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
-from freshet.logical.query import AnyQuery
+from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
+from freshet.logical.query import AnyQuery, CreateIndex, DropIndex, DropView
 from freshet.plans import AnyPlan, Plan, build_plan, codec
 from freshet.plans.model import schemas
 from freshet.sql.output_names import apart, named_apart
@@ -60,6 +60,10 @@ class Views:
         db, given = self._db, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
         bound, reads = bind_reading(sql, db.catalog)
+        if name.lower() in self.named:
+            db.catalog.dropped(DropView(name))  # which refuses where other views read it
+            if name.lower() in reads:
+                raise SqlError(f"view {name} would read itself; make it under another name")
         plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
         known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
@@ -74,7 +78,7 @@ class Views:
     def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
         db, key = self._db, name.lower()
         try:
-            maintained = self._build(plan, number := self._number())
+            maintained = self._build(plan, number := self._number(), ())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
@@ -84,13 +88,17 @@ class Views:
         }  # fmt: skip
         try:
             with self._defining():
+                old = self.take(key) if key in self.named else None  # which this one replaces
                 self.definitions[key] = definition
                 db.catalog.add_view(key, bound, reads)
-                return self._begin(key, plan, maintained, Chosen(db.version, why))
+                view = self._begin(key, plan, maintained, Chosen(db.version, why))
         except BaseException:
             _unmake(maintained)
             db.arena.drop(f"account{number}/")
             raise
+        if old is not None:
+            self.end(old)
+        return view
 
     def _begin(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
         """A view whose state was just made."""
@@ -104,7 +112,8 @@ class Views:
         """A view whose state is there already."""
         db, key = self._db, definition["name"].lower()
         plan, bound = _kept(definition)
-        maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
+        scope = db.arena.scope(f"view{definition['number']}")
+        maintained = indexed(scope, plan.root, db.tables, db.pool, _indexes(definition))
         db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         self.definitions[key] = definition
         view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
@@ -122,7 +131,7 @@ class Views:
             bound, _ = bind_reading(sql, db.catalog)
             plan = Plan(sql, build_plan(bound, db.row_counts()))
         try:
-            maintained = self._build(plan, definition["number"])
+            maintained = self._build(plan, definition["number"], _indexes(definition))
         except EvaluationError as e:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
         self.definitions[key] = definition
@@ -188,14 +197,53 @@ class Views:
                 "chosen": asdict(view.following.chosen),
             }
 
+    # Indexes --------------------------------------------------------------------------------------------------
+
+    def index(self, statement: CreateIndex | DropIndex) -> None:
+        """Builds a view again with an index more, or fewer; with the same plan, so that its answer is the same."""
+        with self._db.state_lock:
+            held = {name: key for key, d in self.definitions.items() for name in d.get("indexes", {})}
+            known = held.get(statement.name.lower())
+            if isinstance(statement, CreateIndex):
+                if known is None:
+                    key = statement.view.lower()
+                    self._reindex(key, {**self._indexes(key), statement.name.lower(): list(statement.columns)})
+                elif not statement.if_not_exists:
+                    raise SqlError(f"there is an index {statement.name} already; drop it first, or name this one")
+            elif known is not None:
+                kept = {n: c for n, c in self._indexes(known).items() if n != statement.name.lower()}
+                self._reindex(known, kept)
+            elif not statement.if_exists:
+                listed = ", ".join(sorted(held)) or "none yet"
+                raise SqlError(f"no index {statement.name}; the indexes are {listed}")
+
+    def _indexes(self, key: str) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = self.definitions[key].get("indexes", {})
+        return found
+
+    def _reindex(self, key: str, indexes: dict[str, list[int]]) -> None:
+        view, number = self.named[key], self._number()
+        made = self._build(view.plan, number, [tuple(c) for c in indexes.values()])
+        old = view.maintained
+        try:
+            with self._defining():
+                self.definitions[key] = {**self.definitions[key], "number": number, "indexes": indexes}
+                view.maintained = made
+        except BaseException:
+            view.maintained = old
+            _unmake(made)
+            raise
+        view.paid.carry(old.work()[0], made)
+        _unmake(old)
+
     # Building -------------------------------------------------------------------------------------------------
 
-    def _build(self, plan: Plan, number: int) -> Maintained:
+    def _build(self, plan: Plan, number: int, indexes: Sequence[Columns]) -> Maintained:
         """State made of the tables' rows; nothing is left of it if that fails."""
         db = self._db
         scope = db.arena.scope(f"view{number}")
         try:
-            maintained = maintain(scope, plan.root, db.tables, db.pool)
+            maintained = indexed(scope, plan.root, db.tables, db.pool, indexes)
             try:
                 with db.memory.lend():
                     maintained.load([db.tables[n] for n in sorted(tables_of(plan.root))])
@@ -221,7 +269,8 @@ class Views:
             before = view.maintained.work()[0]
             _unmake(view.maintained)
             with unlimited():
-                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
+                definition = self.definitions[key]
+                view.maintained = self._build(view.plan, int(definition["number"]), _indexes(definition))
             view.paid.carry(before, view.maintained)
         self.stale = False
 
@@ -261,7 +310,7 @@ class Views:
         old, chosen = (view.plan, view.maintained), view.following.chosen
         definition = dict(self.definitions[key])
         try:
-            made = self._build(plan, number)
+            made = self._build(plan, number, _indexes(definition))
         except Exception as e:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
@@ -288,6 +337,10 @@ def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
     plan = codec.from_json(definition["plan"])
     plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
     return plan, named_apart(codec.decode(definition["query"]))
+
+
+def _indexes(definition: dict[str, Any]) -> list[Columns]:
+    return [tuple(columns) for columns in definition.get("indexes", {}).values()]
 
 
 def _unmake(maintained: Maintained) -> None:

@@ -298,6 +298,13 @@ class Aggregate:
             if len(told):
                 yield self._columns(self._groups.lanes.data[told], self._answers.data[told])
 
+    def found(self, keys: Int64s) -> list[Column]:
+        """The rows of the answer as of the last flush that have these keys, given as rows of lanes."""
+        slots = self._groups.find(keys)
+        slots = slots[slots >= 0]
+        told = slots[self._flags.data[slots] & _TOLD != 0]
+        return self._columns(self._groups.lanes.data[told], self._answers.data[told])
+
     def string_marks(self, marked: Bools) -> None:
         """Marks every pool id that this state holds."""
         if not self._grand_total:

@@ -14,7 +14,8 @@ import numpy as np
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.keys import shown_groups, shown_primary_key
+from freshet.engine.maintained import LOAD, Finder, Maintained, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
 from freshet.errors import TooMuchTextError
@@ -276,6 +277,28 @@ class Select(Maintained):
         read = self._reader([])
         if evaluate_filter(self.plan.residual, read, 1).all():
             yield [evaluate(o, read, 1) for o in self.plan.outputs]
+
+    def finders(self) -> list[Finder]:
+        if self.distinct is not None:
+            return [Finder(tuple(range(len(self.types))), True, self.distinct.found)]
+        columns, find = shown_groups(self.plan), self._found_group
+        if self.aggregate is None:
+            columns, find = shown_primary_key(self.plan), self._found_row
+        return [Finder(columns, True, find)] if columns else []
+
+    def _found_group(self, key: Int64s) -> list[Column]:
+        assert self.aggregate is not None
+        columns = self.aggregate.found(key)
+        return self._project_groups(columns, len(columns[0]))[0]
+
+    def _found_row(self, key: Int64s) -> list[Column]:
+        """Of the one table there is, whose primary key is given; a NULL in it finds nothing."""
+        table = self.sources[0]
+        slots = table.tuples.find(key)
+        slots = slots[(slots >= 0) & ~key[:, table.tuples.key_lanes :].any(axis=1)]
+        checked = (*self.plan.nodes[0].filter, *self.plan.residual)
+        slots = slots[evaluate_filter(checked, table.reader(slots), len(slots))]
+        return [evaluate(o, table.reader(slots), len(slots)) for o in self.plan.outputs]
 
     def count(self) -> int:
         if self.distinct is not None:

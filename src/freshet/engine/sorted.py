@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.budget import hold
-from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.maintained import LOAD, Finder, Maintained, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import SortPlan
 from freshet.scalar.column import Column
@@ -56,7 +56,7 @@ class Sorted(Maintained):
             parts.append(part)
         if not parts:
             return
-        columns = [_whole([part[i] for part in parts]) for i in range(len(parts[0]))]
+        columns = [whole([part[i] for part in parts]) for i in range(len(parts[0]))]
         del parts
         places = sorted_places(columns, self.order)
         for start in range(0, len(places), rows):
@@ -65,6 +65,11 @@ class Sorted(Maintained):
     def unordered(self, rows: int) -> Iterator[list[Column]]:
         for columns in self.source.batches(rows):
             yield columns[: len(self.types)]
+
+    def finders(self) -> list[Finder]:
+        shown = len(self.types)
+        own = [f for f in self.source.finders() if max(f.columns) < shown]
+        return [Finder(f.columns, f.unique, lambda key, find=f.find: find(key)[:shown]) for f in own]  # type: ignore[misc]
 
     def count(self) -> int:
         return self.source.count()
@@ -115,7 +120,7 @@ def _ranks(column: Column) -> Int64s:
     return ranks[codes]
 
 
-def _whole(parts: Sequence[Column]) -> Column:
+def whole(parts: Sequence[Column]) -> Column:
     """Columns one after the other as one."""
     first = parts[0]
     if len(parts) == 1:

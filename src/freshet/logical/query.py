@@ -12,6 +12,7 @@ it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, SortKey
@@ -214,6 +215,7 @@ AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperat
 class CreateTable:
     schema: TableSchema
     if_not_exists: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,7 @@ class CreateView:
     name: str
     sql: str  # the text of the query alone
     if_not_exists: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,30 @@ class DropView:
     name: str
     if_exists: bool = False
     cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """CREATE INDEX [name] ON view (columns): rows of the view's answer are found by these columns."""
+
+    view: str
+    columns: tuple[int, ...]
+    name: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    name: str
+    if_exists: bool = False
+
+
+class Bracket(Enum):
+    """What opens and ends a transaction of several statements."""
+
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +297,8 @@ class Update:
     query: AnyQuery | None = None
 
 
-Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | AnyQuery
+Definition = CreateTable | DropTable | CreateView | DropView | CreateIndex | DropIndex
+Statement = Definition | Insert | Delete | Update | Bracket | AnyQuery
 
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:
