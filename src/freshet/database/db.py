@@ -39,6 +39,7 @@ from freshet.database.adapt import Adapt
 from freshet.database.aside import read
 from freshet.database.changes import resolve
 from freshet.database.metrics import Clock, changes_of
+from freshet.database.prepared import Prepared
 from freshet.database.publish import Publisher
 from freshet.database.reading import ask, reading
 from freshet.database.rehearsal import rehearse
@@ -163,6 +164,7 @@ class Database:
         self._running: set[Budget] = set()  # of queries and views being made
         self.lock, self.state_lock = threading.RLock(), StateLock()
         self.session = self.state_lock.session = Session(self)
+        self.prepared = Prepared(self)
         self._store = store
         self.catalog = Catalog()
         self.tables: dict[str, Table] = {}
@@ -257,10 +259,12 @@ class Database:
         >>> db.execute("SELECT SUM(b) AS total FROM t").to_pylist()
         [{'total': 30}]
         """
+        return self._run(Source(sql, params).statements(), seconds, rows)
+
+    def _run(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:
         for name, most in (("seconds", seconds), ("rows", rows)):
             if most is not None and not most > 0:
                 raise ValueError(f"{name} is {most!r}; give a number above 0, or leave it out")
-        statements = Source(sql, params).statements()
 
         def budget() -> AbstractContextManager[Budget]:
             return self._interruptible(Budget(seconds, rows=rows, remedy="ask for less, or allow more"))
@@ -328,7 +332,7 @@ class Database:
         statements = Source(sql, params).statements()
         if len(statements) != 1 or not asks_only(statements):
             raise SqlError("query() takes one SELECT; run other statements with execute()", sql, 1, 1)
-        answer = self.execute(sql, params, seconds=seconds, rows=rows)
+        answer = self._run(statements, seconds, rows)
         assert isinstance(answer, pa.Table)
         return answer
 

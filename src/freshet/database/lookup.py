@@ -8,7 +8,8 @@ looking something up changes nothing.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -52,8 +53,8 @@ def key_row(types: Sequence[Type], values: Sequence[Any], pool: StringPool) -> I
                 return None
             out[0, lane] = found
         elif kind.is_fraction:
-            number = np.float64(value)
-            out[0, lane] = 0x7FF8000000000000 if number != number else (number + 0.0).view(np.int64)
+            number = float(value)
+            out[0, lane] = 0x7FF8000000000000 if number != number else _BITS.unpack(_DOUBLE.pack(number + 0.0))[0]
         elif kind.lanes == 2:
             low = value & _LOW
             out[0, lane] = low - (1 << 64) if low >> 63 else low
@@ -71,7 +72,7 @@ def lane_form(value: Any, field: Field) -> Any:
     if value is None:
         return None
     if isinstance(value, np.generic):
-        value = value.item()
+        value = np.asarray(value).tolist()
     made = _READERS.get(kind.name, _no_form)(value, kind)
     if made is None:
         reason = f"{brief(value)} is no value of {field.name}, which is {kind}; give {wanted(kind)}"
@@ -113,13 +114,13 @@ def _decimal(value: Any, kind: Type) -> int | None:
     unscaled, left = (unscaled * 10**shift, 0) if shift >= 0 else divmod(unscaled, 10 ** min(-shift, 100))
     if left or unscaled >= 10**kind.precision:
         raise NeverThereError
-    return -unscaled if sign else unscaled
+    return int(-unscaled if sign else unscaled)
 
 
 def _date(value: Any, _: Type) -> int | None:
     if isinstance(value, str):
         value = _iso(dt.date.fromisoformat, value)
-    return value.toordinal() - _DAY_0 if type(value) is dt.date else None
+    return dt.date.toordinal(value) - _DAY_0 if type(value) is dt.date else None
 
 
 def _moment(value: Any, _: Type) -> int | None:
@@ -127,8 +128,8 @@ def _moment(value: Any, _: Type) -> int | None:
         value = _iso(dt.datetime.fromisoformat, value)
     if not isinstance(value, dt.datetime):
         return None
-    naive = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-    return (naive - _EPOCH) // _MICROSECOND
+    naive: dt.datetime = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    return int((naive - _EPOCH) // _MICROSECOND)
 
 
 def _iso(read: Any, text: str) -> Any:
@@ -141,20 +142,18 @@ def _iso(read: Any, text: str) -> Any:
 def _text(value: Any, kind: Type) -> str | None:
     if not isinstance(value, str) or kind.items is not None:
         return None
-    if kind.char and kind.length is not None:  # held as long as declared
-        value = value.ljust(kind.length)
     try:
         value.encode()
     except UnicodeEncodeError:
         raise NeverThereError from None
-    return value
+    return value.ljust(kind.length) if kind.char and kind.length is not None else value  # held as long as declared
 
 
 def _no_form(value: Any, kind: Type) -> None:
     return None
 
 
-_READERS = {
+_READERS: dict[str, Callable[[Any, Type], Any]] = {
     **dict.fromkeys(INTEGER_RANGE, _integer),
     "FLOAT": _fraction,
     "DOUBLE": _fraction,
@@ -219,6 +218,22 @@ def _remedy(finders: Sequence[Finder], fields: Sequence[Field], view: str, wante
 # From rows to values --------------------------------------------------------------------------------------------------
 
 
+def rows_of(finder: Finder, key: Int64s, fields: Sequence[Field], pool: StringPool) -> list[Row]:
+    """The rows that have a key, as Arrow's `to_pylist` would give them."""
+    stored = finder.stored
+    if stored is None or any(f.type.name not in _SHORT or f.type.items is not None for f in fields):
+        return as_rows(finder.find(key), [f.name for f in fields])
+    found = []
+    for lanes in stored.rows(key):
+        row: Row = {}
+        for field, (at, lane, null_lane, bit) in zip(fields, stored.cells, strict=True):
+            values = lanes[at]
+            is_null = (values[null_lane] >> bit) & 1
+            row[field.name] = None if is_null else _SHORT[field.type.name](values[lane], pool)
+        found.append(row)
+    return found
+
+
 def as_rows(columns: Sequence[Column], names: Sequence[str]) -> list[Row]:
     """Rows of Python's values, as Arrow's `to_pylist` would give them."""
     made = [python_values(c) for c in columns]
@@ -226,22 +241,32 @@ def as_rows(columns: Sequence[Column], names: Sequence[str]) -> list[Row]:
 
 
 def python_values(column: Column) -> list[Any]:
-    kind, valid = column.type, column.valid
-    if kind.is_integer or kind.is_fraction:
-        values = column.data.tolist()
-    elif kind.name == "STRING" and column.pool is not None and kind.items is None:
-        values = [_pooled(column.pool, i) for i in column.data.tolist()]
-    elif kind.name == "BOOLEAN":
-        values = [bool(v) for v in column.data.tolist()]
-    elif kind.name == "DATE":
-        values = [dt.date.fromordinal(_DAY_0 + v) for v in column.data.tolist()]
-    else:
+    read = None if column.type.items is not None or column.type.is_fraction else _SHORT.get(column.type.name)
+    if read is None or (column.type.pooled and column.pool is None):
         return list(to_arrow(column).to_pylist())
-    if valid is None:
-        return list(values)
-    return [v if ok else None for v, ok in zip(values, valid.tolist(), strict=True)]
+    pool: Any = column.pool
+    values = [read(v, pool) for v in column.data.tolist()]
+    return values if column.valid is None else [v if ok else None for v, ok in zip(values, column.valid, strict=True)]
 
 
 def _pooled(pool: StringPool, number: int) -> str:
     start, length = pool.offsets.data[number, :2].tolist()
     return bytes(pool.bytes.data[start : start + length]).decode()
+
+
+def _double(bits: int, _: StringPool) -> float:
+    return float(_DOUBLE.unpack(_BITS.pack(bits))[0])
+
+
+_BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
+
+#: Values of one lane as Python's, for the types that need no thought.
+_SHORT: dict[str, Callable[[int, StringPool], Any]] = {
+    **dict.fromkeys(INTEGER_RANGE, lambda lane, _: lane),
+    "BOOLEAN": lambda lane, _: bool(lane),
+    "DATE": lambda lane, _: dt.date.fromordinal(_DAY_0 + lane),
+    "TIMESTAMP": lambda lane, _: _EPOCH + dt.timedelta(microseconds=lane),
+    "DOUBLE": _double,
+    "FLOAT": _double,
+    "STRING": lambda lane, pool: _pooled(pool, lane),
+}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from freshet.database.lookup import NeverThereError, Row, as_rows, chosen, key_row, lane_form
+from freshet.database.lookup import NeverThereError, Row, chosen, key_row, lane_form, rows_of
 from freshet.errors import PlanError, brief
 
 if TYPE_CHECKING:
-    from freshet.engine.maintained import Maintained
+    from freshet.engine.maintained import Finder, Maintained
     from freshet.plans import Plan
 
 _SHOWN = 10  # rows that a notebook shows
@@ -28,6 +28,7 @@ class Rows(ABC):
     name: str
     plan: Plan
     maintained: Maintained
+    _finders: tuple[Maintained, Sequence[Finder]] | None = None
 
     @abstractmethod
     def _standing_still(self) -> AbstractContextManager[int]:
@@ -118,14 +119,16 @@ class Rows(ABC):
         [1, 2]
         """
         with self._standing_still():
-            fields = self.plan.root.fields
-            finder, values = chosen(self.maintained.finders(), fields, self.name, key, by)
+            kept, fields = self.maintained, self.plan.root.fields
+            if self._finders is None or self._finders[0] is not kept:
+                self._finders = kept, kept.finders()
+            finder, values = chosen(self._finders[1], fields, self.name, key, by)
             try:
                 lanes = [lane_form(v, fields[c]) for v, c in zip(values, finder.columns, strict=True)]
             except NeverThereError:
                 return []
-            row = key_row([fields[c].type for c in finder.columns], lanes, self.maintained.pool)
-            return [] if row is None else as_rows(finder.find(row), [f.name for f in fields])
+            row = key_row([fields[c].type for c in finder.columns], lanes, kept.pool)
+            return [] if row is None else rows_of(finder, row, fields, kept.pool)
 
     def to_dicts(self) -> list[Row]:
         """Return the whole answer as a list of dicts.

@@ -19,7 +19,7 @@ from freshet.database.lookup import key_row
 from freshet.engine.maintained import Maintained
 from freshet.engine.sorted import sorted_places, whole
 from freshet.engine.table import Table
-from freshet.logical.query import AnyQuery, Query, Sorted, TableSchema, TopK
+from freshet.logical.query import AnyQuery, Field, Query, Sorted, TableSchema, TopK
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, SortKey
@@ -39,10 +39,14 @@ class Scan:
     source: TableSchema
     conditions: tuple[Expression, ...]
     outputs: tuple[Expression, ...]
-    shown: int
+    fields: tuple[Field, ...]
     order: tuple[SortKey, ...]
     offset: int
     limit: int | None
+
+    @property
+    def shown(self) -> int:
+        return len(self.fields)
 
     def of_table(self, table: Table) -> Iterator[list[Column]]:
         """The answer over a stored table, whose rows are found by its primary key."""
@@ -72,7 +76,7 @@ class Scan:
         """The key that the conditions fix, as one row of lanes; no row where nothing has it, None where it is open."""
         if not columns:
             return None
-        fixed = _equalities(self.conditions)
+        fixed = equalities(self.conditions)
         if any(c not in fixed for c in columns):
             return None
         types = [fixed[c].type for c in columns]
@@ -151,7 +155,7 @@ def _first(parts: Sequence[Sequence[Column]], order: Sequence[SortKey], last: in
     return [c.take(places) for c in columns]
 
 
-def _equalities(conditions: Sequence[Expression]) -> dict[int, Literal]:
+def equalities(conditions: Sequence[Expression]) -> dict[int, Literal]:
     """The value that each column is compared with for equality, where equal values have equal lanes."""
     found: dict[int, Literal] = {}
     for condition in conditions:
@@ -186,4 +190,4 @@ def scan_of(query: AnyQuery) -> Scan | None:
     if not isinstance(source, TableSchema) or select.block.relations != (0,) or select.block.arms:
         return None
     conditions = (*select.block.predicates, *select.where)
-    return Scan(source, conditions, select.outputs, len(query.fields), order, offset, limit)
+    return Scan(source, conditions, select.outputs, query.fields, order, offset, limit)

@@ -165,11 +165,11 @@ class View(Rows):
     @contextmanager
     def _standing_still(self) -> Iterator[int]:
         try:
-            with self._db.state_lock, Deferred():
+            with self._db.state_lock:
                 self._check_open()
                 yield self._db.version
-        finally:
-            deliver()
+        except SystemError as e:  # how numba gives an exception that a signal handler has raised
+            raise (e.__cause__ or e) from None
 
     def _tables(self) -> list[str]:
         return sorted({schema.name.lower() for schema in schemas(self.plan.root)})

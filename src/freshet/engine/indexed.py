@@ -8,11 +8,11 @@ it and does not look up rows need not know of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.engine.maintained import Finder, Maintained
+from freshet.engine.maintained import Finder, Maintained, Stored
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.plans.model import AnyPlan
@@ -68,18 +68,27 @@ class Indexed(Maintained):
             index.add(key_lanes(change.added, self.types, columns), slots, table.capacity)
 
     def finders(self) -> list[Finder]:
-        own = [Finder(columns, False, self._finding(index)) for columns, index in self.indexes]
-        return [*self.source.finders(), *own]
+        return [*self.source.finders(), *(self._finder(columns, index) for columns, index in self.indexes)]
 
-    def _finding(self, index: Index) -> Callable[[Int64s], list[Column]]:
-        return lambda key: self._found(index.find(key))
+    def _finder(self, columns: Columns, index: Index) -> Finder:
+        nulls = value_lanes(self.types)
+        cells = tuple((0, lane, nulls + c // NULLS, c % NULLS) for c, lane in enumerate(layout(self.types)))
 
-    def _found(self, slots: Slots) -> list[Column]:
+        def rows(key: Int64s) -> list[tuple[list[int], ...]]:
+            return [(lanes,) for lanes in self._lanes(index.find(key)).tolist()]
+
+        def find(key: Int64s) -> list[Column]:
+            return unpack(self._lanes(index.find(key)), self.types, self.pool)
+
+        return Finder(columns, False, find, Stored(rows, cells))
+
+    def _lanes(self, slots: Slots) -> Int64s:
         assert self.rows.weights is not None
         lanes, weights = self.rows.tuples.lanes.data[slots], self.rows.weights.data[slots]
         if self.rows.counted and len(slots):
             lanes = lanes[np.concatenate(list(repeated(weights, int(weights.sum()))))]
-        return unpack(lanes, self.types, self.pool)
+        found: Int64s = lanes
+        return found
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         return self.source.batches(rows)

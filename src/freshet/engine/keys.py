@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from freshet.logical.query import GROUP, TableSchema
 from freshet.plans.model import QueryPlan
 from freshet.scalar.expression import ColumnRef
+from freshet.scalar.lanes import NULLS, layout, value_lanes
+from freshet.scalar.types import Type
+
+Cell = tuple[int, int, int, int]
 
 
 def shown_groups(plan: QueryPlan) -> tuple[int, ...]:
@@ -32,3 +36,18 @@ def _shown(plan: QueryPlan, relation: int, wanted: Iterable[int]) -> tuple[int, 
     }
     columns = list(wanted)
     return tuple(places[c] for c in columns) if all(c in places for c in columns) else ()
+
+
+def cells(
+    plan: QueryPlan, types: Sequence[Sequence[Type]], where: Callable[[int], tuple[int, int]]
+) -> tuple[Cell, ...]:
+    """Where each output is within rows of lanes of these types; `where` says in which of them, and as which column of
+    it, a column is stored. None at all unless every output is a column as it is."""
+    found = []
+    for output in plan.outputs:
+        if not isinstance(output, ColumnRef):
+            return ()
+        row, column = where(output.column)
+        null_lane = value_lanes(types[row]) + column // NULLS
+        found.append((row, layout(types[row])[column], null_lane, column % NULLS))
+    return tuple(found)

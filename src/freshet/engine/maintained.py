@@ -30,6 +30,15 @@ LOAD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """The same rows as they are stored, where every column is: for few rows that costs far less than columns. `rows`
+    gives each row as lists of lanes; `cells` says where in them each column is: list, first lane, null lane, bit."""
+
+    rows: Callable[[Int64s], list[tuple[list[int], ...]]]
+    cells: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finder:
     """Rows of an answer by some of its columns, without enumerating it. `find` takes the values of these columns, in
     this order, as one row of lanes and gives the rows that have them, NULL equal to NULL; `unique`: at most one."""
@@ -37,6 +46,7 @@ class Finder:
     columns: tuple[int, ...]
     unique: bool
     find: Callable[[Int64s], list[Column]]
+    stored: Stored | None = None
 
 
 class Maintained(ABC):

@@ -14,8 +14,8 @@ import numpy as np
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.keys import shown_groups, shown_primary_key
-from freshet.engine.maintained import LOAD, Finder, Maintained, keeps, maintain
+from freshet.engine.keys import cells, shown_groups, shown_primary_key
+from freshet.engine.maintained import LOAD, Finder, Maintained, Stored, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
 from freshet.errors import TooMuchTextError
@@ -281,24 +281,47 @@ class Select(Maintained):
     def finders(self) -> list[Finder]:
         if self.distinct is not None:
             return [Finder(tuple(range(len(self.types))), True, self.distinct.found)]
-        columns, find = shown_groups(self.plan), self._found_group
-        if self.aggregate is None:
-            columns, find = shown_primary_key(self.plan), self._found_row
-        return [Finder(columns, True, find)] if columns else []
+        grouping = self.plan.grouping
+        if grouping is not None and self.aggregate is not None:
+            columns, keys = shown_groups(self.plan), len(grouping.keys)
+            types = [[k.type for k in grouping.keys], [a.type for a in grouping.aggregates]]
+            place = cells(self.plan, types, lambda c: (0, c) if c < keys else (1, c - keys))
+            stored = Stored(self.aggregate.found_lanes, place) if place and grouping.having is None else None
+            return [Finder(columns, True, self._found_group, stored)] if columns else []
+        columns = shown_primary_key(self.plan)
+        if not columns:
+            return []
+        table = self.sources[0]
+        place = cells(self.plan, [table.types], lambda c: (0, table.place[c]))
+        return [Finder(columns, True, self._found_row, Stored(self._found_lanes, place) if place else None)]
 
     def _found_group(self, key: Int64s) -> list[Column]:
-        assert self.aggregate is not None
+        assert self.aggregate is not None and self.plan.grouping is not None
         columns = self.aggregate.found(key)
+        if self.plan.grouping.having is None:  # then most outputs are a key or an aggregate as it is
+            rows = len(columns[0])
+            return [
+                columns[o.column] if isinstance(o, ColumnRef) else evaluate(o, lambda c: columns[c.column], rows)
+                for o in self.plan.outputs
+            ]
         return self._project_groups(columns, len(columns[0]))[0]
 
     def _found_row(self, key: Int64s) -> list[Column]:
+        slots = self._found_slots(key)
+        return [evaluate(o, self.sources[0].reader(slots), len(slots)) for o in self.plan.outputs]
+
+    def _found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
+        slots, lanes = self._found_slots(key), self.sources[0].tuples.lanes.data
+        return [(lanes[slot].tolist(),) for slot in slots.tolist()]
+
+    def _found_slots(self, key: Int64s) -> Slots:
         """Of the one table there is, whose primary key is given; a NULL in it finds nothing."""
         table = self.sources[0]
         slots = table.tuples.find(key)
-        slots = slots[(slots >= 0) & ~key[:, table.tuples.key_lanes :].any(axis=1)]
+        if slots[0] < 0 or key[0, table.tuples.key_lanes :].any():
+            return slots[:0]
         checked = (*self.plan.nodes[0].filter, *self.plan.residual)
-        slots = slots[evaluate_filter(checked, table.reader(slots), len(slots))]
-        return [evaluate(o, table.reader(slots), len(slots)) for o in self.plan.outputs]
+        return slots[evaluate_filter(checked, table.reader(slots), 1)] if checked else slots
 
     def count(self) -> int:
         if self.distinct is not None:

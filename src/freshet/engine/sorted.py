@@ -7,6 +7,7 @@ the order reads; a change of those alone is no change. Reading in order holds th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,14 @@ class Sorted(Maintained):
             yield columns[: len(self.types)]
 
     def finders(self) -> list[Finder]:
-        shown = len(self.types)
-        own = [f for f in self.source.finders() if max(f.columns) < shown]
-        return [Finder(f.columns, f.unique, lambda key, find=f.find: find(key)[:shown]) for f in own]  # type: ignore[misc]
+        return [self._shown(f) for f in self.source.finders() if max(f.columns) < len(self.types)]
+
+    def _shown(self, finder: Finder) -> Finder:
+        """The same without the columns that only the order reads."""
+        shown, stored = len(self.types), finder.stored
+        if stored is not None:
+            stored = replace(stored, cells=stored.cells[:shown])
+        return replace(finder, find=lambda key: finder.find(key)[:shown], stored=stored)
 
     def count(self) -> int:
         return self.source.count()
