@@ -6,8 +6,8 @@ from freshet.database.adapt import Adapt
 from freshet.database.db import Database, connect
 from freshet.database.enclosing import enclosure_stream
 from freshet.database.enclosureness import Enclosureness, enclosure
-from freshet.database.publish import Subscription
-from freshet.database.transaction import SubscriberError, Transaction
+from freshet.database.pending import PendingTransaction
+from freshet.database.transaction import SubscriberError, Subscription, Transaction
 from freshet.database.view import View
 from freshet.errors import BudgetError, ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
 from freshet.plans import Plan, plan
@@ -16,7 +16,7 @@ from freshet.version import __version__
 
 __all__ = [
     "Adapt", "BudgetError", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
-    "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
+    "PendingTransaction", "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",
 ]  # fmt: skip

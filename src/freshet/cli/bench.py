@@ -13,6 +13,7 @@ from freshet.cli.progress import ready_kernels, working
 from freshet.cli.prompt import grid
 from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, command
+from freshet.database.db import inside
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS, make_scenario
 from freshet.errors import PlanError
@@ -89,7 +90,7 @@ def _measure(scenario: Any, name: str, options: argparse.Namespace) -> dict[str,
         if sum(times) > options.seconds:
             break
     taken = np.array(times)
-    counted, _ = view.maintained.work()
+    counted, _ = inside(view).operator.work()
     return {
         "query": name,
         "changes": changes,

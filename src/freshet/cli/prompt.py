@@ -22,6 +22,7 @@ from freshet.cli.reading import read_text
 from freshet.cli.results import emit
 from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
 from freshet.database.adapt import adapting
+from freshet.database.db import inside
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.errors import FreshetError, StateError
@@ -208,8 +209,9 @@ class Session:
             for field in known.fields:
                 print(f"  {field.name:<24} {field.type}{'' if field.nullable else ' NOT NULL'}")
             return
+        tables = inside(self.db).state.core.tables
         for schema in catalog.tables.values():
-            print(f"  table {schema.name:<20} {many(self.db.tables[schema.name.lower()].tuples.live, 'row')}")
+            print(f"  table {schema.name:<20} {many(tables[schema.name.lower()].tuples.live, 'row')}")
         for view in self.db.views.values():
             print(f"  view  {view.name:<20} {many(view.count(), 'row')}")
 

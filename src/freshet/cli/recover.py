@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from freshet.durable.recover import recover
+    from freshet.database.recover import recover
 
     with working(f"reading {options.folder}"):
         found = recover(Path(options.folder))

@@ -73,7 +73,8 @@ def lane_form(value: Any, field: Field) -> Any:
         return None
     if isinstance(value, np.generic):
         value = np.asarray(value).tolist()
-    made = _READERS.get(kind.name, _no_form)(value, kind)
+    read = _READERS.get(kind.name)
+    made = None if read is None else read(value, kind)
     if made is None:
         reason = f"{brief(value)} is no value of {field.name}, which is {kind}; give {wanted(kind)}"
         raise PlanError(reason)
@@ -147,10 +148,6 @@ def _text(value: Any, kind: Type) -> str | None:
     except UnicodeEncodeError:
         raise NeverThereError from None
     return value.ljust(kind.length) if kind.char and kind.length is not None else value  # held as long as declared
-
-
-def _no_form(value: Any, kind: Type) -> None:
-    return None
 
 
 _READERS: dict[str, Callable[[Any, Type], Any]] = {

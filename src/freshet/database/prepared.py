@@ -11,27 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
 from freshet.budget import given
+from freshet.database.access import Access
 from freshet.database.lookup import key_row
+from freshet.database.reading import as_schema
 from freshet.database.scan import Scan, equalities, scan_of
 from freshet.database.stored import StoredViews
-from freshet.database.view import as_schema
 from freshet.errors import FreshetError
 from freshet.logical.query import AnyQuery
 from freshet.scalar.arrow import to_batches
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.types import Type
+from freshet.sql.definitions import Definitions
 from freshet.sql.parameters import literal_of
 from freshet.sql.parse import bind_all
 from freshet.sql.source import Source, Statement
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
 
 _MOST = 256  # forms that are remembered
 _DIGITS = 18  # of a whole number that is BIGINT at most
@@ -53,8 +52,8 @@ class _Known:
 
 
 class Prepared:
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, access: Access) -> None:
+        self._access, self._state = access, access.state
         self._known: dict[Form, _Known | None] = {}
 
     def answer(self, form: Form, values: Sequence[Any]) -> pa.Table | None:
@@ -62,27 +61,32 @@ class Prepared:
         known = self._known.get(form)
         if known is None:
             return None
-        db = self._db
-        with db.state_lock:
-            db.check_open()
-            if known.definition is not _defined(db, known.name):
+        state = self._state
+        with state.lock:
+            self._access.check_open()
+            if known.definition is not _defined(state.catalog, known.name):
                 del self._known[form]
                 return None
-            key = key_row(known.types, [values[at] for at in known.values], db.pool)
+            key = key_row(known.types, [values[at] for at in known.values], state.core.pool)
             batches = [] if key is None else self._found(known, key)
+            if batches is None:
+                del self._known[form]
+                return None
         table = pa.Table.from_batches(batches, known.schema)
         given(table.num_rows)
         return table
 
-    def _found(self, known: _Known, key: Any) -> list[pa.RecordBatch]:
-        db = self._db
-        table = db.tables.get(known.name)
+    def _found(self, known: _Known, key: Any) -> list[pa.RecordBatch] | None:
+        """None where the index it was found by is no more."""
+        core = self._state.core
+        table = core.tables.get(known.name)
         if table is not None:
             slots = table.tuples.find(key)
             read = table.reader(slots)
             return list(to_batches([read(c) for c in known.shown], known.schema)) if slots[0] >= 0 else []
-        finders = db.views[known.name].maintained.finders()
-        finder = next(f for f in finders if f.columns == known.key)
+        finder = next((f for f in core.operators[known.name].finders() if f.columns == known.key), None)
+        if finder is None:
+            return None
         columns = finder.find(key)
         return list(to_batches([columns[c.column] for c in known.shown], known.schema)) if len(columns[0]) else []
 
@@ -119,23 +123,23 @@ class Prepared:
         for key in self._keys(name, scan):
             if set(key) == set(places) and len(set(places.values())) == len(places):
                 types = tuple(first[c].type for c in key)
-                definition, schema = _defined(self._db, name), as_schema(scan.fields)
+                definition, schema = _defined(self._state.catalog, name), as_schema(scan.fields)
                 return _Known(name, definition, key, tuple(places[c] for c in key), types, tuple(shown), schema)
         return None
 
     def _bound(self, text: str, values: Sequence[Any]) -> Scan | None:
         statements = Source(text, list(values)).statements()
-        (query,) = bind_all(statements, StoredViews.over(self._db.catalog, set()))
+        (query,) = bind_all(statements, StoredViews.over(self._state.catalog, set()))
         return scan_of(query) if isinstance(query, AnyQuery) else None
 
     def _keys(self, name: str, scan: Scan) -> list[tuple[int, ...]]:
-        if name in self._db.tables:
+        if name in self._state.core.tables:
             return [scan.source.primary_key] if scan.source.primary_key else []
-        return [f.columns for f in self._db.views[name].maintained.finders()]
+        return [f.columns for f in self._state.core.operators[name].finders()]
 
 
-def _defined(db: Database, name: str) -> object:
-    return db.catalog.tables.get(name) or db.catalog.views.get(name)
+def _defined(catalog: Definitions, name: str) -> object:
+    return catalog.tables.get(name) or catalog.views.get(name)
 
 
 def form_of(statement: Statement) -> tuple[Form, list[Any]] | None:

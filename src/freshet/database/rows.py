@@ -5,34 +5,33 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
+from freshet.database.kept_view import KeptView
 from freshet.database.lookup import NeverThereError, Row, chosen, key_row, lane_form, rows_of
+from freshet.database.state import State
+from freshet.engine.maintained import Finder, Maintained
 from freshet.errors import PlanError, brief
 
-if TYPE_CHECKING:
-    from freshet.engine.maintained import Finder, Maintained
-    from freshet.plans import Plan
-
 _SHOWN = 10  # rows that a notebook shows
-
-Default = TypeVar("Default")
 
 
 class Rows(ABC):
     """What a view can do as a collection of rows."""
 
-    name: str
-    plan: Plan
-    maintained: Maintained
+    _state: State
+    _kept: KeptView
     _finders: tuple[Maintained, Sequence[Finder]] | None = None
 
     @abstractmethod
-    def _standing_still(self) -> AbstractContextManager[int]:
-        """Open, and nobody changes it meanwhile; gives the version."""
+    def _check_open(self) -> None: ...
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
 
     @abstractmethod
     def to_arrow(self) -> pa.Table: ...
@@ -119,7 +118,7 @@ class Rows(ABC):
         [1, 2]
         """
         with self._standing_still():
-            kept, fields = self.maintained, self.plan.root.fields
+            kept, fields = self._kept.operator, self._kept.plan.root.fields
             if self._finders is None or self._finders[0] is not kept:
                 self._finders = kept, kept.finders()
             finder, values = chosen(self._finders[1], fields, self.name, key, by)
@@ -129,6 +128,16 @@ class Rows(ABC):
                 return []
             row = key_row([fields[c].type for c in finder.columns], lanes, kept.pool)
             return [] if row is None else rows_of(finder, row, fields, kept.pool)
+
+    @contextmanager
+    def _standing_still(self) -> Iterator[int]:
+        """Open, and nobody changes it meanwhile; gives the version."""
+        try:
+            with self._state.lock:
+                self._check_open()
+                yield self._state.version
+        except SystemError as e:  # how numba gives an exception that a signal handler has raised
+            raise (e.__cause__ or e) from None
 
     def to_dicts(self) -> list[Row]:
         """Return the whole answer as a list of dicts.
@@ -174,7 +183,7 @@ class Rows(ABC):
             count = self.count()
             first = next(self.batches(_SHOWN, ordered=count <= 100_000), None)
         rows = [] if first is None else first.to_pylist()
-        names = [field.name for field in self.plan.root.fields]
+        names = [field.name for field in self._kept.plan.root.fields]
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
         body = "".join(f"<tr>{''.join(f'<td>{_cell(row, name)}</td>' for name in names)}</tr>" for row in rows)
         more = f"{len(rows)} of {count:,}" if count > len(rows) else f"{count:,}"

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.engine.maintained import Finder, Maintained, Stored
-from freshet.engine.operators import maintain
+from freshet.engine.maintained import Finder, Maintained, Outlet, Stored, keeps, maintain
 from freshet.engine.table import Table
-from freshet.plans.model import AnyPlan
+from freshet.plans.model import IndexedPlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import NULLS, layout, unpack, value_lanes, width
 from freshet.scalar.types import Type
@@ -29,27 +28,26 @@ from freshet.state.tuples import Slots
 Columns = tuple[int, ...]
 
 
+@keeps(IndexedPlan)
 class Indexed(Maintained):
-    keeps = True
-
     def __init__(
-        self, scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, indexes: Sequence[Columns]
+        self, scope: Scope, plan: IndexedPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
-        self.source = maintain(scope, plan, tables, pool)
+        self.source = maintain(scope, plan.source, tables, pool)
         self.below = [self.source]
         self.rows = Table(scope.scope("answer"), plan.fields, (), pool)
         self.indexes = [
             (columns, Index(scope.scope(f"index{i}"), width([self.types[c] for c in columns])))
-            for i, columns in enumerate(indexes)
+            for i, columns in enumerate(plan.indexes)
         ]
 
     @property
     def unindexed(self) -> Maintained:
         return self.source
 
-    def finish(self, deltas: bool) -> Rows:
-        rows = self.source.finish(True)
+    def finish(self) -> Rows:
+        rows = self.source.finish()
         self._take(rows)
         return rows
 
@@ -124,10 +122,3 @@ def key_lanes(rows: Int64s, types: Sequence[Type], columns: Columns) -> Int64s:
         is_null = (rows[:, nulls + c // NULLS] >> (c % NULLS)) & 1
         out[:, null_lane + i // NULLS] |= is_null << (i % NULLS)
     return out
-
-
-def indexed(
-    scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, indexes: Sequence[Columns]
-) -> Maintained:
-    """The operator that runs a plan, with indexes on its answer where there are any."""
-    return Indexed(scope, plan, tables, pool, indexes) if indexes else maintain(scope, plan, tables, pool)

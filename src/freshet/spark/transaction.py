@@ -110,7 +110,7 @@ def tell(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str,
                 told += send_table(job, schema, by_place, whole.weights)
             except EvaluationError as e:
                 raise ChangeError(e.reason, known.table) from None
-    for operator in [o for o, _ in shard.operators] + (shard.constants if first else []):
+    for operator in shard.operators + (shard.constants if first else []):
         rows = shard.constant(operator) if operator.constant else deltas[operator.name]
         streams = [s for s in job.streams if operator.name in s.sources]
         if first and number == 0:

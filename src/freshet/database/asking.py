@@ -1,4 +1,4 @@
-"""Queries asked once.
+"""Queries that are asked once.
 
 Law: a view's answer is what its query gives over the tables as they stand, so a query may read it in place of that
 query. Where it reads one table or view, filters, computes, sorts and cuts, nothing is built: rows are found by a key
@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from freshet.budget import given, hold
+from freshet.budget import Memory, given, hold
+from freshet.database.access import Access
 from freshet.database.aside import Aside, Reading, read
-from freshet.database.prepared import form_of
+from freshet.database.prepared import Prepared, form_of
+from freshet.database.reading import BATCH, as_schema
 from freshet.database.scan import Scan, scan_of
+from freshet.database.state import State
 from freshet.database.stored import StoredViews
-from freshet.database.view import as_schema
-from freshet.engine.maintained import Maintained
+from freshet.engine.core import tables_of
+from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
@@ -37,10 +39,6 @@ from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
 
-if TYPE_CHECKING:
-    from freshet.database.db import Database
-
-_BATCH = 65_536
 _MANY = 65_536  # rows of a view's answer that are stored for a query, whatever the size of the tables below it
 _TIMES = 4  # as many times the rows of those tables are stored, too
 
@@ -61,59 +59,65 @@ class _World:
     pool: StringPool
 
 
-def ask(db: Database, statement: Statement) -> pa.Table:
-    """The answer to a statement that changes nothing; it is bound to what there is when it is answered."""
-    formed, inlined = form_of(statement), set[str]()
-    known = None if formed is None else db.prepared.answer(*formed)
-    if known is not None:
-        return known
-    while True:
-        try:
-            answer = read(db, lambda: _asking(db, statement, inlined))
-            break
-        except _LargeError as e:
-            inlined.add(e.view)
-    if formed is not None:
-        with db.state_lock:
-            db.prepared.learn(*formed)
-    return answer
+class Asking:
+    def __init__(self, access: Access) -> None:
+        self._access, self._state = access, access.state
+        self._prepared = Prepared(access)
 
+    def ask(self, statement: Statement) -> pa.Table:
+        """The answer to a statement that changes nothing; it is bound to what there is when it is answered."""
+        formed, inlined = form_of(statement), set[str]()
+        known = None if formed is None else self._prepared.answer(*formed)
+        if known is not None:
+            return known
+        while True:
+            try:
+                answer = read(self._state, lambda: self._bound(statement, inlined))
+                break
+            except _LargeError as e:
+                inlined.add(e.view)
+        if formed is not None:
+            with self._state.lock:
+                self._prepared.learn(*formed)
+        return answer
 
-def _asking(db: Database, statement: Statement, inlined: set[str]) -> Reading[pa.Table]:
-    db.check_open()
-    catalog = StoredViews.over(db.catalog, inlined)
-    (query,) = bind_all([statement], catalog)
-    assert isinstance(query, AnyQuery)
-    return reading(db, query, catalog.stored)
+    def answer(self, query: AnyQuery) -> pa.Table:
+        """The answer to a query that is part of a change."""
+        return read(self._state, lambda: self._asking(query, set()))
 
+    def _bound(self, statement: Statement, inlined: set[str]) -> Reading[pa.Table]:
+        self._access.check_open()
+        catalog = StoredViews.over(self._state.catalog, inlined)
+        (query,) = bind_all([statement], catalog)
+        assert isinstance(query, AnyQuery)
+        return self._asking(query, catalog.stored)
 
-def reading(db: Database, query: AnyQuery, stored: set[str]) -> Reading[pa.Table]:
-    """How a query is answered; `stored`: the views among what it names as tables. Called under the state's lock."""
-    scan = scan_of(query)
-    plan = None if scan is not None else build_plan(query, _counts(db, stored))
-    named = {scan.source.name.lower()} if scan is not None else {s.name.lower() for s in schemas(_root(plan))}
-    named_views = db.views
-    views = {name: named_views[name] for name in sorted(named & stored)}
-    below = {name: {s.name.lower() for s in schemas(view.plan.root)} for name, view in views.items()}
-    tables = sorted((named - stored).union(*below.values()))
-    fields = query.fields
+    def _asking(self, query: AnyQuery, stored: set[str]) -> Reading[pa.Table]:
+        """How a query is answered; `stored`: the views among what it names as tables. Called under the state's lock."""
+        scan, state = scan_of(query), self._state
+        plan = None if scan is not None else build_plan(query, _counts(state, stored))
+        named = {scan.source.name.lower()} if scan is not None else tables_of(_root(plan))
+        views = {name: self._access.views.named[name] for name in sorted(named & stored)}
+        below = {name: tables_of(view.plan.root) for name, view in views.items()}
+        tables = sorted((named - stored).union(*below.values()))
+        fields = query.fields
 
-    def answer(world: _World) -> pa.Table:
-        with _answering(db):
-            if scan is not None:
-                return _table(fields, _scanned(scan, world, stored))
-            with _made(db, _root(plan), world, below) as kept:
-                return _table(fields, kept.batches(_BATCH))
+        def answer(world: _World) -> pa.Table:
+            with _answering(state.memory):
+                if scan is not None:
+                    return _table(fields, _scanned(scan, world, stored))
+                with _made(state.memory, _root(plan), world, below) as kept:
+                    return _table(fields, kept.batches(BATCH))
 
-    prefixes = {name: view.maintained.scope.prefix for name, view in views.items()}
-    roots = {name: view.plan.root for name, view in views.items()}
-    here = _World(db.tables, lambda name: views[name].maintained, db.pool)
+        operators = {name: view.operator for name, view in views.items()}
+        roots = {name: view.plan.root for name, view in views.items()}
+        here = _World(state.core.tables, operators.__getitem__, state.core.pool)
 
-    def there(aside: Aside) -> pa.Table:
-        kept = {name: aside.view(prefixes[name], roots[name]) for name in views}
-        return answer(_World(aside.tables, kept.__getitem__, aside.pool))
+        def there(aside: Aside) -> pa.Table:
+            kept = {name: aside.view(operators[name].scope.prefix, roots[name]) for name in views}
+            return answer(_World(aside.core.tables, kept.__getitem__, aside.core.pool))
 
-    return Reading(tables, tuple(prefixes.values()), lambda: answer(here), there)
+        return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
 
 
 def _root(plan: AnyPlan | None) -> AnyPlan:
@@ -121,15 +125,15 @@ def _root(plan: AnyPlan | None) -> AnyPlan:
     return plan
 
 
-def _counts(db: Database, stored: set[str]) -> dict[str, float]:
+def _counts(state: State, stored: set[str]) -> dict[str, float]:
     """Rows of tables and answers: the planner takes them for their changes."""
-    counts = db.row_counts()
+    counts = state.row_counts()
     return counts | dict.fromkeys(stored, max(counts.values(), default=1.0)) if counts else counts
 
 
 @contextmanager
-def _answering(db: Database) -> Iterator[None]:
-    with db.memory.lend():
+def _answering(memory: Memory) -> Iterator[None]:
+    with memory.lend():
         try:
             yield
         except EvaluationError as e:
@@ -157,9 +161,9 @@ def _scanned(scan: Scan, world: _World, stored: set[str]) -> Iterator[list[Colum
 
 
 @contextmanager
-def _made(db: Database, plan: AnyPlan, world: _World, below: Mapping[str, set[str]]) -> Iterator[Maintained]:
+def _made(memory: Memory, plan: AnyPlan, world: _World, below: Mapping[str, set[str]]) -> Iterator[Maintained]:
     """A view that is thrown away when it was read."""
-    arena, maintained = Arena(memory=db.memory), None
+    arena, maintained = Arena(memory=memory), None
     try:
         tables = {schema.name.lower(): schema for schema in schemas(plan)}
         read_from = {name: world.tables[name] for name in tables if name not in below}
@@ -167,7 +171,7 @@ def _made(db: Database, plan: AnyPlan, world: _World, below: Mapping[str, set[st
             room = sum(world.tables[n].tuples.live for n in below[name])
             scope = arena.scope(f"answer{number}")
             read_from[name] = _stored(scope, tables[name], world, _TIMES * room + _MANY)
-        maintained = maintain(arena.scope("query"), plan, read_from, world.pool)
+        maintained = maintain(arena.scope("query"), plan, read_from, world.pool, Outlet(open=False))
         maintained.load([read_from[n] for n in sorted(read_from)])
         yield maintained
     finally:
