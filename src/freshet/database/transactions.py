@@ -21,6 +21,7 @@ from freshet.budget import hold, unbudgeted, unlimited
 from freshet.database.access import Access
 from freshet.database.changes import resolve
 from freshet.database.delta import Delta, Deltas, Unread
+from freshet.database.intake import gathered
 from freshet.database.publish import Publisher
 from freshet.database.transaction import SubscriberError, Transaction
 from freshet.engine.core import tables_of
@@ -59,10 +60,11 @@ class Transactions:
 
     def apply(self, changes: Mapping[str, Any], deltas: bool = True) -> Transaction:
         """Changes as users give them."""
+        if not isinstance(changes, Mapping):
+            raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
+        changes = {name: gathered(str(name), rows) for name, rows in changes.items()}
         with self._access.lock:
             self._access.check_writable()
-            if not isinstance(changes, Mapping):
-                raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
             return self.transact(lambda: self._resolved(changes), deltas)
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
