@@ -325,8 +325,8 @@ class Database:
             Rows by table name: a ``pyarrow.Table`` or ``RecordBatch``, anything else with ``__arrow_c_stream__`` (a
             reader, a DuckDB relation, a view), a pandas or polars frame, an iterator of batches, or a list of dicts
             or tuples. Columns match by name, tuples by position. Dates, timestamps and decimals in dicts and tuples
-            may be texts in ISO 8601 and plain digits. Rows are inserted, unless ``_weight`` (+n adds n copies, -n removes n) or
-            ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says otherwise.
+            may be texts in ISO 8601 and plain digits. Rows are inserted, unless ``_weight`` (+n adds n copies, -n
+            removes n) or ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says otherwise.
         deltas
             False skips the views' deltas, where nobody reads them.
 

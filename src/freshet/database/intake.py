@@ -113,7 +113,7 @@ def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
 def gathered(table: str, rows: Any) -> Any:
     """Rows in a form that can be read without running anybody's code for long: streams and generators read to their
     end, frames that are only planned computed. Others are returned as they are."""
-    if isinstance(rows, (pa.Table, pa.RecordBatch, str, bytes, Mapping)) or isinstance(rows, Sequence):
+    if isinstance(rows, (pa.Table, pa.RecordBatch, Mapping, Sequence)):
         return rows
     module, name = type(rows).__module__.split(".")[0], type(rows).__name__
     if module in ("pandas", "polars") and name == "DataFrame":

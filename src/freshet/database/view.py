@@ -12,6 +12,7 @@ import pyarrow as pa
 from freshet.database.access import Access
 from freshet.database.aside import Aside, Reading, read
 from freshet.database.explaining import explained, metrics
+from freshet.database.filtering import filtered
 from freshet.database.following import Changes
 from freshet.database.history import history_of
 from freshet.database.kept_view import KeptView
@@ -224,7 +225,7 @@ class View(Rows):
         finally:
             deliver()
 
-    def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
+    def subscribe(self, callback: Callable[[Transaction], object], *, where: str | None = None) -> Subscription:
         """Call a function after each transaction.
 
         It is called in the thread of the writer, before `Database.apply` returns; what it reads is of version
@@ -236,11 +237,19 @@ class View(Rows):
         ----------
         callback
             Called with the `Transaction`.
+        where
+            A condition in SQL over the view's columns: the callback hears only of transactions whose delta has a
+            row, added or removed, on which it holds, and of those applied with ``deltas=False``.
 
         Returns
         -------
         Subscription
             Closed, it ends the calls.
+
+        Raises
+        ------
+        SqlError
+            `where` is no condition on the view's columns.
 
         Examples
         --------
@@ -248,13 +257,17 @@ class View(Rows):
         >>> db = freshet.connect()
         >>> db.execute("CREATE TABLE t (a INT)")
         >>> seen = []
-        >>> with db.create_view("v", "SELECT a FROM t").subscribe(lambda tx: seen.append(tx.version)):
-        ...     tx = db.apply({"t": [{"a": 1}]})
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> with view.subscribe(lambda tx: seen.append(tx.version), where="a > 10"):
+        ...     for a in (1, 11, 2):
+        ...         tx = db.apply({"t": [{"a": a}]})
         >>> seen
-        [1]
+        [2]
         """
         with self._state.lock:
             self._check_open()
+            if where is not None:
+                callback = filtered(self.name, self._kept.plan.root.fields, self._state.catalog, where, callback)
             return self._kept.subscribe(callback)
 
     def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
