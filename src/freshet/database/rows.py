@@ -45,9 +45,8 @@ class Rows(ABC):
     def get(self, key: Any, default: Any = None, *, by: str | Sequence[str] | None = None) -> Any:
         """Look one row up by its key, without enumerating the answer.
 
-        A view with GROUP BY is looked up by its groups, one over a single table by the table's primary key, one with
-        DISTINCT by all columns, each where the answer shows them; and any view by the columns of an index
-        (``CREATE INDEX ON view (column)``).
+        A view with GROUP BY is looked up by its groups, one over a single table by the table's primary key, where the
+        answer shows them; and any view by the columns of an index (``CREATE INDEX ON view (column)``).
 
         Parameters
         ----------

@@ -43,11 +43,6 @@ class Distinct:
         for start in range(0, len(slots), rows):
             yield unpack(self.tuples.lanes.data[slots[start : start + rows]], self.types, self.pool)
 
-    def found(self, rows: Int64s) -> list[Column]:
-        """Those of the rows given that are in the answer."""
-        slots = self.tuples.find(rows)
-        return unpack(self.tuples.lanes.data[slots[slots >= 0]], self.types, self.pool)
-
     def count(self) -> int:
         return self.tuples.live
 

@@ -271,9 +271,9 @@ class Select(Maintained):
             yield [evaluate(o, read, 1) for o in self.plan.outputs]
 
     def finders(self) -> list[Finder]:
-        if self.distinct is not None:
-            return [Finder(tuple(range(len(self.types))), True, self.distinct.found)]
         grouping = self.plan.grouping
+        if self.distinct is not None:
+            return []
         if grouping is not None and self.aggregate is not None:
             columns, keys = shown_groups(self.plan), len(grouping.keys)
             types = [[k.type for k in grouping.keys], [a.type for a in grouping.aggregates]]
