@@ -8,7 +8,7 @@ import freshet
 
 
 @pytest.mark.parametrize(("sql", "message"), [
-    ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)", "statement 2 of 2 failed; statement 1 was kept, up to version 1"),
+    ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)", "2 of 2 failed; statement 1 was kept, up to version 2"),
     ("SELECT a FROM t; INSERT INTO t VALUES (1), (1); SELECT 1", "statement 2 of 3 failed; statement 1 was kept$"),
     ("INSERT INTO t VALUES (1), (1); SELECT 1", "statement 1 of 2 failed; nothing was kept"),
     ("INSERT INTO t VALUES (1); SELECT b FROM t", "statement 2 of 2 failed; nothing was run, since"),
@@ -20,7 +20,7 @@ def test_told(sql: str, message: str) -> None:
     with db.transaction() as tx:
         tx.apply({"u": [(1,)]})
     before = db.version
-    with pytest.raises(freshet.FreshetError, match=message.replace("version 1", "version 2")):
+    with pytest.raises(freshet.FreshetError, match=message):
         db.execute(sql)
     assert db.version == before + ("up to version" in message)
 

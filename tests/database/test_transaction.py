@@ -1,4 +1,4 @@
-"""`with db.transaction()` and BEGIN ... COMMIT: reads of its own writes, seen by nobody else, one version in the end."""
+"""`with db.transaction()` and BEGIN ... COMMIT: it reads its own writes, nobody else does; one version in the end."""
 
 from __future__ import annotations
 
@@ -53,10 +53,13 @@ def test_commit(db: freshet.Database) -> None:
 
 
 def test_rollback(db: freshet.Database) -> None:
-    with pytest.raises(ZeroDivisionError), db.transaction() as tx:
-        tx.execute("DELETE FROM t WHERE k = 1; INSERT INTO bag VALUES ('a')")
-        assert len(db.view("texts")) == 1
-        raise ZeroDivisionError
+    try:
+        with db.transaction() as tx:
+            tx.execute("DELETE FROM t WHERE k = 1; INSERT INTO bag VALUES ('a')")
+            assert len(db.view("texts")) == 1
+            raise InterruptedError
+    except InterruptedError:
+        pass
     assert db.view("v").to_dicts() == [{"n": 30, "c": 2}] and len(db.view("texts")) == 0 and db.version == 1
     with pytest.raises(freshet.StateError, match="rolled back"):
         _ = tx.version
@@ -98,7 +101,7 @@ def test_sql(db: freshet.Database) -> None:
 
 def test_a_text_that_fails_rolls_its_own_transaction_back(db: freshet.Database) -> None:
     with pytest.raises(
-        freshet.ChangeError, match=r"statement 3 of 4 failed; the transaction that statement 1 began was"
+        freshet.ChangeError, match=r"3 of 4 failed; the transaction that statement 1 began was rolled back"
     ):
         db.execute("BEGIN; DELETE FROM t; INSERT INTO t VALUES (1, 1), (1, 1); COMMIT")
     assert db.query("SELECT c FROM v").to_pylist() == [{"c": 2}]
@@ -140,7 +143,12 @@ def test_writers_wait(db: freshet.Database) -> None:
     order: list[str] = []
     with db.transaction() as tx:
         tx.execute("INSERT INTO t VALUES (3, 3)")
-        other = threading.Thread(target=lambda: (db.execute("INSERT INTO t VALUES (4, 4)"), order.append("other")))
+
+        def write() -> None:
+            db.execute("INSERT INTO t VALUES (4, 4)")
+            order.append("other")
+
+        other = threading.Thread(target=write)
         other.start()
         other.join(0.2)
         assert other.is_alive()

@@ -1,7 +1,8 @@
-"""`freshet.testing`: views that are not what their queries give are found; the plugin's fixture looks after each test."""
+"""`freshet.testing`: a view that is not what its query gives is found; the plugin's fixture looks after each test."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import freshet
@@ -25,22 +26,14 @@ def test_a_stale_view_is_found() -> None:
     db.execute("CREATE TABLE t (a INT)")
     db.create_view("v", "SELECT a FROM t")
     db.apply({"t": [(1,), (2,)]})
-    state = inside(db).state
-    change = state.core.tables["t"].resolve(*_row(db, 9))
-    state.core.tables["t"].add(change)  # behind the view's back
+    table = inside(db).state.core.tables["t"]
+    row = np.zeros((1, table.width), np.int64)
+    row[0, 0] = 9
+    table.add(table.resolve(row, np.ones(1, np.int64)))  # behind the view's back
     with pytest.raises(
         AssertionError, match=r"view v is not fresh at version 1\n1 rows that its query gives, and it lacks"
     ):
         assert_fresh(db)
-
-
-def _row(db: freshet.Database, value: int):  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    width = inside(db).state.core.tables["t"].width
-    row = np.zeros((1, width), np.int64)
-    row[0, 0] = value
-    return row, np.ones(1, np.int64)
 
 
 def test_fixture(pytester: pytest.Pytester) -> None:
