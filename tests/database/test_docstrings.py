@@ -23,7 +23,7 @@ def public() -> Iterator[tuple[str, Any]]:
         if inspect.isclass(thing) or inspect.isfunction(thing):
             yield name, thing
         if inspect.isclass(thing) and not issubclass(thing, Exception):
-            for inner, member in (pair for part in parts(thing) for pair in vars(part).items()):
+            for inner, member in {k: v for part in reversed(parts(thing)) for k, v in vars(part).items()}.items():
                 if not inner.startswith("_") and isinstance(member, (FunctionType, classmethod, property)):
                     yield f"{name}.{inner}", member
 

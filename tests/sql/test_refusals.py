@@ -83,7 +83,7 @@ ERRORS = {
 
 REFUSED = {
     "SELECT sum(x) OVER (PARTITION BY y) AS w, count(w) OVER (PARTITION BY y) AS n FROM a": (43, "alias of another"),
-    "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
+    "CREATE MATERIALIZED VIEW v AS SELECT k FROM a LIMIT 3": (47, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
