@@ -71,7 +71,8 @@ class Core:
             for name, change in changes.items():
                 if len(change.added):
                     table = tables[name]
-                    table.reserve(len(change.added))
+                    if table.weights is not None:  # both have room, or neither is changed
+                        table.reserve(len(change.added))
                     slots = table.add(change)
                     undo.append(Undo(table, None, None, slots))
                     for operator in operators:
