@@ -116,7 +116,7 @@ def gathered(table: str, rows: Any) -> Any:
     if isinstance(rows, (pa.Table, pa.RecordBatch, Mapping, Sequence)):
         return rows
     module, name = type(rows).__module__.split(".")[0], type(rows).__name__
-    if module in ("pandas", "polars") and name == "DataFrame":
+    if module in ("pandas", "polars") and name in ("DataFrame", "Series"):  # of which the second is refused by name
         return rows
     try:
         if module == "polars" and name == "LazyFrame":
