@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import startup, three_hop, tpch_streams
+from benchmarks import reading, startup, three_hop, tpch_streams
 from benchmarks.measure import figures_table, markdown
 from freshet.version import __version__
 
-PARTS = ("startup", "three-hop", "q3", "q5")
+PARTS = ("startup", "reading", "three-hop", "q3", "q5")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results["startup"] = dict(zip(("empty cache", "cached"), runs, strict=True))
         rows = [(phase, *(f"{1000 * run[phase]:,.0f}" for run in runs)) for phase in runs[0]]
         print(markdown(("startup", "empty cache, ms", "cached, ms"), rows), end="\n\n", flush=True)
+
+    if "reading" in parts:
+        read = list(reading.measure())
+        results["reading"] = {what: {"freshet": own, "duckdb": peer} for what, own, peer in read}
+        lines = [(what, f"{own:,.0f}", "" if peer is None else f"{peer:,.0f}") for what, own, peer in read]
+        print(markdown((f"reading {reading.ROWS:,} rows, µs", "Freshet", "DuckDB"), lines), end="\n\n", flush=True)
 
     if "three-hop" in parts:
         if options.prototype:

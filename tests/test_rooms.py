@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("durable",),
     ("database",),
     ("freshet",),  # the public face
+    ("testing",),
     ("spark",),
     ("job",),
     ("demo",),

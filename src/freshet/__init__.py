@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from freshet.database.db import Database, connect
     from freshet.database.enclosing import enclosure_stream
     from freshet.database.enclosureness import Enclosureness, enclosure
+    from freshet.database.pending import PendingTransaction
     from freshet.database.transaction import SubscriberError, Subscription, Transaction
     from freshet.database.view import View
     from freshet.plans import Plan, plan
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapt", "BudgetError", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
-    "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
+    "PendingTransaction", "Plan", "PlanError", "SqlError", "StateError", "SubscriberError", "Subscription",
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",
 ]  # fmt: skip
@@ -31,6 +32,7 @@ _HOMES = {
     "Catalog": "sql.catalog",
     "Database": "database.db",
     "Enclosureness": "database.enclosureness",
+    "PendingTransaction": "database.pending",
     "Plan": "plans",
     "SubscriberError": "database.transaction",
     "Subscription": "database.transaction",

@@ -67,7 +67,6 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"l": np.datetime64("2020-01-01")}, {"l": np.bool_(True)}], "row 0: l is"),
     (pd.Series([1], name="l"), "rows are a Series; give"),
     (pl.Series("l", [1]), "rows are a Series; give"),
-    (pl.LazyFrame({"l": [1]}), "rows are a LazyFrame; give"),
     (pl.DataFrame({"l": pl.Series([1], dtype=pl.Int128)}), "the DataFrame has no Arrow form .*; cast its columns"),
     (pd.DataFrame({"l": [1, "a", None]}), "row 1: l: 'a' .* is not a value of BIGINT"),
     (pd.DataFrame({"s": ["a", 1]}), "row 1: s is 1, not a value of STRING; give text"),

@@ -22,10 +22,15 @@ def public() -> Iterator[tuple[str, Any]]:
         thing = getattr(freshet, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             yield name, thing
-        if thing in (freshet.Database, freshet.View, freshet.Plan, freshet.Transaction, freshet.Subscription):
-            for inner, member in vars(thing).items():
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            for inner, member in {k: v for part in reversed(parts(thing)) for k, v in vars(part).items()}.items():
                 if not inner.startswith("_") and isinstance(member, (FunctionType, classmethod, property)):
                     yield f"{name}.{inner}", member
+
+
+def parts(thing: Any) -> list[type]:
+    """A class, and what it inherits from others of the package."""
+    return [part for part in thing.__mro__ if part.__module__.startswith("freshet.database")] or [thing]
 
 
 @pytest.mark.parametrize(("name", "thing"), list(public()), ids=[name for name, _ in public()])
@@ -46,7 +51,8 @@ def test_examples_run() -> None:
     for name, thing in public():
         if "." in name:
             continue
-        for case in finder.find(thing, name):
-            tried += bool(case.examples)
-            assert runner.run(case).failed == 0, case.name
+        for part in parts(thing) if inspect.isclass(thing) else [thing]:
+            for case in finder.find(part, name):
+                tried += bool(case.examples)
+                assert runner.run(case).failed == 0, case.name
     assert tried >= 8

@@ -159,9 +159,10 @@ def test_rows_of_an_answer() -> None:
     assert db.execute("SELECT k FROM t", rows=20_000).num_rows == 20_000
     with pytest.raises(freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or allow more"):
         db.execute("SELECT k FROM t", rows=19_999)
-    for wrong in ({"rows": 0}, {"seconds": -1}):
-        with pytest.raises(ValueError, match="give a number above 0"):
-            db.execute("SELECT 1 AS one", **wrong)
+    with pytest.raises(ValueError, match="rows is 0; give a number above 0"):
+        db.execute("SELECT 1 AS one", rows=0)
+    with pytest.raises(ValueError, match="seconds is -1; give a number above 0"):
+        db.execute("SELECT 1 AS one", seconds=-1)
 
 
 def test_time_of_a_statement() -> None:

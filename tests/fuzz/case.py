@@ -11,6 +11,7 @@ import re
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import duckdb
@@ -19,6 +20,7 @@ import pyarrow as pa
 import freshet
 from freshet.database.db import inside
 from freshet.plans import build_plan
+from tests.fuzz import reading
 from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb, for_sqlite
 from tests.fuzz.grammar import BARE, Grammar
@@ -134,12 +136,19 @@ def _run(choices: Choices, outcome: Outcome) -> None:
     for ddl in outcome.ddl:
         db.execute(ddl)
 
-    def change() -> freshet.Transaction | None:
+    def change() -> freshet.Transaction | freshet.PendingTransaction | None:
         """A transaction; None where it is refused, since no value fits."""
         before = {t.name: list(t.rows) for t in tables}
         outcome.stream.append(random_transaction(choices, tables))
+        changes = outcome.stream[-1].arrow(tables)
         try:
-            return db.apply(outcome.stream[-1].arrow(tables))
+            if choices.chance(20):
+                _rolled_back(db, changes)
+            if choices.chance(30):
+                done = _in_steps(db, changes, lambda: oracle.answer(tables, schema))
+                if done is not None:
+                    return done
+            return db.apply(changes)
         except freshet.ChangeError as e:
             try:
                 oracle.answer(tables, schema)
@@ -161,22 +170,61 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         if made is None:
             return
         view = made
+    if choices.chance(30):
+        reading.index(choices, db)
     sums = RunningSum(view.to_arrow())
     for _ in range(2 + choices.below(4)):
         tx = change()
-        if tx is None:
+        if tx is None or not len(tx.deltas):
             continue
         answer = view.to_arrow()
         in_order(answer, grammar.order)
         same_bag(answer, oracle.answer(tables, schema))
         sums.add(tx.deltas["v"])
         sums.equals(answer)
+        if choices.chance(50):
+            reading.check_reads(choices, db, answer)
         if choices.chance(30):
             _move(db, {t.name: (1.0, 0.0, 100.0)[choices.below(3)] for t in tables})
             sums.equals(view.to_arrow())
         assert view.count() == answer.num_rows, f"count() is {view.count()}, the answer has {answer.num_rows} rows"
     late = RunningSum(db.create_view("late", sql).to_arrow())
     late.equals(view.to_arrow())
+
+
+def _rolled_back(db: freshet.Database, changes: dict[str, pa.Table]) -> None:
+    """A transaction that leaves no trace."""
+    view = db.views.get("v")
+    before = None if view is None else RunningSum(view.to_arrow())
+    try:
+        with db.transaction() as tx:
+            for name, rows in changes.items():
+                tx.apply({name: rows})
+            raise InterruptedError
+    except (InterruptedError, freshet.ChangeError):
+        pass
+    if view is not None and before is not None:
+        before.equals(view.to_arrow())
+
+
+def _in_steps(
+    db: freshet.Database, changes: dict[str, pa.Table], expected: Callable[[], pa.Table]
+) -> freshet.PendingTransaction | None:
+    """The same transaction table by table, which reads what it has written, and nobody else does; None where some step
+    of it has no value."""
+    view = db.views.get("v")
+    before = None if view is None else RunningSum(view.to_arrow())
+    try:
+        with db.transaction() as tx:
+            for name, rows in changes.items():
+                tx.apply({name: rows})
+                if view is not None and before is not None:
+                    before.equals(reading.seen_by_others(view))
+            if view is not None:
+                same_bag(tx.query("SELECT * FROM v"), expected())
+    except freshet.ChangeError:
+        return None
+    return tx
 
 
 def _made(

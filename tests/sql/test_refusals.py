@@ -83,7 +83,7 @@ ERRORS = {
 
 REFUSED = {
     "SELECT sum(x) OVER (PARTITION BY y) AS w, count(w) OVER (PARTITION BY y) AS n FROM a": (43, "alias of another"),
-    "SELECT k FROM a LIMIT 3": (17, "LIMIT without ORDER BY"),
+    "CREATE MATERIALIZED VIEW v AS SELECT k FROM a LIMIT 3": (47, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the query around a subquery"),
     "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
@@ -112,20 +112,20 @@ REFUSED = {
     "SELECT * REPLACE (k + 1 AS k) FROM a": (8, "REPLACE (k + 1 AS k)"),
     "SELECT DISTINCT ON (x) k FROM a": (8, "DISTINCT ON"),
     "SELECT CAST(s AS ARRAY<INT>) FROM a": (18, "type ARRAY<INT>"),
-    "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1": (11, "CREATE OR REPLACE"),
+    "CREATE MATERIALIZED VIEW v AS SELECT ? AS one": (21, "a parameter in a definition"),
     "CREATE VIEW v AS SELECT 1": (8, "write CREATE MATERIALIZED VIEW"),
     "CREATE MATERIALIZED VIEW v (q) AS SELECT 1": (26, "a column list on a view"),
     "CREATE TABLE t AS SELECT 1": (14, "CREATE TABLE AS SELECT"),
     "CREATE TABLE t (k INT DEFAULT 1)": (17, "DEFAULT 1 on a column"),
     "CREATE TABLE t (k INT) USING parquet": (8, "USING PARQUET on a table"),
     "CREATE TABLE t (k ARRAY<INT>)": (19, "type ARRAY<INT>"),
-    "CREATE INDEX i ON a (k)": (8, "CREATE INDEX"),
+    "CREATE INDEX i ON a (k)": (19, "an index on table a"),
     "DROP TABLE a, b": (15, "DROP of several at once"),
     "INSERT OVERWRITE b SELECT k, x, 1 FROM c": (8, "INSERT OVERWRITE"),
     "MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE": (1, "MERGE"),
     "ALTER TABLE a ADD COLUMN q INT": (1, "ALTER"),
-    "BEGIN": (1, "BEGIN"),
-    "COMMIT": (1, "COMMIT"),
+    "BEGIN ISOLATION LEVEL SERIALIZABLE": (1, "write BEGIN alone"),
+    "COMMIT AND CHAIN": (1, "write COMMIT alone"),
     "TRUNCATE TABLE a": (1, "use DELETE FROM without WHERE"),
 }
 

@@ -242,6 +242,37 @@ def read_figures(world: World, random: Random) -> None:
     world.did("figures read")
 
 
+def look_up(world: World, random: Random) -> None:
+    """Rows by key, by group and by index, and the same in SQL; a row's text says whether it is right."""
+    db, key = world.db, random.randrange(5_000)
+    one = db.view("plain").get(key)
+    rows = [] if one is None else [one]
+    rows += db.query("SELECT id, n, owner, body FROM plain WHERE id = ?", [key]).to_pylist()
+    rows += db.query(f"SELECT id, n, owner, body FROM item WHERE id = {key}").to_pylist()
+    rows += db.view("plain").find(owner(key), by="owner")[:5]
+    rows += db.query("SELECT id, n, owner, body FROM plain WHERE n > 3 LIMIT 5").to_pylist()
+    if rows:
+        check("plain", pa.Table.from_pylist(rows, db.view("plain").schema), random)
+    total = db.view("totals").get(f"region of {owner(key)}, a")
+    assert total is None or total["c"] > 0
+    world.did("rows looked up")
+
+
+def transact(world: World, random: Random) -> None:
+    """A transaction of several statements that reads its own writes, then rolls back; others never see it."""
+    key = -1 - random.randrange(50)
+    try:
+        with world.db.transaction() as tx:
+            tx.apply({"item": [item(key, 3)]})
+            assert world.db.view("plain").get(key)["n"] == 3
+            tx.execute("UPDATE item SET n = 4, body = ? WHERE id = ?", [item(key, 4)["body"], key])
+            found = tx.query("SELECT n FROM plain WHERE id = ?", [key]).to_pylist()
+            assert found == [{"n": 4}], found
+            raise InterruptedError
+    except InterruptedError:
+        world.did("transactions rolled back")
+
+
 def ask(world: World, random: Random) -> None:
     """Queries asked once: what they answer adds up by itself, for it is of one version."""
     db, rest = world.db, random.randrange(9)

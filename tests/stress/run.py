@@ -23,7 +23,9 @@ from tests.stress import actors, fence
 from tests.stress.world import VIEWS, Restless, World
 
 #: Without pauses they would leave the writers no time.
-UNHURRIED = (actors.read_answers, actors.read_figures, actors.ask, actors.plan, actors.Follower)
+UNHURRIED = (
+    actors.read_answers, actors.read_figures, actors.ask, actors.plan, actors.Follower, actors.look_up, actors.transact,
+)  # fmt: skip
 
 
 def stress(seconds: float, seed: int, folder: Path | None = None) -> World:
@@ -44,7 +46,7 @@ def _stress(world: World, seconds: float, seed: int) -> World:
     cast: list[Callable[[World, Random], None]] = [
         actors.Writer(0, 2), actors.Writer(1, 2), actors.Definer(0), actors.Definer(1), late, listener, follower,
         actors.read_deltas, actors.read_deltas, actors.read_answers, actors.BatchReader(), actors.read_figures,
-        actors.ask, actors.plan,
+        actors.ask, actors.plan, actors.look_up, actors.transact,
     ]  # fmt: skip
     threads = [
         threading.Thread(target=_act, args=(world, actor, Random(seed * 100 + i)), daemon=True)

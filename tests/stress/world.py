@@ -136,6 +136,7 @@ class World:
         self.db.execute(DDL)
         for name, sql in VIEWS.items():
             self.db.create_view(name, sql)
+        self.db.execute("CREATE INDEX ON plain (owner)")
         self.stop = threading.Event()
         self.told: queue.Queue[freshet.Transaction] = queue.Queue(64)  # on their way to those who read deltas
         self.failures: list[str] = []

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from freshet.budget import Budget
+from freshet.database.session import Session
 from freshet.database.state import State
 from freshet.database.views import Views
 from freshet.durable.store import Store
@@ -30,6 +31,7 @@ class Access:
     def __init__(self, state: State, views: Views, store: Store | None) -> None:
         self.state, self.views, self.store = state, views, store
         self.lock = threading.RLock()
+        self.session = Session(state, views, self.lock, store)
         self.closed = False
         self._running: set[Budget] = set()  # of queries and views being made
 
@@ -51,6 +53,7 @@ class Access:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Whoever defines something is alone, and not interrupted."""
+        self.session.check_none("CREATE or DROP")
         try:
             with self.lock:
                 self.check_writable()

@@ -43,11 +43,11 @@ class _Patience(Budget):
 
 
 class Aside:
-    """Tables and text, and the state of a view if its prefix is given, as they stand at this moment. Made under the
+    """Tables and text, and the states of views whose prefixes are given, as they stand at this moment. Made under the
     state's lock, used without it by one thread, and released in the end."""
 
-    def __init__(self, state: State, tables: Iterable[str], view: str | None = None) -> None:
-        arena = state.core.arena.copied(_prefixes(state, tables, view), state.memory)
+    def __init__(self, state: State, tables: Iterable[str], views: Iterable[str] = ()) -> None:
+        arena = state.core.arena.copied(_prefixes(state, tables, views), state.memory)
         try:
             self.core = Core(arena)
             for name in tables:
@@ -66,10 +66,10 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What is read, of which tables and of which view's state, from the state itself (`here`) or from a copy."""
+    """What is read, of which tables and of which views' states, from the state itself (`here`) or from a copy."""
 
     tables: Sequence[str]
-    view: str | None
+    views: Sequence[str]
     here: Callable[[], T]
     there: Callable[[Aside], T]
 
@@ -78,7 +78,7 @@ def read(state: State, begin: Callable[[], Reading[T]]) -> T:
     """The outcome of a reading, which is found out about under the lock."""
     with state.lock:
         reading = begin()
-        nbytes = sum(state.core.arena.nbytes(prefix) for prefix in _prefixes(state, reading.tables, reading.view))
+        nbytes = sum(state.core.arena.nbytes(prefix) for prefix in _prefixes(state, reading.tables, reading.views))
         patience = _Patience(max(_SHORT, _A_BYTE * nbytes))
         try:
             with patience:
@@ -100,11 +100,11 @@ def _room_permitting(state: State, reading: Reading[T], nbytes: int) -> Aside | 
         return None
     try:
         with Deferred():
-            return Aside(state, reading.tables, reading.view)
+            return Aside(state, reading.tables, reading.views)
     except (BudgetError, MemoryError):
         return None
 
 
-def _prefixes(state: State, tables: Iterable[str], view: str | None) -> tuple[str, ...]:
-    scopes = [TEXT, *(state.core.tables[name].scope.prefix for name in tables), *([] if view is None else [view])]
+def _prefixes(state: State, tables: Iterable[str], views: Iterable[str]) -> tuple[str, ...]:
+    scopes = [TEXT, *(state.core.tables[name].scope.prefix for name in tables), *views]
     return tuple(f"{scope}/" for scope in scopes)

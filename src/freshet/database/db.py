@@ -8,18 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, overload
 
+import pyarrow as pa
+
 from freshet.budget import Memory, parse_size
 from freshet.database.adapt import Adapt
 from freshet.database.explaining import metrics
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
 from freshet.database.opening import open_instance
+from freshet.database.pending import PendingTransaction
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.durable.store import Store
-from freshet.errors import PlanError, StateError
+from freshet.errors import PlanError, SqlError, StateError
+from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
+from freshet.sql.parameters import Given
+from freshet.sql.parse import asks_only
+from freshet.sql.source import Source
 from freshet.state.kernel_cache import compile_kernels
 
 
@@ -100,14 +107,18 @@ class Database:
 
     # Statements and views -------------------------------------------------------------------------------------
 
-    def execute(self, sql: str, *, seconds: float | None = None, rows: int | None = None) -> Any:
+    def execute(
+        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+    ) -> Any:
         """Run SQL statements, one after the other.
 
         Parameters
         ----------
         sql
             One or more statements, separated by semicolons: CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT,
-            UPDATE, DELETE, or a query.
+            UPDATE, DELETE, BEGIN, COMMIT, ROLLBACK, or a query.
+        params
+            Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
         seconds
             How long the queries may take together.
         rows
@@ -116,8 +127,8 @@ class Database:
         Returns
         -------
         object
-            What the last statement gives: a `Transaction` for a change, a `View` for CREATE MATERIALIZED VIEW, a
-            ``pyarrow.Table`` for a query, None otherwise.
+            What the last statement gives: a `Transaction` for a change (within an open transaction, one without
+            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for a query, None otherwise.
 
         Raises
         ------
@@ -126,7 +137,8 @@ class Database:
         UnsupportedError
             It asks for what Freshet does not maintain; the message names what works instead.
         ChangeError
-            A change was refused; nothing has changed.
+            A change was refused; it has changed nothing. Of several statements, the message says which one failed
+            and what was kept.
         BudgetError
             A query took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
 
@@ -140,10 +152,94 @@ class Database:
         >>> db.execute("SELECT SUM(b) AS total FROM t").to_pylist()
         [{'total': 30}]
         """
-        found = self._inner.statements.execute(sql, seconds, rows)
+        found = self._inner.statements.execute(Source(sql, params).statements(), seconds, rows)
         return self._face(found) if isinstance(found, KeptView) else found
 
-    def create_view(self, name: str, query: str | Plan) -> View:
+    def query(
+        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+    ) -> pa.Table:
+        """Ask one query, and return its answer.
+
+        Views are read as the answers they are, tables by their keys: a condition that fixes a primary key, the groups
+        of a view or the columns of an index finds its rows at once, and LIMIT ends the reading when there are enough.
+
+        Parameters
+        ----------
+        sql
+            One query: SELECT, WITH or VALUES.
+        params
+            Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
+        seconds
+            How long it may take.
+        rows
+            How many rows the answer may have.
+
+        Returns
+        -------
+        pyarrow.Table
+            The answer, in the order that ORDER BY says.
+
+        Raises
+        ------
+        SqlError
+            The text cannot be read or bound, is no query, or lacks the value of a parameter.
+        ChangeError
+            The query has no answer over the rows that are there, for example because a sum overflows.
+        BudgetError
+            It took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT, b INT)")
+        >>> tx = db.execute("INSERT INTO t VALUES (?, ?), (?, ?)", [1, 10, 2, 20])
+        >>> db.query("SELECT b FROM t WHERE a = :a", {"a": 2}).to_pylist()
+        [{'b': 20}]
+        """
+        statements = Source(sql, params).statements()
+        if len(statements) != 1 or not asks_only(statements):
+            raise SqlError("query() takes one SELECT; run other statements with execute()", sql, 1, 1)
+        answer = self._inner.statements.execute(statements, seconds, rows)
+        assert isinstance(answer, pa.Table)
+        return answer
+
+    def transaction(self) -> PendingTransaction:
+        """Make one transaction of several statements.
+
+        Within the block this thread reads what it has written, in queries and in views; other threads read what was
+        before, and wait with changes. The block's end commits, an exception rolls back. ``BEGIN``, ``COMMIT`` and
+        ``ROLLBACK`` do the same in SQL. Tables and views cannot be made or dropped within it.
+
+        Returns
+        -------
+        PendingTransaction
+            A context manager; after the block it has the version and every view's delta.
+
+        Raises
+        ------
+        StateError
+            The thread has a transaction open already.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE account (name STRING PRIMARY KEY, money BIGINT)")
+        >>> view = db.create_view("total", "SELECT SUM(money) AS money FROM account")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"account": [{"name": "Ann", "money": 5}]})
+        ...     transfer = tx.execute("UPDATE account SET money = money + ? WHERE name = ?", [2, "Ann"])
+        ...     tx.query("SELECT money FROM total").to_pylist()
+        [{'money': 7}]
+        >>> tx.version
+        1
+        """
+        session, commit = self._inner.access.session, self._inner.transactions.bracket
+        self._inner.access.check_writable()
+        return PendingTransaction(self, session, lambda: commit(Bracket.COMMIT))
+
+    def create_view(self, name: str, query: str | Plan, *, replace: bool = False) -> View:
         """Register a view over the tables and views there are, with whatever rows they hold.
 
         Parameters
@@ -152,6 +248,8 @@ class Database:
             A name that no table and no view has.
         query
             SQL, or a `Plan` made by `freshet.plan` and perhaps edited.
+        replace
+            Whether a view of that name is replaced, if no other view reads it; its subscriptions end.
 
         Returns
         -------
@@ -175,7 +273,7 @@ class Database:
         >>> db.create_view("n", "SELECT COUNT(*) AS n FROM t").to_arrow().to_pylist()
         [{'n': 0}]
         """
-        return self._face(self._inner.ddl.create_view(name, query))
+        return self._face(self._inner.ddl.create_view(name, query, replace))
 
     def view(self, name: str) -> View:
         """Find a view by name; names ignore case.
@@ -257,9 +355,11 @@ class Database:
         Parameters
         ----------
         changes
-            Rows by table name: a ``pyarrow.Table`` or ``RecordBatch``, a pandas or polars DataFrame, or a list of
-            dicts. Columns match by name. Rows are inserted, unless ``_weight`` (+n adds n copies, -n removes n) or
-            ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says otherwise.
+            Rows by table name: a ``pyarrow.Table`` or ``RecordBatch``, anything else with ``__arrow_c_stream__`` (a
+            reader, a DuckDB relation, a view), a pandas or polars frame, an iterator of batches, or a list of dicts
+            or tuples. Columns match by name, tuples by position. Dates, timestamps and decimals in dicts and tuples
+            may be texts in ISO 8601 and plain digits. Rows are inserted, unless ``_weight`` (+n adds n copies, -n
+            removes n) or ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says otherwise.
         deltas
             False skips the views' deltas, where nobody reads them.
 
@@ -443,6 +543,14 @@ class Database:
         freshet.errors.StateError: the database is closed; connect again
         """
         self._inner.close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "Database(closed)"
+        where = "in memory" if self._inner.store is None else str(self._inner.store.path)
+        tables = ", ".join(schema.name for schema in self.catalog.tables.values())
+        views = ", ".join(view.name for view in self.views.values())
+        return f"Database({where}, version={self.version}, tables=[{tables}], views=[{views}])"
 
     def __reduce__(self) -> NoReturn:
         raise StateError("a database cannot be pickled; send its folder, and connect there with read_only=True")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from freshet.budget import Budget
 from freshet.database.access import Access
+from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
 from freshet.errors import SqlError
-from freshet.logical.query import CreateTable, CreateView, DropTable, DropView
+from freshet.logical.query import CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
 from freshet.plans import Plan
 from freshet.state.allocators import give_back
 
@@ -21,12 +22,15 @@ class Ddl:
         state, schema = self._state, statement.schema
         name = schema.name.lower()
         with self._access.changing():
-            if name in state.core.tables:
+            old = state.core.tables.get(name) if statement.replace else None
+            if name in state.core.tables and old is None:
                 if statement.if_not_exists:
                     return
                 raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
             if name in self._views.named:
                 raise SqlError(f"there is a view {schema.name} already; choose another name")
+            if old is not None:
+                state.catalog.dropped(DropTable(schema.name))  # which refuses where views read it
             number = state.number()
             try:
                 with state.lock, self._views.defining():
@@ -34,11 +38,14 @@ class Ddl:
             except BaseException:
                 state.core.arena.drop(f"table{number}/")
                 raise
+            if old is not None:
+                with state.lock:
+                    old.scope.drop()
 
-    def create_view(self, name: str, query: str | Plan) -> KeptView:
+    def create_view(self, name: str, query: str | Plan, replace: bool = False) -> KeptView:
         with self._access.changing():
             key = name.lower()
-            if key in self._views.named or key in self._state.core.tables:
+            if key in self._state.core.tables or (key in self._views.named and not replace):
                 kind = "view" if key in self._views.named else "table"
                 raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
             with self._access.interruptible(Budget()):
@@ -49,7 +56,11 @@ class Ddl:
         known = self._views.named.get(statement.name.lower())
         if known is not None and statement.if_not_exists:
             return known
-        return self.create_view(statement.name, statement.sql)
+        return self.create_view(statement.name, statement.sql, statement.replace)
+
+    def index(self, statement: CreateIndex | DropIndex) -> None:
+        with self._access.changing(), self._access.interruptible(Budget()):
+            change_index(self._views, self._state, statement)
 
     def drop(self, statement: DropTable | DropView) -> None:
         state = self._state

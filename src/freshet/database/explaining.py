@@ -26,7 +26,7 @@ def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
 
 def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
     """How a view is kept: as text, and as a document."""
-    kept, chosen, plan = view.operator, view.following.chosen, view.plan.root
+    kept, chosen, plan = view.operator.unindexed, view.following.chosen, view.plan.root
     statistics = _standing(kept)
     paid = metrics(view, clock)
     nbytes, work = kept.scope.nbytes(), _words({**paid, "keys_flipped": kept.work().flipped})

@@ -45,6 +45,8 @@ class Instance:
             with self.access.lock, Deferred():
                 if self.access.closed:
                     return
+                if self.access.session.mine:
+                    self.access.session.rollback()
                 if self.store is not None:
                     self.store.check_process()
                     with suppress(StateError):  # whoever has applied them hears of it

@@ -1,6 +1,8 @@
 """Rows in any form that users give, as one Arrow batch that can be trusted.
 
-Accepts Arrow tables and batches, pandas and polars DataFrames, and lists of dicts. Law: what comes out is sound (every
+Accepts whatever gives Arrow (tables, batches, readers, anything with `__arrow_c_stream__`), pandas and polars frames,
+lists of dicts or tuples, and iterators of any of these. What runs code of others while it is read, a stream or a
+generator, is gathered first, under no lock (`gathered`). Law: what comes out is sound (every
 offset, index and character of it lies where it should), so kernels may follow its addresses; what went in and is not is
 a ChangeError that names table, row and column.
 """
@@ -8,7 +10,8 @@ a ChangeError that names table, row and column.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +26,7 @@ from freshet.scalar.arrow import from_arrow, plain, wanted
 from freshet.scalar.types import Type
 from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
 
-_FORMS = "give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts"
+_FORMS = "give Arrow (anything with __arrow_c_stream__), a pandas or polars DataFrame, or a list of dicts or tuples"
 
 
 def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
@@ -89,7 +92,7 @@ def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
-        return _from_dicts(schema, rows)
+        return _from_rows(schema, rows)
     module, name = type(rows).__module__.split(".")[0], type(rows).__name__
     if module == "pandas" and name == "DataFrame":
         return _from_pandas(schema, rows)
@@ -105,6 +108,47 @@ def _as_table(schema: TableSchema, rows: Any) -> pa.Table:
             what = f"the DataFrame has no Arrow form ({type(e).__name__}: {str(e)[:200]})"
             raise ChangeError(f"{what}; cast its columns", schema.name) from None
     raise ChangeError(f"rows are {_article(name)}; {_FORMS}", schema.name)
+
+
+def gathered(table: str, rows: Any) -> Any:
+    """Rows in a form that can be read without running anybody's code for long: streams and generators read to their
+    end, frames that are only planned computed. Others are returned as they are."""
+    if isinstance(rows, (pa.Table, pa.RecordBatch, Mapping, Sequence)):
+        return rows
+    module, name = type(rows).__module__.split(".")[0], type(rows).__name__
+    if module in ("pandas", "polars") and name in ("DataFrame", "Series"):  # of which the second is refused by name
+        return rows
+    try:
+        if module == "polars" and name == "LazyFrame":
+            return rows.collect()
+        if hasattr(rows, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(rows).read_all()
+        if hasattr(rows, "__arrow_c_array__"):
+            return pa.record_batch(rows)
+        parts = list(rows) if isinstance(rows, Iterator) else None
+    except (KeyboardInterrupt, SystemExit, ChangeError):
+        raise
+    except BaseException as e:  # what polars panics of is no Exception
+        what = f"the {name} could not be read ({type(e).__name__}: {str(e)[:200]})"
+        raise ChangeError(f"{what}; give it as a pyarrow Table", table) from e
+    if parts is None:
+        return rows
+    if not parts or isinstance(parts[0], (Mapping, tuple)):
+        return parts
+    tables = [_part(table, number, gathered(table, part)) for number, part in enumerate(parts)]
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowException as e:
+        raise ChangeError(f"the batches do not have the same columns ({str(e)[:200]}); give all alike", table) from None
+
+
+def _part(table: str, number: int, part: Any) -> pa.Table:
+    if isinstance(part, pa.RecordBatch):
+        return pa.Table.from_batches([part])
+    if not isinstance(part, pa.Table):
+        reason = f"item {number} of the iterator is {_article(type(part).__name__)}; give batches, dicts or tuples"
+        raise ChangeError(reason, table)
+    return part
 
 
 def _article(word: str) -> str:
@@ -137,10 +181,12 @@ def _is_missing(value: Any) -> bool:
     return value is None or is_nan or type(value).__name__ in ("NaTType", "NAType")
 
 
-def _from_dicts(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
+def _from_rows(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
+    if rows and isinstance(rows[0], tuple):
+        return _from_tuples(schema, rows)
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            reason = f"the row is {_article(type(row).__name__)}; give a dict of column to value"
+            reason = f"the row is {_article(type(row).__name__)}; give a dict of column to value, or all as tuples"
             raise ChangeError(reason, schema.name, i)
         if not row:
             raise ChangeError("the row is an empty dict; give a value, or None, for some column", schema.name, i)
@@ -148,6 +194,19 @@ def _from_dicts(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
     names = _names(schema, keys)
     arrays = [_values(schema, name, [row.get(key) for row in rows]) for key, name in zip(keys, names, strict=True)]
     return pa.table(arrays, names=names)
+
+
+def _from_tuples(schema: TableSchema, rows: Sequence[Any]) -> pa.Table:
+    """Rows with a value for each column, in the order they are declared in; all are inserted."""
+    names = [field.name for field in schema.fields]
+    for i, row in enumerate(rows):
+        if not isinstance(row, tuple):
+            reason = f"the row is {_article(type(row).__name__)}, and others are tuples; give all as one or the other"
+            raise ChangeError(reason, schema.name, i)
+        if len(row) != len(names):
+            reason = f"the row has {len(row)} values for {len(names)} columns; give {', '.join(names)}"
+            raise ChangeError(reason, schema.name, i)
+    return pa.table([_values(schema, name, [row[i] for row in rows]) for i, name in enumerate(names)], names=names)
 
 
 def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
@@ -202,6 +261,8 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
         return pa.array(values)
     if type_ is None:  # a column that the table does not have is refused for that
         return pa.array(values, pa.string()) if name == CHANGE_TYPE else pa.nulls(len(values))
+    if type_.name in _WRITTEN and any(isinstance(v, str) for v in values):
+        values = [_read(v, type_) if isinstance(v, str) else v for v in values]
     if type_.name in ("DATE", "TIMESTAMP"):
         return _moments(values, type_)
     if any(isinstance(v, (np.datetime64, np.timedelta64)) for v in values):
@@ -214,6 +275,14 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
     kind = None if has_decimals else _PYTHON.get(type_.name)
     made = pa.array(values, kind)
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def _read(text: str, type_: Type) -> Any:
+    """A value as JSON has it: ISO 8601 for dates and timestamps, plain digits for decimals."""
+    form, read = _WRITTEN[type_.name]
+    if not form.fullmatch(text):
+        raise ValueError(f"{text} is not written as a {type_.name}")
+    return read(text)
 
 
 def _moments(values: list[Any], type_: Type) -> pa.Array:
@@ -233,6 +302,17 @@ def _moments(values: list[Any], type_: Type) -> pa.Array:
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
+
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_TIME = r"\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
+#: How a text gives a value of these types, in rows of Python: there JSON has no type of its own for them.
+_WRITTEN: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "DATE": (re.compile(_DAY, re.ASCII), dt.date.fromisoformat),
+    "TIMESTAMP": (
+        re.compile(rf"{_DAY}([T ]{_TIME}(Z|[+-]\d{{2}}:\d{{2}})?)?", re.ASCII), dt.datetime.fromisoformat
+    ),
+    "DECIMAL": (re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?", re.ASCII), Decimal),
+}  # fmt: skip
 
 #: How Arrow is to read what Python gives for a type; of others it finds out by itself.
 _PYTHON = {"STRING": TEXT, "BINARY": BYTES, "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64(), "FLOAT": pa.float64()}

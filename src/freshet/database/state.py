@@ -7,13 +7,13 @@ so either lock is enough to rely on it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
 
 from freshet.budget import Memory
+from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
 from freshet.logical.query import AnyQuery, TableSchema
@@ -33,7 +33,7 @@ class State:
     """`on_disk`: whether what is defined is written down."""
 
     def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
-        self.lock = threading.RLock()
+        self.lock = StateLock()
         self.core, self.catalog = Core(arena), Catalog()
         self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
         self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as kept on disk

@@ -1,9 +1,17 @@
-"""SQL statements, run one after the other: each goes to those who define, change or answer."""
+"""SQL statements, run one after the other: each goes to those who define, change or answer.
+
+Law: a text is bound as a whole before any of it runs, each statement seeing what those before it define. So a mistake
+that can be read off the text changes nothing; what fails while it runs is undone by itself, and what ran before it
+stays, unless the text itself has opened a transaction around it. The error says which, and what stays.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
+
+import pyarrow as pa
 
 from freshet.budget import Budget
 from freshet.database import dml
@@ -13,9 +21,25 @@ from freshet.database.ddl import Ddl
 from freshet.database.transaction import Transaction
 from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
-from freshet.logical.query import AnyQuery, CreateTable, CreateView, Delete, DropTable, DropView, Insert, Update
-from freshet.sql.parse import asks_only, bind_all
-from freshet.sql.source import Source
+from freshet.errors import FreshetError
+from freshet.logical.query import (
+    AnyQuery,
+    Bracket,
+    CreateIndex,
+    CreateTable,
+    CreateView,
+    Delete,
+    DropIndex,
+    DropTable,
+    DropView,
+    Insert,
+    Update,
+)
+from freshet.logical.query import Statement as Bound
+from freshet.sql.parse import asks_only, bind_statement
+from freshet.sql.source import Statement
+
+Limit = Callable[[], AbstractContextManager[Budget]]
 
 
 class Statements:
@@ -23,34 +47,73 @@ class Statements:
         self._access, self._ddl, self._transactions, self._asking = access, ddl, transactions, asking
         self._state = access.state
 
-    def execute(self, sql: str, seconds: float | None, rows: int | None) -> Any:
+    def execute(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:
         """What the last statement gives: a transaction, a view, a table, or None."""
         for name, most in (("seconds", seconds), ("rows", rows)):
             if most is not None and not most > 0:
                 raise ValueError(f"{name} is {most!r}; give a number above 0, or leave it out")
-        statements, result = Source(sql).statements(), None
 
         def budget() -> AbstractContextManager[Budget]:
             return self._access.interruptible(Budget(seconds, rows=rows, remedy="ask for less, or allow more"))
 
         if asks_only(statements):
-            for statement in statements:
-                with budget():
-                    result = self._asking.ask(statement)
-            return result
+            return self._ask_all(statements, budget)
         with self._access.lock:
             self._access.check_open()
-            bound = bind_all(statements, self._state.catalog)
-            for i, each in enumerate(bound):
-                with budget(), self._transactions.keeping(i + 1 < len(bound)):
-                    result = self._execute(each)
-            return result
+            return self._run_all(statements, budget)
+
+    def _ask_all(self, statements: list[Statement], budget: Limit) -> pa.Table | None:
+        """Queries need no lock of the writer's."""
+        answer = None
+        for number, statement in enumerate(statements):
+            try:
+                with budget():
+                    answer = self._asking.ask(statement)
+            except FreshetError as e:
+                _tell(e, number, len(statements), "queries change nothing")
+                raise
+        return answer
+
+    def _run_all(self, statements: list[Statement], budget: Limit) -> Any:
+        bound, session, state = self._bound(statements), self._access.session, self._state
+        result, opened, begun_at = None, None, state.version
+        for number, (statement, each) in enumerate(zip(statements, bound, strict=True)):
+            try:
+                with budget(), self._transactions.keeping(number + 1 < len(bound)):
+                    result = self._asking.ask(statement) if isinstance(each, AnyQuery) else self._execute(each)
+            except BaseException as e:
+                kept = _kept(number)
+                if session.mine and opened is not None:
+                    session.rollback()
+                    kept = f"the transaction that statement {opened + 1} began was rolled back; {_kept(opened)}"
+                elif session.mine:
+                    kept += ", in the transaction that is still open"
+                elif state.version > begun_at:
+                    kept += f", up to version {state.version}"
+                if isinstance(e, FreshetError):
+                    _tell(e, number, len(statements), kept)
+                raise
+            if isinstance(each, Bracket):
+                opened = number if each is Bracket.BEGIN else None
+        return result
+
+    def _bound(self, statements: list[Statement]) -> list[Bound]:
+        seen, bound = self._state.catalog.copy(), list[Bound]()
+        for number, statement in enumerate(statements):
+            try:
+                bound.append(bind_statement(statement, seen))
+            except FreshetError as e:
+                _tell(e, number, len(statements), "nothing was run, since a text is read as a whole first")
+                raise
+        return bound
 
     def _execute(self, statement: Any) -> Any:
-        if isinstance(statement, AnyQuery):
-            return self._asking.answer(statement)
         self._access.check_writable()
         match statement:
+            case Bracket():
+                return self._transactions.bracket(statement)
+            case CreateIndex() | DropIndex():
+                return self._ddl.index(statement)
             case CreateTable():
                 return self._ddl.create_table(statement)
             case DropTable() | DropView():
@@ -81,3 +144,16 @@ class Statements:
         if isinstance(statement, Delete):
             return {name: dml.deleted(statement, table)}
         return {name: dml.updated(statement, self._state.catalog.tables[name], table)}
+
+
+def _kept(before: int) -> str:
+    if before == 0:
+        return "nothing was kept"
+    return "statement 1 was kept" if before == 1 else f"statements 1 to {before} were kept"
+
+
+def _tell(error: FreshetError, number: int, of: int, kept: str) -> None:
+    """Has an error say which of several statements it is about, and what became of the others."""
+    if of > 1:
+        note = f"statement {number + 1} of {of} failed; {kept}"
+        error.args = (f"{error.args[0]}\n  {note}" if error.args else note, *error.args[1:])

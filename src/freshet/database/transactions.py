@@ -21,12 +21,14 @@ from freshet.budget import hold, unbudgeted, unlimited
 from freshet.database.access import Access
 from freshet.database.changes import resolve
 from freshet.database.delta import Delta, Deltas, Unread
+from freshet.database.intake import gathered
 from freshet.database.publish import Publisher
 from freshet.database.transaction import SubscriberError, Transaction
 from freshet.engine.core import tables_of
 from freshet.engine.table import RowChange
-from freshet.errors import ChangeError, EvaluationError
+from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred, deliver
+from freshet.logical.query import Bracket
 from freshet.state.allocators import give_back
 from freshet.state.rows import Rows
 
@@ -58,15 +60,19 @@ class Transactions:
 
     def apply(self, changes: Mapping[str, Any], deltas: bool = True) -> Transaction:
         """Changes as users give them."""
+        if not isinstance(changes, Mapping):
+            raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
+        changes = {name: gathered(str(name), rows) for name, rows in changes.items()}
         with self._access.lock:
             self._access.check_writable()
-            if not isinstance(changes, Mapping):
-                raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
             return self.transact(lambda: self._resolved(changes), deltas)
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
-        transaction fails, for it has happened. The caller holds the writer's lock."""
+        transaction fails, for it has happened. The caller holds the writer's lock. Within an open transaction it is
+        staged instead."""
+        if self._access.session.mine:
+            return self._access.session.add(resolved)
         tx: Transaction | None = None
         state = self._state
         try:
@@ -82,6 +88,20 @@ class Transactions:
         finally:
             deliver()
         return tx
+
+    def bracket(self, statement: Bracket) -> Transaction | None:
+        """BEGIN, COMMIT and ROLLBACK."""
+        session = self._access.session
+        if statement is Bracket.BEGIN:
+            self._access.check_writable()
+            session.begin()
+            return None
+        if not session.mine:
+            raise StateError(f"{statement.value} without a transaction; BEGIN one first")
+        if statement is Bracket.COMMIT:
+            return session.commit(self.transact)
+        session.rollback()
+        return None
 
     # One after the other --------------------------------------------------------------------------------------
 

@@ -12,10 +12,12 @@ import pyarrow as pa
 from freshet.database.access import Access
 from freshet.database.aside import Aside, Reading, read
 from freshet.database.explaining import explained, metrics
+from freshet.database.filtering import filtered
 from freshet.database.following import Changes
 from freshet.database.history import history_of
 from freshet.database.kept_view import KeptView
 from freshet.database.reading import BATCH, as_schema, following, unchanging, whole
+from freshet.database.rows import Rows
 from freshet.database.transaction import Subscription, Transaction
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
@@ -26,7 +28,7 @@ from freshet.scalar.column import Column
 T = TypeVar("T")
 
 
-class View:
+class View(Rows):
     """A view that is kept fresh: made by `Database.create_view`, found again by `Database.view`.
 
     Examples
@@ -145,7 +147,7 @@ class View:
         with self._state.lock, Deferred():
             self._check_open()
             plan, prefix = self._kept.plan.root, self._kept.operator.scope.prefix
-            aside = Aside(self._state, self._kept.tables(), prefix)
+            aside = Aside(self._state, self._kept.tables(), [prefix])
         try:
             with Deferred():
                 found = _begun(aside.view(prefix, plan), rows, ordered)
@@ -161,13 +163,18 @@ class View:
 
     def _standing(self) -> Callable[[], None]:
         """Raises StateError when the view is no longer as it stands now."""
-        version, operator = self._state.version, self._kept.operator
+        version, operator, moves = self._state.version, self._kept.operator, self._state.lock.moves
 
         def check() -> None:
             self._check_open()
             if self._state.version != version:
                 raise StateError(
                     f"the view moved from version {version} to {self._state.version} while it was read; "
+                    "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
+                )
+            if self._state.lock.moves != moves:
+                raise StateError(
+                    "a transaction has changed the view while it was read, or was taken back for its readers; "
                     "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
                 )
             if self._kept.operator is not operator:
@@ -184,10 +191,10 @@ class View:
             kept, operator, plan, check = self._kept, self._kept.operator, self._kept.plan.root, self._standing()
             prefix = operator.scope.prefix
             if version not in (None, self._state.version):
-                return Reading((), None, lambda: None, lambda _: None)
+                return Reading((), (), lambda: None, lambda _: None)
             return Reading(
                 kept.tables(),
-                prefix,
+                [prefix],
                 lambda: use(operator, check),
                 lambda aside: use(aside.view(prefix, plan), unchanging),
             )
@@ -291,7 +298,7 @@ class View:
         finally:
             deliver()
 
-    def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
+    def subscribe(self, callback: Callable[[Transaction], object], *, where: str | None = None) -> Subscription:
         """Call a function after each transaction.
 
         It is called in the thread of the writer, before `Database.apply` returns; what it reads is of version
@@ -303,11 +310,19 @@ class View:
         ----------
         callback
             Called with the `Transaction`.
+        where
+            A condition in SQL over the view's columns: the callback hears only of transactions whose delta has a
+            row, added or removed, on which it holds, and of those applied with ``deltas=False``.
 
         Returns
         -------
         Subscription
             Closed, it ends the calls.
+
+        Raises
+        ------
+        SqlError
+            `where` is no condition on the view's columns.
 
         Examples
         --------
@@ -315,13 +330,17 @@ class View:
         >>> db = freshet.connect()
         >>> db.execute("CREATE TABLE t (a INT)")
         >>> seen = []
-        >>> with db.create_view("v", "SELECT a FROM t").subscribe(lambda tx: seen.append(tx.version)):
-        ...     tx = db.apply({"t": [{"a": 1}]})
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> with view.subscribe(lambda tx: seen.append(tx.version), where="a > 10"):
+        ...     for a in (1, 11, 2):
+        ...         tx = db.apply({"t": [{"a": a}]})
         >>> seen
-        [1]
+        [2]
         """
         with self._state.lock:
             self._check_open()
+            if where is not None:
+                callback = filtered(self.name, self._kept.plan.root.fields, self._state.catalog, where, callback)
             return self._kept.subscribe(callback)
 
     def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
@@ -473,7 +492,10 @@ class View:
         raise StateError("a view cannot be pickled; send its answer, to_arrow()")
 
     def __repr__(self) -> str:
-        return f"View({self.name!r})"
+        if self._kept.closed or self._access.closed:
+            return f"View({self.name!r}, closed)"
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._kept.plan.root.fields)
+        return f"View({self.name!r}, version={self._state.version}, columns=({columns}))"
 
 
 def _begun(kept: Maintained, rows: int, ordered: bool) -> Iterator[list[Column]]:

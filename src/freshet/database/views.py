@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -21,10 +21,10 @@ from freshet.database.state import State
 from freshet.database.transaction import Subscription
 from freshet.engine.core import discard, tables_of
 from freshet.engine.maintained import Maintained
-from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
-from freshet.logical.query import AnyQuery
+from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
+from freshet.logical.query import AnyQuery, DropView
 from freshet.plans import Plan, build_plan, codec
-from freshet.plans.model import schemas
+from freshet.plans.model import indexed, schemas
 from freshet.sql.output_names import apart, named_apart
 from freshet.sql.parse import bind_reading
 
@@ -76,6 +76,10 @@ class Views:
         state, given = self._state, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
         bound, reads = bind_reading(sql, state.catalog)
+        if name.lower() in self.named:  # which is replaced
+            state.catalog.dropped(DropView(name))  # refuses where other views read it
+            if name.lower() in reads:
+                raise SqlError(f"view {name} would read itself; make it under another name")
         counts = state.row_counts()
         plan = query.checked(state.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, counts))
         known = "the tables' rows stood for changes to come" if counts else "all tables counted alike"
@@ -91,7 +95,7 @@ class Views:
         """A view of a bound query on a plan of it; `fixed`: it stays on that plan."""
         state, key = self._state, name.lower()
         try:
-            operator = self._build(plan, number := state.number())
+            operator = self.build(plan, number := state.number(), {})
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
@@ -101,13 +105,17 @@ class Views:
         }  # fmt: skip
         try:
             with self.defining():
+                old = self.take(key) if key in self.named else None
                 state.definitions[key] = definition
                 state.catalog.add_view(key, bound, reads)
-                return self._begin(key, plan, operator, Chosen(state.version, why))
+                view = self._begin(key, plan, operator, Chosen(state.version, why))
         except BaseException:
             discard(operator)
             state.core.arena.drop(f"account{number}/")
             raise
+        if old is not None:
+            self.end(*old)
+        return view
 
     def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
         """A view whose state was just made."""
@@ -121,7 +129,7 @@ class Views:
         """A view whose state is there already."""
         state, key = self._state, definition["name"].lower()
         plan, bound = _kept(definition)
-        operator = state.core.attach(f"view{definition['number']}", plan.root)
+        operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
         view = self._add(key, plan, operator, Chosen(**definition["chosen"]))
@@ -139,7 +147,7 @@ class Views:
             bound, _ = bind_reading(sql, state.catalog)
             plan = Plan(sql, build_plan(bound, state.row_counts()))
         try:
-            operator = self._build(plan, definition["number"])
+            operator = self.build(plan, definition["number"], indexes_of(definition))
         except EvaluationError as e:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
         state.definitions[key] = definition
@@ -205,8 +213,9 @@ class Views:
 
     # Building -------------------------------------------------------------------------------------------------
 
-    def _build(self, plan: Plan, number: int) -> Maintained:
-        return self._state.core.build(f"view{number}", plan.root, self._state.memory)
+    def build(self, plan: Plan, number: int, indexes: Mapping[str, Sequence[int]]) -> Maintained:
+        """The operator of a view, with these indexes on its answer."""
+        return self._state.core.build(f"view{number}", indexed(plan.root, indexes), self._state.memory)
 
     def reading(self, tables: Collection[str]) -> list[str]:
         """The views that read some of these tables."""
@@ -258,7 +267,7 @@ class Views:
         old, chosen = (view.plan, view.operator), view.following.chosen
         definition = dict(state.definitions[key])
         try:
-            made = self._build(plan, number)
+            made = self.build(plan, number, indexes_of(definition))
         except Exception as e:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
@@ -278,6 +287,12 @@ class Views:
             return
         view.paid.carry(old[1].work(), made)
         discard(old[1])
+
+
+def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:
+    """The indexes of a view by name, each the columns it is on."""
+    found: dict[str, list[int]] = definition.get("indexes", {})
+    return found
 
 
 def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:

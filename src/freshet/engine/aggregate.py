@@ -298,6 +298,19 @@ class Aggregate:
             if len(told):
                 yield self._columns(self._groups.lanes.data[told], self._answers.data[told])
 
+    def found(self, key: Int64s) -> list[Column]:
+        """The row of the answer as of the last flush that has this key, given as a row of lanes, or none."""
+        told = self._told(key)
+        return self._columns(self._groups.lanes.data[told], self._answers.data[told])
+
+    def found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
+        """The same as lanes, those of the keys and those of the aggregates."""
+        return [(self._groups.lanes.data[slot].tolist(), self._answers.data[slot].tolist()) for slot in self._told(key)]
+
+    def _told(self, key: Int64s) -> list[int]:
+        slot = int(self._groups.find(key)[0])
+        return [slot] if slot >= 0 and self._flags.data[slot] & _TOLD else []
+
     def string_marks(self, marked: Bools) -> None:
         """Marks every pool id that this state holds."""
         if not self._grand_total:

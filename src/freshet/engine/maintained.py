@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,26 @@ from freshet.state.tuples import Slots
 
 #: Rows taken in at a time when a view is made over tables that already have rows.
 LOAD = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The same rows as they are stored, where every column is: for few rows that costs far less than columns. `rows`
+    gives each row as lists of lanes; `cells` says where in them each column is: list, first lane, null lane, bit."""
+
+    rows: Callable[[Int64s], list[tuple[list[int], ...]]]
+    cells: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Rows of an answer by some of its columns, without enumerating it. `find` takes the values of these columns, in
+    this order, as one row of lanes and gives the rows that have them, NULL equal to NULL; `unique`: at most one."""
+
+    columns: tuple[int, ...]
+    unique: bool
+    find: Callable[[Int64s], list[Column]]
+    stored: Stored | None = None
 
 
 class Outlet:
@@ -98,6 +119,15 @@ class Maintained(ABC):
     @abstractmethod
     def count(self) -> int:
         """Rows of the answer."""
+
+    def finders(self) -> Sequence[Finder]:
+        """The ways to find rows of the answer by their values."""
+        return ()
+
+    @property
+    def unindexed(self) -> Maintained:
+        """The query itself, without what only finds its rows."""
+        return self
 
     def packed(self) -> Iterator[Rows]:
         """The whole answer as rows of lanes."""

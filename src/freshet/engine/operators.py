@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from freshet.engine import bag, bounded_sums, constant, query, set_operation, sorted, top_k, union_all, window  # noqa: F401
+from freshet.engine import (  # noqa: F401
+    bag,
+    bounded_sums,
+    constant,
+    indexed,
+    query,
+    set_operation,
+    sorted,
+    top_k,
+    union_all,
+    window,
+)
 from freshet.engine.maintained import maintain
 
 __all__ = ["maintain"]

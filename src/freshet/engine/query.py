@@ -15,7 +15,8 @@ from freshet.aggregates import function_of
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.maintained import ALWAYS, LOAD, Maintained, Outlet, keeps, maintain
+from freshet.engine.keys import cells, shown_groups, shown_primary_key
+from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, Stored, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
@@ -284,6 +285,51 @@ class Select(Maintained):
         read = self._reader([])
         if evaluate_filter(self.plan.residual, read, 1).all():
             yield [evaluate(o, read, 1) for o in self.plan.outputs]
+
+    def finders(self) -> list[Finder]:
+        grouping = self.plan.grouping
+        if self.distinct is not None:
+            return []
+        if grouping is not None and self.aggregate is not None:
+            columns, keys = shown_groups(self.plan), len(grouping.keys)
+            types = [[k.type for k in grouping.keys], [a.type for a in grouping.aggregates]]
+            place = cells(self.plan, types, lambda c: (0, c) if c < keys else (1, c - keys))
+            stored = Stored(self.aggregate.found_lanes, place) if place and grouping.having is None else None
+            return [Finder(columns, True, self._found_group, stored)] if columns else []
+        columns = shown_primary_key(self.plan)
+        if not columns:
+            return []
+        table = self.sources[0]
+        place = cells(self.plan, [table.types], lambda c: (0, table.place[c]))
+        return [Finder(columns, True, self._found_row, Stored(self._found_lanes, place) if place else None)]
+
+    def _found_group(self, key: Int64s) -> list[Column]:
+        assert self.aggregate is not None and self.plan.grouping is not None
+        columns = self.aggregate.found(key)
+        if self.plan.grouping.having is None:  # then most outputs are a key or an aggregate as it is
+            rows = len(columns[0])
+            return [
+                columns[o.column] if isinstance(o, ColumnRef) else evaluate(o, lambda c: columns[c.column], rows)
+                for o in self.plan.outputs
+            ]
+        return self._project_groups(columns, len(columns[0]))[0]
+
+    def _found_row(self, key: Int64s) -> list[Column]:
+        slots = self._found_slots(key)
+        return [evaluate(o, self.sources[0].reader(slots), len(slots)) for o in self.plan.outputs]
+
+    def _found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
+        slots, lanes = self._found_slots(key), self.sources[0].tuples.lanes.data
+        return [(lanes[slot].tolist(),) for slot in slots.tolist()]
+
+    def _found_slots(self, key: Int64s) -> Slots:
+        """Of the one table there is, whose primary key is given; a NULL in it finds nothing."""
+        table = self.sources[0]
+        slots = table.tuples.find(key)
+        if slots[0] < 0 or key[0, table.tuples.key_lanes :].any():
+            return slots[:0]
+        checked = (*self.plan.nodes[0].filter, *self.plan.residual)
+        return slots[evaluate_filter(checked, table.reader(slots), 1)] if checked else slots
 
     def count(self) -> int:
         if self.distinct is not None:

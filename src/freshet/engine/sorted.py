@@ -7,6 +7,7 @@ the order reads; a change of those alone is no change. Reading in order holds th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.budget import hold
-from freshet.engine.maintained import LOAD, Maintained, Outlet, keeps, maintain
+from freshet.engine.maintained import LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.engine.work import Work
 from freshet.plans.model import SortPlan
@@ -57,7 +58,7 @@ class Sorted(Maintained):
             parts.append(part)
         if not parts:
             return
-        columns = [_whole([part[i] for part in parts]) for i in range(len(parts[0]))]
+        columns = [whole([part[i] for part in parts]) for i in range(len(parts[0]))]
         del parts
         places = sorted_places(columns, self.order)
         for start in range(0, len(places), rows):
@@ -66,6 +67,16 @@ class Sorted(Maintained):
     def unordered(self, rows: int) -> Iterator[list[Column]]:
         for columns in self.source.batches(rows):
             yield columns[: len(self.types)]
+
+    def finders(self) -> list[Finder]:
+        return [self._shown(f) for f in self.source.finders() if max(f.columns) < len(self.types)]
+
+    def _shown(self, finder: Finder) -> Finder:
+        """The same without the columns that only the order reads."""
+        shown, stored = len(self.types), finder.stored
+        if stored is not None:
+            stored = replace(stored, cells=stored.cells[:shown])
+        return replace(finder, find=lambda key: finder.find(key)[:shown], stored=stored)
 
     def count(self) -> int:
         return self.source.count()
@@ -122,7 +133,7 @@ def _ranks(column: Column) -> Int64s:
     return ranks[codes]
 
 
-def _whole(parts: Sequence[Column]) -> Column:
+def whole(parts: Sequence[Column]) -> Column:
     """Columns one after the other as one."""
     first = parts[0]
     if len(parts) == 1:

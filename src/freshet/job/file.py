@@ -148,8 +148,9 @@ class _Reader:
 
     def _view(self) -> None:
         bound = self._bind(self.statement)
-        if isinstance(bound, CreateView):
-            self.job.views[bound.name] = bound.sql
+        if not isinstance(bound, CreateView):
+            self._fail("a job file makes tables, views and sinks alone; leave this out", self.statement.tokens[0])
+        self.job.views[bound.name] = bound.sql
 
     def _bind(self, statement: sql.Statement) -> object:
         return bind_statement(statement, self.job.catalog)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, SortKey
@@ -244,6 +245,7 @@ def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> An
 class CreateTable:
     schema: TableSchema
     if_not_exists: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,7 @@ class CreateView:
     name: str
     sql: str  # the text of the query alone
     if_not_exists: bool = False
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,30 @@ class DropView:
     name: str
     if_exists: bool = False
     cascade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """CREATE INDEX [name] ON view (columns): rows of the view's answer are found by these columns."""
+
+    view: str
+    columns: tuple[int, ...]
+    name: str
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    name: str
+    if_exists: bool = False
+
+
+class Bracket(Enum):
+    """What opens and ends a transaction of several statements."""
+
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +327,8 @@ class Update:
     query: AnyQuery | None = None
 
 
-Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | Update | AnyQuery
+Definition = CreateTable | DropTable | CreateView | DropView | CreateIndex | DropIndex
+Statement = Definition | Insert | Delete | Update | Bracket | AnyQuery
 
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:

@@ -10,7 +10,7 @@ A select's plan is a `QueryPlan`; next to it stand the plans of what is not a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freshet.logical.kinds import JoinKind, SetKind
@@ -194,7 +194,27 @@ class BoundedSumsPlan:
     guarantee: Guarantee
 
 
-AnyPlan = BoundedSumsPlan | QueryPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
+@dataclass(frozen=True, slots=True)
+class IndexedPlan:
+    """A plan with indexes on its answer, each on some columns. It stands above all else or nowhere."""
+
+    source: AnyPlan
+    indexes: tuple[tuple[int, ...], ...]
+    fields: tuple[Field, ...]
+    guarantee: Guarantee
+
+
+AnyPlan = (
+    BoundedSumsPlan | QueryPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
+    | IndexedPlan
+)  # fmt: skip
+
+
+def indexed(plan: AnyPlan, indexes: Mapping[str, Sequence[int]]) -> AnyPlan:
+    """The plan with these indexes on its answer; itself where there are none."""
+    if not indexes:
+        return plan
+    return IndexedPlan(plan, tuple(tuple(columns) for columns in indexes.values()), plan.fields, plan.guarantee)
 
 
 def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
@@ -206,7 +226,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
     elif isinstance(plan, (UnionAllPlan, BagPlan)):
         for i, each in enumerate(plan.inputs):
             yield str(i + 1), each
-    elif isinstance(plan, (TopPlan, SortPlan, WindowPlan)):
+    elif isinstance(plan, (TopPlan, SortPlan, WindowPlan, IndexedPlan)):
         yield "rows", plan.source
     elif isinstance(plan, BoundedSumsPlan):
         yield from (("rows", plan.rows), ("bounds", plan.bounds))
@@ -216,7 +236,7 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
 
 def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
     """A plan that is no select, over other plans."""
-    if isinstance(plan, (TopPlan, SortPlan, WindowPlan)):
+    if isinstance(plan, (TopPlan, SortPlan, WindowPlan, IndexedPlan)):
         return replace(plan, source=below[0])
     if isinstance(plan, SetPlan):
         return replace(plan, left=below[0], right=below[1])

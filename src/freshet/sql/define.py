@@ -1,11 +1,22 @@
-"""CREATE and DROP of tables and views."""
+"""CREATE and DROP of tables, views and indexes."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from freshet.logical.query import CreateTable, CreateView, DropTable, DropView, Field, ForeignKey, TableSchema
+from freshet.logical.query import (
+    CreateIndex,
+    CreateTable,
+    CreateView,
+    Definition,
+    DropIndex,
+    DropTable,
+    DropView,
+    Field,
+    ForeignKey,
+    TableSchema,
+)
 from freshet.sql.datatype import bind_type
 from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import RESERVED, check_reserved
@@ -15,16 +26,56 @@ from freshet.sql.source import Statement, closest_first, sql_of
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 
-def bind_create(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable | CreateView:
+def bind_create(node: exp.Expr, statement: Statement, catalog: Definitions) -> Definition:
     kind = str(node.args["kind"]).upper()
     statement.only(node, ("this", "kind", "expression", "exists", "properties", "replace"))
-    if node.args.get("replace"):
-        statement.refuse("CREATE OR REPLACE", "DROP it first, then CREATE", "REPLACE")
+    if statement.has_parameters:
+        statement.refuse("a parameter in a definition", "write the value itself: a definition outlives the call", kind)
+    if node.args.get("replace") and node.args.get("exists"):
+        statement.fail("OR REPLACE and IF NOT EXISTS say different things; write one of them", "REPLACE")
     if kind == "VIEW":
         return _create_view(node, statement, catalog)
     if kind == "TABLE":
         return _create_table(node, statement, catalog)
-    statement.refuse(f"CREATE {kind}", "CREATE TABLE and CREATE MATERIALIZED VIEW are", kind)
+    if kind == "INDEX":
+        return _create_index(node, statement, catalog)
+    statement.refuse(f"CREATE {kind}", "CREATE TABLE, CREATE MATERIALIZED VIEW and CREATE INDEX are", kind)
+
+
+def _create_index(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateIndex:
+    index = node.this
+    statement.only(index, ("this", "table", "params"))
+    statement.only(index.args["params"], ("columns",))
+    if node.args.get("replace"):
+        statement.refuse("CREATE OR REPLACE INDEX", "DROP INDEX it first", "REPLACE")
+    table = index.args["table"]
+    view = _name(table, statement)
+    query = catalog.view(view)
+    if query is None and catalog.table(view) is not None:
+        remedy = "a table is read by its primary key; index a view of it"
+        statement.refuse(f"an index on table {view}", remedy, table)
+    if query is None:
+        listed = closest_first(view, catalog.views) if catalog.views else "none yet"
+        statement.fail(f"no view {view}; the views are {listed}", table)
+    columns = []
+    for item in index.args["params"].args.get("columns") or []:
+        if not isinstance(item.this, exp.Column) or item.args.get("desc"):
+            statement.refuse(f"{sql_of(item)} in an index", "name columns of the view alone", item)
+        columns.append(_column_of(query.fields, item.this, view, statement))
+    if not columns or len(set(columns)) != len(columns):
+        statement.fail("an index is on one or more columns; name each once", table)
+    name = index.this.name if index.this is not None else "_".join([view, *(query.fields[c].name for c in columns)])
+    return CreateIndex(view, tuple(columns), name, bool(node.args.get("exists")))
+
+
+def _column_of(fields: tuple[Field, ...], column: exp.Expr, view: str, statement: Statement) -> int:
+    for position, field in enumerate(fields):
+        if field.name.lower() == column.name.lower():
+            if field.type.items is not None:
+                statement.refuse(f"an index on the array {field.name}", "index what it is made from", column)
+            return position
+    known = closest_first(column.name, (f.name for f in fields))
+    statement.fail(f"no column {column.name}; {view} has {known}", column)
 
 
 def _properties(node: exp.Expr) -> list[exp.Expr]:
@@ -44,14 +95,13 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Definitions) -> 
     name = _name(node.this, statement)
     if node.args.get("expression") is None:
         statement.fail(f"view {name} has no query; write AS SELECT ...", node.this)
-    if not node.args.get("exists"):
-        _check_free(name, node.this, statement, catalog)
+    _check_free(name, node, node.this, statement, catalog)
     query = SelectBinder(statement, catalog).query(node.args["expression"])
     check_reserved(query, statement)
     for field in query.fields:
         if field.type.name == "VOID":
             statement.fail(f"column {field.name} has no storable type; CAST it to the wanted one", node.this)
-    return CreateView(name, _query_text(statement), bool(node.args.get("exists")))
+    return CreateView(name, _query_text(statement), bool(node.args.get("exists")), bool(node.args.get("replace")))
 
 
 def _query_text(statement: Statement) -> str:
@@ -69,10 +119,14 @@ def _name(node: exp.Expr, statement: Statement) -> str:
     return node.name
 
 
-def _check_free(name: str, node: exp.Expr, statement: Statement, catalog: Definitions) -> None:
+def _check_free(name: str, create: exp.Expr, node: exp.Expr, statement: Statement, catalog: Definitions) -> None:
+    """That the name is nobody's, or of what it replaces, or left as it is."""
     kind = "table" if catalog.table(name) else "view" if catalog.view(name) else None
-    if kind:
-        statement.fail(f"there already is a {kind} {name}; DROP it first or choose another name", node)
+    same = str(create.args["kind"]).lower() == kind
+    if kind is None or create.args.get("exists") or (same and create.args.get("replace")):
+        return
+    remedy = "DROP it first"
+    statement.fail(f"there already is a {kind} {name}; {remedy} or choose another name", node)
 
 
 def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable:
@@ -83,12 +137,11 @@ def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) ->
     if not isinstance(node.this, exp.Schema):
         statement.fail("a table needs columns; write CREATE TABLE name (column TYPE, ...)", node.this)
     name = _name(node.this.this, statement)
-    if not node.args.get("exists"):
-        _check_free(name, node.this.this, statement, catalog)
+    _check_free(name, node, node.this.this, statement, catalog)
     table = _TableReader(name, statement)
     for part in node.this.expressions:
         table.read(part)
-    return CreateTable(table.schema(), bool(node.args.get("exists")))
+    return CreateTable(table.schema(), bool(node.args.get("exists")), bool(node.args.get("replace")))
 
 
 class _TableReader:
@@ -169,15 +222,17 @@ class _TableReader:
         return ForeignKey(here, _name(table, self.statement), tuple(c.name for c in named))
 
 
-def bind_drop(node: exp.Expr, statement: Statement, catalog: Definitions) -> DropTable | DropView:
+def bind_drop(node: exp.Expr, statement: Statement, catalog: Definitions) -> Definition:
     kind, exists = str(node.args["kind"]).upper(), bool(node.args.get("exists"))
     statement.only(node, ("this", "tables", "kind", "exists", "materialized", "cascade", "restrict"))
     tables = node.args.get("tables") or [node.this]
-    if kind not in ("TABLE", "VIEW"):
-        statement.refuse(f"DROP {kind}", "DROP TABLE and DROP VIEW are", kind)
+    if kind not in ("TABLE", "VIEW", "INDEX"):
+        statement.refuse(f"DROP {kind}", "DROP TABLE, DROP VIEW and DROP INDEX are", kind)
     if len(tables) != 1:
         statement.refuse("DROP of several at once", "write one DROP for each", tables[1])
     name = _name(tables[0], statement)
+    if kind == "INDEX":
+        return DropIndex(name, exists)
     known = catalog.table(name) if kind == "TABLE" else catalog.view(name)
     if known is None and not exists:
         other = catalog.view(name) if kind == "TABLE" else catalog.table(name)

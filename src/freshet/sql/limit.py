@@ -1,7 +1,7 @@
 """ORDER BY ... LIMIT k OFFSET n: the first rows in an order, which is a view that changes with them.
 
 ORDER BY alone does not change a bag of rows: it says in which order an answer is read, and anywhere else it is bound
-for its errors alone. LIMIT alone could be answered with any rows, so it is refused.
+for its errors alone. LIMIT alone could be answered with any rows: a query asked once is, and a view is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bind_limit(binder: Binder, node: exp.Expr) -> Limit | None:
     places = 0 if offset is None else _whole(binder, offset.expression, "OFFSET")
     if rows is None and not places:
         return None
-    if not node.args.get("order"):
+    if not node.args.get("order") and not statement.once:
         word = "OFFSET" if limit is None else "LIMIT"
         statement.refuse(f"{word} without ORDER BY", "add ORDER BY: without it any rows would do", word)
     return Limit(rows, places)

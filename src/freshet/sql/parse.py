@@ -8,7 +8,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.logical.query import AnyQuery, CreateTable, CreateView, DropTable, DropView
+from freshet.logical.query import AnyQuery, Bracket, CreateTable, CreateView, DropTable, DropView
 from freshet.logical.query import Statement as Bound
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
@@ -17,22 +17,19 @@ from freshet.sql.output_names import check_reserved, named_apart
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Source, Statement
 
-_READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE or DELETE"
+_READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE or BEGIN"
 _ASKS = ("SELECT", "WITH", "VALUES", "(")
 _FIRST_WORDS = (*_ASKS, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
 _REFUSED = {
     "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
     "ALTER": "create a table with the wanted columns and insert into it",
-    "BEGIN": "each statement, and each apply() over several tables, is one transaction",
-    "START": "each statement, and each apply() over several tables, is one transaction",
-    "COMMIT": "each statement, and each apply() over several tables, is one transaction",
-    "ROLLBACK": "each statement, and each apply() over several tables, is one transaction",
     "TRUNCATE": "use DELETE FROM without WHERE",
     "EXPLAIN": "call view.explain()",
     "REPLACE": "use INSERT, UPDATE and DELETE",
     "TABLE": "write SELECT * FROM it",
     "FROM": "write SELECT first",
 }
+_BRACKETS = {"BEGIN": Bracket.BEGIN, "START": Bracket.BEGIN, "COMMIT": Bracket.COMMIT, "ROLLBACK": Bracket.ROLLBACK}
 
 
 AnyCatalog = TypeVar("AnyCatalog", bound=Definitions)
@@ -86,6 +83,13 @@ def bind_reading(text: str, catalog: Definitions) -> tuple[AnyQuery, set[str]]:
     return bind_view(text, looked), read
 
 
+def _read_by(view: CreateView, catalog: Definitions) -> tuple[AnyQuery, set[str]]:
+    bound, read = bind_reading(view.sql, catalog)
+    if view.name.lower() in read:
+        raise SqlError(f"view {view.name} would read itself; make it under another name")
+    return bound, read
+
+
 def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
     for statement in Source(text).statements():
@@ -95,6 +99,7 @@ def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
 
 def bind_statement(statement: Statement, catalog: Definitions) -> Bound:
     """One statement, bound; what it defines or drops is recorded in the catalog."""
+    statement.once = statement.tokens[0].text.upper() in _ASKS
     bound = _bind(statement, catalog)
     _record(bound, catalog)
     return bound
@@ -103,6 +108,8 @@ def bind_statement(statement: Statement, catalog: Definitions) -> Bound:
 def _bind(statement: Statement, catalog: Definitions) -> Bound:
     first = statement.tokens[0]
     word = first.text.upper()
+    if word in _BRACKETS:
+        return _bracket(word, statement)
     if word in _REFUSED:
         statement.refuse(word, _REFUSED[word], None)
     if word not in _FIRST_WORDS:
@@ -115,6 +122,14 @@ def _bind(statement: Statement, catalog: Definitions) -> Bound:
     except RecursionError:
         statement.refuse("an expression this deep", "split it over FROM subqueries", None)
     statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
+
+
+def _bracket(word: str, statement: Statement) -> Bracket:
+    rest = [token.text.upper() for token in statement.tokens[1:]]
+    if rest not in ([], ["TRANSACTION"], ["WORK"]) or (word == "START" and rest != ["TRANSACTION"]):
+        whole = "START TRANSACTION" if word == "START" else word
+        statement.refuse(statement.between(0, len(statement.tokens) - 1), f"write {whole} alone", None)
+    return _BRACKETS[word]
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Definitions) -> Bound:
@@ -136,10 +151,16 @@ _BINDERS: tuple[
 def _record(bound: Bound, catalog: Definitions) -> None:
     """Later statements of the text see what this one defines."""
     if isinstance(bound, CreateTable):
-        catalog.tables.setdefault(bound.schema.name.lower(), bound.schema)
+        name = bound.schema.name.lower()
+        if bound.replace:
+            catalog.dropped(DropTable(name))  # which refuses where views read it
+        if bound.replace or name not in catalog.tables:
+            catalog.tables[name] = bound.schema
     elif isinstance(bound, CreateView):
-        if bound.name.lower() not in catalog.views:
-            catalog.add_view(bound.name, *bind_reading(bound.sql, catalog))
+        if bound.replace:
+            catalog.dropped(DropView(bound.name))
+        if bound.replace or bound.name.lower() not in catalog.views:
+            catalog.add_view(bound.name, *_read_by(bound, catalog))
     elif isinstance(bound, (DropTable, DropView)):
         for name in catalog.dropped(bound):
             catalog.drop(name)

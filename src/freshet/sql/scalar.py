@@ -363,6 +363,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Paren, ("this",), lambda self, node: self.bind(node.this)),
     (exp.Column, ("this", "table", "db"), ScalarBinder._column),
     (exp.Literal, ("this", "is_string"), ScalarBinder._literal),
+    (exp.Placeholder, ("this",), lambda self, node: self.statement.parameter(node)),
     (exp.Null, (), lambda self, node: NULL),
     (exp.Boolean, ("this",), lambda self, node: TRUE if node.this else FALSE),
     (exp.Interval, ("this", "unit"), lambda self, node: bind_interval(node, self.statement)),

@@ -20,7 +20,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.logical.extent import Extents
+from freshet.scalar.expression import Literal
 from freshet.sql.calls import BY_NAME
+from freshet.sql.parameters import Given, check_given, value_for
 from freshet.sql.words import misplaced
 
 #: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
@@ -96,6 +98,11 @@ class Reader(Spark):
             **SparkParser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
         }
+        #: A `?` knows where it stands: that says which of the values given is its own.
+        PLACEHOLDER_PARSERS: ClassVar = {
+            **SparkParser.PLACEHOLDER_PARSERS,
+            TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=exp.Literal.number(self._prev.start)),
+        }
         FUNCTION_PARSERS: ClassVar = {
             **SparkParser.FUNCTION_PARSERS,
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Quantile),
@@ -160,8 +167,10 @@ class Reader(Spark):
 
 
 class Source:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    """A text, and the values given for its parameters."""
+
+    def __init__(self, text: str, given: Given | None = None) -> None:
+        self.text, self.given = text, given
         half = _SURROGATE.search(text)
         if half is not None:
             message = f"U+{ord(half[0]):X} is half of a character, which no text has alone; write the whole character"
@@ -175,6 +184,14 @@ class Source:
             if wrong and not _open_quote(text):
                 message = f"{wrong[0]} has other characters than 0 to 9 and A to F; write such digits"
             raise SqlError(message, text, *place) from error
+        self.questions = [t.start for t in self.tokens if t.token_type == TokenType.PLACEHOLDER]
+        if given is not None:
+            check_given(given, len(self.questions), self._names())
+
+    def _names(self) -> set[str]:
+        """The `:name`s of the text."""
+        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        return {b.text for a, b in pairs if a.token_type == TokenType.COLON and a.end + 1 == b.start}
 
     def statements(self) -> list[Statement]:
         """The statements between semicolons, each with its own tokens; empty ones are skipped."""
@@ -197,6 +214,7 @@ class Statement:
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
         self.extents = Extents()
+        self.once = False  # whether it is asked once, and so may have any rows where LIMIT has no order
 
     def parse(self) -> exp.Expr:
         wrong = misplaced(self.tokens)
@@ -227,6 +245,28 @@ class Statement:
     def between(self, first: int, last: int) -> str:
         """The text from one token to another, both included."""
         return self.source.text[self.tokens[first].start : self.tokens[last].end + 1]
+
+    def parameter(self, node: exp.Expr) -> Literal:
+        """The value given for a `?` or a `:name`."""
+        place = node.this
+        try:
+            if isinstance(place, exp.Literal):
+                return value_for(self.source.given, "", self.source.questions.index(int(place.name)))
+            return value_for(self.source.given, str(place), 0)
+        except SqlError as error:
+            spot = int(place.name) if isinstance(place, exp.Literal) else self._named(str(place))
+            raise SqlError(error.reason, self.source.text, *self.source.place(spot)) from None
+
+    def _named(self, name: str) -> int:
+        return next((t.start - 1 for t in self.tokens if t.text == name), self.tokens[0].start)
+
+    @property
+    def has_parameters(self) -> bool:
+        first, last = self.tokens[0].start, self.tokens[-1].start
+        return any(first <= at <= last for at in self.source.questions) or any(
+            a.token_type == TokenType.COLON and a.end + 1 == b.start
+            for a, b in zip(self.tokens, self.tokens[1:], strict=False)
+        )
 
     def fail(self, message: str, node: exp.Expr | str | None) -> NoReturn:
         """Raises SqlError at a node, at the first token that reads as the given word, or at the statement's start."""

@@ -1,0 +1,49 @@
+"""Subscribers that hear of some transactions only: those whose delta has a row on which a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from freshet.database.scan import scan_of
+from freshet.database.stored import StoredViews
+from freshet.database.transaction import Transaction
+from freshet.errors import SqlError
+from freshet.logical.query import AnyQuery, Field
+from freshet.scalar.arrow import from_arrow
+from freshet.scalar.column import Column
+from freshet.scalar.evaluate import evaluate_filter
+from freshet.scalar.expression import ColumnRef, Expression
+from freshet.sql.definitions import Definitions
+from freshet.sql.parse import bind_all
+from freshet.sql.source import Source
+
+Callback = Callable[[Transaction], object]
+
+
+def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: str, callback: Callback) -> Callback:
+    """The callback, called only where the condition, in SQL over the view's columns, holds on a row of the delta."""
+    conditions = _conditions(view, catalog, where)
+
+    def heard(tx: Transaction) -> None:
+        delta = tx.deltas.get(view)
+        if delta is None:  # nobody has looked at what it changed
+            callback(tx)
+            return
+
+        def read(column: ColumnRef) -> Column:
+            return from_arrow(delta.column(column.column), fields[column.column].type)
+
+        if evaluate_filter(conditions, read, delta.num_rows).any():
+            callback(tx)
+
+    return heard
+
+
+def _conditions(view: str, catalog: Definitions, where: str) -> tuple[Expression, ...]:
+    quoted = view.replace("`", "``")
+    statements = Source(f"SELECT * FROM `{quoted}` WHERE {where}").statements()
+    bound = bind_all(statements, StoredViews.over(catalog, set())) if len(statements) == 1 else []
+    scan = scan_of(bound[0]) if bound and isinstance(bound[0], AnyQuery) else None
+    if scan is None or scan.limit is not None or scan.order:
+        raise SqlError(f"{where[:60]} is no condition on the columns of {view} alone; write one as in WHERE")
+    return scan.conditions

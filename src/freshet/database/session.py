@@ -1,0 +1,158 @@
+"""Transactions of several statements: `with db.transaction()`, BEGIN ... COMMIT.
+
+Law: what an open transaction has changed is *staged*: tables and views hold it whenever its own thread looks, and never
+when another thread does. So the transaction reads its own writes wherever it reads, and nobody sees half of it. The
+thread holds the writer's lock until it commits or rolls back: others read meanwhile, and wait with changes. Whoever
+takes the state's lock finds the state as it is for him: what is staged is taken back for another thread, by the
+opposite change, and put there again when the owner comes back. State is a function of the tables' rows, whatever order
+they came in, so neither leaves a trace. To commit is to take back what is staged, and to apply the sum of all changes
+as one transaction like any other: one version, one record in the log, one delta for each view.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from freshet.budget import unlimited
+from freshet.database.delta import Deltas
+from freshet.database.state import State
+from freshet.database.transaction import Transaction
+from freshet.database.views import Views
+from freshet.durable.store import Store
+from freshet.engine.table import RowChange, Table
+from freshet.errors import ChangeError, EvaluationError, StateError
+from freshet.interrupts import Deferred
+from freshet.state.rows import Rows, consolidated
+
+_OPEN = "commit or roll back first"
+
+Resolved = Callable[[], dict[str, RowChange]]
+
+
+class Session:
+    """The transaction that is open, if one is. Only its own thread calls anything but `mine` and `_show`."""
+
+    def __init__(self, state: State, views: Views, lock: threading.RLock, store: Store | None) -> None:
+        self._state, self._views, self._lock, self._store = state, views, lock, store
+        self._owner: int | None = None
+        self._pending: dict[str, Rows] = {}  # the sum of its changes, by table
+        self._staged = False
+        self._brought = 0  # texts that its rows have brought
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread has a transaction open."""
+        return self._owner is not None and self._owner == threading.get_ident()
+
+    def begin(self) -> None:
+        if self.mine:
+            raise StateError(f"a transaction is open already; {_OPEN}")
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def check_none(self, what: str) -> None:
+        if self.mine:
+            raise StateError(f"{what} while a transaction is open is not supported; {_OPEN}")
+
+    def add(self, resolved: Resolved) -> Transaction:
+        """Stages one more change; it is refused whole if any of it is bad, and the transaction stays open."""
+        state, core = self._state, self._state.core
+        with Deferred(), state.lock, state.memory.lend():
+            if self._store is not None:
+                self._store.stay()  # rewriting goes through slots, which change when rows are taken back
+            before = core.pool.loose
+            changes = resolved()
+            signed = {name: _signed(core.tables[name], change) for name, change in changes.items()}
+            try:
+                self._stage(changes)
+            except EvaluationError as e:
+                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+                raise ChangeError(reason) from e
+            self._staged = True
+            state.lock.shown = self._show
+            self._brought += core.pool.loose - before
+            for name, rows in signed.items():
+                parts = [part for part in (self._pending.get(name), rows) if part is not None]
+                self._pending[name] = consolidated(parts, core.tables[name].width)
+        return Transaction(state.version + 1, Deltas({}), [])
+
+    def _stage(self, changes: dict[str, RowChange]) -> None:
+        """Tables and views take changes in that are no transaction yet; or all is as it was."""
+        self._state.lock.moves += 1
+        try:
+            self._state.core.apply(changes, deltas=False)
+        except BaseException:
+            with unlimited():
+                self._views.rebuild(())
+            raise
+
+    def _show(self) -> None:
+        """Stages what is pending for the owner, takes it back for any other thread."""
+        if self._staged == self.mine:
+            return
+        with Deferred(), unlimited():
+            if self._staged:
+                self._take_back()
+            else:
+                self._stage(self._resolved(1))
+            self._staged = not self._staged
+
+    def _resolved(self, sign: int) -> dict[str, RowChange]:
+        tables = self._state.core.tables
+        return {name: tables[name].resolve(rows.lanes, sign * rows.weights) for name, rows in self._pending.items()}
+
+    def _take_back(self) -> None:
+        try:
+            self._stage(self._resolved(-1))
+        except Exception:  # the long way: the tables' rows alone, and every view made of them again
+            core = self._state.core
+            for name, change in self._resolved(-1).items():
+                table = core.tables[name]
+                table.remove(change)
+                if len(change.changed):
+                    table.reweigh(change)
+                table.add(change)
+            self._views.rebuild(list(self._views.named))
+
+    def commit(self, transact: Callable[[Resolved], Transaction]) -> Transaction | None:
+        """Applies all of it; None where nothing was changed. The transaction is over, also if that fails."""
+        tables, pool, brought = self._state.core.tables, self._state.core.pool, self._brought
+        try:
+            changed = {name: rows for name, rows in self._end().items() if len(rows)}
+            if not changed:
+                return None
+            pool.held(brought)
+            return transact(lambda: {n: tables[n].resolve(r.lanes, r.weights) for n, r in changed.items()})
+        finally:
+            self._lock.release()
+
+    def rollback(self) -> None:
+        try:
+            self._end()
+        finally:
+            self._lock.release()
+
+    def _end(self) -> dict[str, Rows]:
+        """From here on this thread is like any other, and sees nothing of what was pending, which it returns."""
+        self._owner = None
+        with self._state.lock:
+            pending, self._pending, self._staged, self._brought = self._pending, {}, False, 0
+            self._state.lock.shown = None
+        return pending
+
+
+def _signed(table: Table, change: RowChange) -> Rows:
+    """A change as signed rows, which say the same whatever slots they have."""
+    lanes = table.tuples.lanes.data
+    gone = np.ones(len(change.removed), np.int64) if table.weights is None else table.weights.data[change.removed]
+    come = np.ones(len(change.added), np.int64) if table.weights is None else change.weights
+    rows = [lanes[change.removed], change.added]
+    weights = [-gone, come]
+    if len(change.changed):
+        assert table.weights is not None
+        rows.append(lanes[change.changed])
+        weights.append(change.changed_to - table.weights.data[change.changed])
+    return Rows(np.ascontiguousarray(np.concatenate(rows)), np.concatenate(weights))

@@ -1,0 +1,33 @@
+"""The catalog as a query sees it that is asked once: views are tables whose rows are their answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from freshet.logical.query import AnyQuery, TableSchema
+from freshet.sql.definitions import Definitions
+
+
+@dataclass(slots=True)
+class StoredViews(Definitions):
+    """`inlined`: the views that are read as their queries all the same; `stored`: those found to be read as tables."""
+
+    inlined: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+
+    @classmethod
+    def over(cls, catalog: Definitions, inlined: set[str]) -> Self:
+        return cls(catalog.tables, catalog.views, catalog.reads, None, inlined)
+
+    def copy(self) -> Self:
+        """A query defines nothing: there is nothing to keep apart."""
+        return self
+
+    def source(self, name: str) -> AnyQuery | TableSchema | None:
+        key = name.lower()
+        query = self.views.get(key)
+        if query is None or key in self.inlined:
+            return Definitions.source(self, name)
+        self.stored.add(key)
+        return TableSchema(name, query.fields)

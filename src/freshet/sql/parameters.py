@@ -1,0 +1,104 @@
+"""Values given next to a text, for its `?` or its `:name`s.
+
+Law: a value stands for the literal that would be written for it: 7 for INT, 2**40 for BIGINT, Decimal("1.50") for
+DECIMAL(3,2), a float for DOUBLE. So a text with parameters means what the same text with literals means, and nothing of
+a value is ever read as SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from freshet.errors import SqlError, brief
+from freshet.scalar import types
+from freshet.scalar.expression import FALSE, NULL, TRUE, Literal
+
+Given = Sequence[Any] | Mapping[str, Any]
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_REMEDY = "give None, a bool, number, text, bytes, date, datetime or timedelta"
+
+
+def literal_of(value: Any) -> Literal:
+    """A value of Python as the literal it stands for. Raises SqlError for one that SQL has no type for."""
+    if hasattr(value, "item") and type(value).__module__ == "numpy":
+        value = value.item()
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, int):
+        return _whole(int(value))
+    if isinstance(value, float):
+        return Literal(types.DOUBLE, float(value))
+    if isinstance(value, str):
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise SqlError(f"{brief(value)} has half of a character, which no text has alone; give the whole character")
+        return Literal(types.STRING, str(value))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Literal(types.BINARY, bytes(value))
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, dt.datetime):
+        utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        return Literal(types.TIMESTAMP, (utc - _EPOCH) // _MICROSECOND)
+    if isinstance(value, dt.date):
+        return Literal(types.DATE, value.toordinal() - _EPOCH.toordinal())
+    if isinstance(value, dt.timedelta):
+        return Literal(types.MICROS, value // _MICROSECOND)
+    raise SqlError(f"{brief(value)} is a {type(value).__name__}, which no SQL type holds; {_REMEDY}")
+
+
+def _whole(value: int) -> Literal:
+    for kind in (types.INT, types.BIGINT):
+        least, greatest = types.INTEGER_RANGE[kind.name]
+        if least <= value <= greatest:
+            return Literal(kind, value, written=True)
+    return _decimal(Decimal(value))
+
+
+def _decimal(value: Decimal) -> Literal:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise SqlError(f"{value} is no DECIMAL; give a float for a DOUBLE")
+    if exponent > 0:
+        digits, exponent = (*digits, *((0,) * min(exponent, 39))), 0
+    precision = max(len(digits), -exponent, 1)
+    if precision > 38:
+        raise SqlError(f"{brief(value)} has {precision} digits; a DECIMAL has up to 38")
+    unscaled = int("".join(map(str, digits)))
+    return Literal(types.decimal(precision, -exponent), -unscaled if sign else unscaled)
+
+
+def value_for(given: Given | None, name: str, number: int) -> Literal:
+    """The value of a parameter: of `:name`, or of the `?` with that number, from 0."""
+    if name:
+        if not isinstance(given, Mapping):
+            raise SqlError(f":{name} has no value; give one by name, as in execute(sql, {{{name!r}: 1}})")
+        if name not in given:
+            known = ", ".join(map(str, given)) or "none"
+            raise SqlError(f":{name} has no value; the values given are {known}")
+        return literal_of(given[name])
+    if given is None or isinstance(given, Mapping):
+        raise SqlError("? has no value; give one for each in order, as in execute(sql, [1])")
+    return literal_of(given[number])
+
+
+def check_given(given: Any, questions: int, names: set[str]) -> None:
+    """Refuses values that fit the parameters of a text neither in number nor in name."""
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        unknown = [str(name) for name in given if name not in names]
+        if unknown:
+            known = ", ".join(f":{name}" for name in sorted(names)) or "no names"
+            raise SqlError(f"the text has no :{unknown[0]}; it has {known}")
+    elif isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise SqlError(f"parameters are {brief(given)}; give a list of values for ?, or a dict of them for :name")
+    elif len(given) != questions:
+        what = "value" if len(given) == 1 else "values"
+        raise SqlError(f"{len(given)} {what} for {questions} ? of the text; give one for each")

@@ -1,0 +1,74 @@
+"""Help for the tests of programs that use Freshet.
+
+`assert_fresh` compares every view with its query computed again; `freshet.testing.plugin` is a plugin for pytest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from freshet.database.db import Database, inside
+
+__all__ = ["assert_fresh"]
+
+_SHOWN = 5  # rows of a difference
+
+
+def assert_fresh(db: Database) -> None:
+    """Assert that every view is what its query gives over the tables as they are.
+
+    Writers wait meanwhile. It costs what asking every view's query once costs.
+
+    Parameters
+    ----------
+    db
+        The database.
+
+    Raises
+    ------
+    AssertionError
+        A view differs; the message says which, at which version, and shows rows.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> from freshet.testing import assert_fresh
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> view = db.create_view("n", "SELECT COUNT(*) AS n FROM t")
+    >>> tx = db.apply({"t": [(1,), (2,)]})
+    >>> assert_fresh(db)
+    """
+    inner = inside(db)
+    with inner.access.lock:
+        for key, view in db.views.items():
+            expected = _bag(inner.asking.answer(inner.state.catalog.views[key]))
+            found = _bag(view.to_arrow())
+            if found != expected:
+                lost, extra = expected - found, found - expected
+                lines = [f"view {view.name} is not fresh at version {db.version}"]
+                lines += _listed("its query gives, and it lacks", lost) + _listed("it has, and its query lacks", extra)
+                raise AssertionError("\n".join(lines))
+
+
+def _listed(what: str, rows: Counter[Any]) -> list[str]:
+    if not rows:
+        return []
+    shown = [f"  {n} x {row}" for row, n in list(rows.items())[:_SHOWN]]
+    return [f"{rows.total():,} rows that {what}:", *shown, *(["  ..."] if len(rows) > _SHOWN else [])]
+
+
+def _bag(table: pa.Table) -> Counter[Any]:
+    columns = [column.to_pylist() for column in table.columns]
+    return Counter(tuple(map(_comparable, row)) for row in zip(*columns, strict=True))
+
+
+def _comparable(value: Any) -> Any:
+    """NaN equals itself here, and lists can be counted."""
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    return tuple(map(_comparable, value)) if isinstance(value, list) else value
