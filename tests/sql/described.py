@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from freshet.logical.query import GROUP, Block, Query
-from freshet.scalar.expression import ColumnRef, Expression, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import ColumnRef, Expression
 from freshet.sql.catalog import Catalog
 from freshet.sql.group import describe_aggregate
 from freshet.sql.limit import as_bag

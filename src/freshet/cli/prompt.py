@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
+from freshet.cli.terminal import adapt_option, lacking, many, paint, refuse
 from freshet.database.adapt import adapting
 from freshet.database.db import inside
 from freshet.database.transaction import Transaction
@@ -107,8 +108,8 @@ _WORDS = [
 _MOST = 40
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "sql", "an interactive prompt over a database in this process", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "sql", _TEACHING)
     parser.add_argument("file", nargs="?", help="run this file first")
     parser.add_argument("--db", help="folder that keeps the database (default: in memory)")
     adapt_option(parser)
@@ -118,7 +119,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.db is not None and (not options.db or Path(options.db).is_file()):
-        raise StateError(f"--db {options.db or repr('')} is no folder; name one, and it is made if it is not there")
+        raise StateError(f"--db {options.db or repr('')} is not a folder; name one, and it is made if it is not there")
     ready_kernels()
     with freshet.connect(options.db, adapt=adapting(options.adapt)) as db:
         session = Session(db, as_json=options.json)

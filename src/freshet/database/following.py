@@ -7,7 +7,6 @@ what it has missed. So a reader that keeps the version it has dealt with goes on
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections import deque
@@ -137,6 +136,8 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return self
 
     async def __anext__(self) -> Change:
+        import asyncio  # slow to import, and few follow a view this way
+
         while not await asyncio.to_thread(self._prepare, self._follow):
             if self._over():
                 raise StopAsyncIteration

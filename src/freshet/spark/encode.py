@@ -189,15 +189,15 @@ class Encoder:
             self._check_filters(schema, columns, np.ones(n, np.bool_) if whole is None else whole, first)
         if keyed is not None:
             stream = next(s for s in job.streams if s.name == keyed.stream)
-            told = []
+            kept_with = []
             if ordered:
                 refuse_copies(schema, weights, first)
-                told = [Column(TINYINT, kinds.codes), Column(BIGINT, sequence_of(schema, given, first))]
+                kept_with = [Column(TINYINT, kinds.codes), Column(BIGINT, sequence_of(schema, given, first))]
                 weights = np.ones(n, np.int64)
             elif schema.primary_key:
                 by_key = np.zeros(n, np.int64) if whole is None else (~whole).astype(np.int64)
-                told = [Column(TINYINT, by_key)]
-            rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
+                kept_with = [Column(TINYINT, by_key)]
+            rows = Signed([*(columns[c] for c in stream.columns), *kept_with], weights)
             yield from send(stream, job.shards, rows)
             return
         for note in self.notes:

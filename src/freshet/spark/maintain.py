@@ -154,9 +154,9 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
-    beside = None if checkpoint is None else _folder(spark, checkpoint)
+    log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
-    _advise(retained, beside is not None)
+    _advise(retained, log_folder is not None)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -172,9 +172,9 @@ def maintain(
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
     job_text = job.to_text()
-    blocks = _encoded(job, job_text, tables, ordered, profile, beside)
+    blocks = _encoded(job, job_text, tables, ordered, profile, log_folder)
     for level in range(job.levels):
-        processor = Level(job_text, level, arena, beside, retained, profile)
+        processor = Level(job_text, level, arena, log_folder, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return decoded(blocks, Decoder(job_text, single), functools.partial(result_ddl, job, single))
@@ -356,7 +356,7 @@ def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataTy
 
 def _encoded(
     job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
-    beside: str | None,
+    log_folder: str | None,
 ) -> DataFrame:  # fmt: skip
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
@@ -393,5 +393,5 @@ def _encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, beside), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, log_folder), BLOCKS))
     return functools.reduce(DataFrame.union, parts)

@@ -186,11 +186,11 @@ class Shard:
         kept = self.answer(operator)
         return consolidated(list(kept.packed()), kept.width)
 
-    def told(self, operator: Operator, rows: Rows) -> Signed:
+    def emitted(self, operator: Operator, rows: Rows) -> Signed:
         """An operator's delta as columns."""
         types = [f.type for f in operator.plan.fields]
-        told = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
-        return _with_zeros(told, operator) if operator.averages else told
+        emitted = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
+        return _with_zeros(emitted, operator) if operator.averages else emitted
 
 
 def _valid(column: Column) -> Bools:
@@ -198,7 +198,7 @@ def _valid(column: Column) -> Bools:
 
 
 def _touch(kept: Maintained) -> None:
-    """A total over no rows is an answer, to be told by the first transaction."""
+    """A total over no rows is an answer, to be emitted by the first transaction."""
     if isinstance(kept, Select):
         kept.touched = True
     for below in kept.below:
@@ -215,7 +215,7 @@ def _trees(plan: AnyPlan, kept: Maintained) -> Iterator[list[tuple[str, int, int
 
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:
-    """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
+    """Partial averages of n values: in addition to their sum, n - 1 rows of value 0 (see `partials`)."""
     assert isinstance(operator.plan, QueryPlan) and operator.plan.grouping is not None
     keys = len(operator.plan.grouping.keys)
     parts = [rows]

@@ -19,17 +19,8 @@ from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
-from freshet.scalar.expression import (
-    FALSE,
-    TRUE,
-    AggregateCall,
-    ColumnRef,
-    Expression,
-    Literal,
-    describe,
-    transform,
-    walk,
-)
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import FALSE, TRUE, AggregateCall, ColumnRef, Expression, Literal, transform, walk
 from freshet.sql.binder import BESIDE, Binder, Draft, Place, Unasked
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import Asked, lend, lift
