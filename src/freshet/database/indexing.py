@@ -37,5 +37,5 @@ def _reindex(views: Views, state: State, key: str, indexes: dict[str, list[int]]
     except BaseException:
         discard(made)
         raise
-    view.paid.carry(old.work()[0], made)
+    view.paid.carry(old.work(), made)
     discard(old)
