@@ -25,8 +25,17 @@ from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, t
 from freshet.logical.fanout import Cost, fanout
 from freshet.logical.parts import EnumeratedError, Part, Parts, read
 from freshet.logical.products import Product, factors, products, unsure
-from freshet.logical.query import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform
+from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
+from freshet.scalar.expression import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    references,
+    transform,
+)
 from freshet.scalar.functions import build, cast, nullable
 from freshet.scalar.functions.coercion import MOST_DIGITS
 from freshet.scalar.types import BIGINT, DOUBLE, Type, decimal
@@ -147,7 +156,7 @@ class _Annotation(Parts):
             Block((0,), alone),
             (),
             Grouping(tuple(keys), (_counted([]),), None if keys else _some(0)),
-            tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
+            tuple(group_key(i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
         return Relation(f"totals of {relation.alias}", select, select.fields)
@@ -180,8 +189,7 @@ class _Annotation(Parts):
         keys = len(self.grouping.keys)
 
         def told(x: Expression) -> Expression:
-            reads = isinstance(x, ColumnRef) and x.relation == GROUP and x.column >= keys
-            return self.given[x.column - keys] if reads and isinstance(x, ColumnRef) else x
+            return self.given[x.column - keys] if isinstance(x, GroupRef) and x.column >= keys else x
 
         return transform(e, told)
 
@@ -190,7 +198,7 @@ class _Annotation(Parts):
         if call not in self.calls:
             self.calls.append(call)
         place = len(self.grouping.keys) + self.calls.index(call)
-        return ColumnRef(call.type, GROUP, place, f"a{place}", True)
+        return GroupRef(call.type, place, f"a{place}", True)
 
     def _given(self, call: AggregateCall) -> Expression:
         """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
@@ -367,14 +375,14 @@ class _Annotation(Parts):
             Block(tuple(range(len(part.relations))), tuple(map(moved, predicates))),
             (),
             Grouping(tuple(keys), tuple(calls), having),
-            tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
+            tuple(group_key(i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
 
 
 def _some(count: int) -> Expression:
     """Whether there are rows at all, by their count at this place: a total without keys is there even of none."""
-    return build("gt", (ColumnRef(BIGINT, GROUP, count, f"a{count}", False), Literal(BIGINT, 0)))
+    return build("gt", (GroupRef(BIGINT, count, f"a{count}", False), Literal(BIGINT, 0)))
 
 
 def _counted(conditions: Sequence[Expression]) -> AggregateCall:

@@ -17,7 +17,7 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.products import is_exact, products, unsure
 from freshet.logical.query import Block, Query, Relation, TableSchema
 from freshet.query import Hypergraph
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, references, walk
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, references, walk
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.functions.extremes import DIGITS, limits
 from freshet.scalar.types import Type
@@ -186,7 +186,7 @@ def _identity(relation: Relation) -> set[int] | None:
     if isinstance(source, TableSchema):
         return set(source.primary_key) or None
     if isinstance(source, Query) and source.grouping is not None:
-        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, ColumnRef)}
+        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, GroupRef)}
         keys = range(len(source.grouping.keys))
         return {places[k] for k in keys} if all(k in places for k in keys) else None
     return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, SortKey
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, SortKey
 from freshet.scalar.types import Type
 
 
@@ -68,15 +68,11 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """GROUP BY: after it, outputs and `having` read relation GROUP: first the keys, then the aggregates."""
+    """GROUP BY: after it, outputs and `having` read the group's row (`GroupRef`): the keys, then the aggregates."""
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     having: Expression | None = None
-
-
-#: The relation number by which expressions above a grouping read its row (keys, then aggregates).
-GROUP = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +271,7 @@ Statement = CreateTable | DropTable | CreateView | DropView | Insert | Delete | 
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:
     return ColumnRef(field.type, relation, position, field.name, field.nullable)
+
+
+def group_key(position: int, field: Field) -> GroupRef:
+    return GroupRef(field.type, position, field.name, field.nullable)

@@ -162,7 +162,7 @@ class _Planner:
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
-        return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
+        return frozenset(column_attribute(attributes, c) for c in columns)
 
     def _asked(self, inner: Inner) -> dict[str, frozenset[str]]:
         """What joins ask besides equality, in words, and the attributes it reads."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from freshet.logical.query import GROUP, TableSchema
+from freshet.logical.query import TableSchema
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -164,8 +164,6 @@ def _depth(nodes: tuple[Node, ...], i: int) -> int:
 
 def _names(plan: QueryPlan) -> Any:
     def name(c: ColumnRef) -> str:
-        if c.relation == GROUP:
-            return c.name
         return f"{plan.relations[c.relation].alias}.{c.name}"
 
     return name

@@ -20,12 +20,13 @@ from sqlglot import exp
 from freshet.logical.joined import Joined
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll, key
+from freshet.logical.references import outer_columns
 from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import predicates_in, reads, subtree
 from freshet.scalar import functions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, references
 from freshet.sql.binder import Binder, Draft, Unasked
-from freshet.sql.outside import ApartError, outer_columns
+from freshet.sql.outside import ApartError
 from freshet.sql.scope import Entry
 
 Side = tuple[Any, list[Entry]]  # a draft, and the entries that read it

@@ -82,7 +82,7 @@ def _hang(
         bound = bind_inner(place, node)
         number = place.add(bound.query, node)
         arm.relations.append(number)
-        arm.predicates += tests(bound.asked, bound.keys(number))
+        arm.predicates += tests(bound.asked, bound.keys(number, place))
         found = [bound.value(i, number, place, node) for i in range(len(bound.values))]
     if connect is not None:
         arm.predicates += connect(found)

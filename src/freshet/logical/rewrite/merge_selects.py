@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from freshet.logical.extent import MOST_MERGED, may_replace
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, Block, Query
+from freshet.logical.query import Block, Query
 from freshet.logical.rewrite.blocks import (
     NAMELESS,
     Origins,
@@ -102,7 +102,7 @@ def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
     origins.nodes += [origins.nodes[number]] * len(source.relations)
 
     def shifted(expression: Expression) -> Expression:
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef):
             return replace(expression, relation=expression.relation + base)
         return expression
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.logical.query import GROUP, Block, Query
+from freshet.logical.query import Block, Query
 from freshet.logical.rewrite.blocks import Origins, map_blocks, map_expressions
 from freshet.scalar.expression import ColumnRef, Expression
 
@@ -18,7 +18,7 @@ def numbered(query: Query) -> Query:
     numbers = {old: new for new, old in enumerate(order)}
 
     def renumber(expression: Expression) -> Expression:
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef):
             return replace(expression, relation=numbers[expression.relation])
         return expression
 

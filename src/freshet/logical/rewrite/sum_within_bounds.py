@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from freshet.aggregates import AGGREGATES
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
+from freshet.logical.query import Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.logical.rewrite.blocks import Origins, reads, reads_all
 from freshet.logical.rewrite.number_relations import numbered
 from freshet.logical.rewrite.unwrap import unwrap
@@ -26,6 +26,7 @@ from freshet.scalar.expression import (
     Call,
     ColumnRef,
     Expression,
+    GroupRef,
     Literal,
     describe,
     references,
@@ -106,7 +107,7 @@ class _Rewrite:
         source = self.old.relations[self.bounds].source
         if not isinstance(source, Query) or source.grouping is None or source.distinct:
             raise _UnfitError
-        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, ColumnRef)}
+        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, GroupRef)}
         wanted = range(len(source.grouping.keys))
         if not wanted or any(k not in places for k in wanted):
             raise _UnfitError
@@ -154,7 +155,7 @@ class _Rewrite:
 
         def counted(e: Expression) -> Expression:
             """COUNT over no rows at all is 0, where a sum of counts is NULL."""
-            if isinstance(e, ColumnRef) and e.relation == GROUP and e.column in counts:
+            if isinstance(e, GroupRef) and e.column in counts:
                 return functions.build("coalesce", (replace(e, nullable=True), Literal(types.BIGINT, 0)))
             return e
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.expression import Call, Expression, Literal, Reference
 
 _NEVER = {"is_null", "is_not_null", "not_distinct", "distinct_from", "nulls_first_lt"}
 _WHEN_ALL = {"coalesce", "greatest", "least"}
@@ -13,7 +13,7 @@ MAY_BE_NULL: set[str] = set()
 def nullable(expression: Expression) -> bool:
     if isinstance(expression, Literal):
         return expression.value is None
-    if isinstance(expression, ColumnRef):
+    if isinstance(expression, Reference):
         return expression.nullable
     assert isinstance(expression, Call)
     if expression.name in _NEVER:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.scalar.column import Column
-from freshet.scalar.expression import INFIX, Call, ColumnRef, Expression
+from freshet.scalar.expression import INFIX, Call, Expression, Reference
 
-Columns = Callable[[ColumnRef], Column]
+Columns = Callable[[Reference], Column]
 Node = Callable[[Columns, int], Column]
 Resolver = Callable[[str, tuple[Expression, ...]], Expression]
 Step = Callable[..., Column]
