@@ -63,6 +63,11 @@ def with_sources(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> Any
     return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
 
 
+def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
+    """What a query reads, but for relations that binding has left behind."""
+    return [query.relations[r].source for r in query.block.within()] if isinstance(query, Query) else sources(query)
+
+
 class Extents:
     """The sizes of one statement's queries and expressions, by identity: what is measured is kept alive."""
 
@@ -75,7 +80,7 @@ class Extents:
             return 1
         known = self._known.get(id(query))
         if known is None:
-            known = self._known[id(query)] = query, max(1, sum(map(self.relations, sources(query))))
+            known = self._known[id(query)] = query, max(1, sum(map(self.relations, _read(query))))
         return known[1]
 
     def parts(self, expression: Expression) -> int:

@@ -79,7 +79,7 @@ class Parts:
         self.number = {r: i for i, r in enumerate(self.kept)}
         for i, part in enumerate(self.parts):
             part.number = len(self.kept) + i
-        self.in_arms = [r for arm in block.arms for r in _within(arm.block)]
+        self.in_arms = [r for arm in block.arms for r in arm.block.within()]
         self.number |= {r: len(self.kept) + len(self.parts) + i for i, r in enumerate(self.in_arms)}
         self.grouped = {r: columns for r in self.kept if (columns := self._collapsed(r)) is not None}
 
@@ -164,13 +164,6 @@ class Parts:
 
     def shared(self, r: int) -> frozenset[str]:
         return self.attributes.of(r) & self.attributes.of(self.parents[r])
-
-
-def _within(block: Block) -> Iterator[int]:
-    """The relations of a block and its arms."""
-    yield from block.relations
-    for arm in block.arms:
-        yield from _within(arm.block)
 
 
 def _asked(block: Block) -> Iterator[Expression]:

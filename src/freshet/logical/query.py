@@ -11,6 +11,7 @@ it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from freshet.logical.kinds import JoinKind, SetKind
@@ -58,6 +59,12 @@ class Block:
     relations: tuple[int, ...]
     predicates: tuple[Expression, ...]  # conjuncts, flattened
     arms: tuple[Arm, ...] = ()
+
+    def within(self) -> Iterator[int]:
+        """The relations of the block and of all arms below it, as the tree is read."""
+        yield from self.relations
+        for arm in self.arms:
+            yield from arm.block.within()
 
 
 @dataclass(frozen=True, slots=True)

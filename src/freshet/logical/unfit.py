@@ -9,8 +9,7 @@ from dataclasses import replace
 from freshet.errors import UnsupportedError
 from freshet.logical.attributes import equality
 from freshet.logical.query import Arm, Block, Query
-from freshet.logical.rewrite.number_relations import numbered
-from freshet.logical.rewrite.settle_nullability import settled
+from freshet.logical.rewrite import finish
 from freshet.logical.rewrite.store import store_block, store_matches
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions import build, nullable
@@ -26,12 +25,12 @@ class UnfitError(UnsupportedError):
 
 def fitted(query: Query, unfit: UnfitError) -> Query:
     if unfit.scattered and len(unfit.block.relations) > 1:
-        changed = store_block(query, unfit.block, (), finished)
+        changed = store_block(query, unfit.block, (), finish)
     elif unfit.scattered:
         raise unfit
     else:
-        changed = store_matches(query, unfit.block, unfit.arm, finished)
-    return finished(changed)
+        changed = store_matches(query, unfit.block, unfit.arm, finish)
+    return finish(changed)
 
 
 class NullsInCycleError(Exception):
@@ -59,7 +58,3 @@ def _plain(predicate: Expression) -> Iterator[Expression]:
     if nullable(a) or nullable(b):
         yield build("eq", (build("is_null", (a,)), build("is_null", (b,))))
     yield build("eq", (build("coalesce", (a, nothing)), build("coalesce", (b, nothing))))
-
-
-def finished(query: Query) -> Query:
-    return numbered(settled(query))

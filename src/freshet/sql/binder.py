@@ -78,11 +78,9 @@ class Binder(ABC):
         self.full: dict[int, Joined] = {}  # relations that are full joins
         self.beyond: Scope | None = None  # the columns around it, which it does not read
         self.relations: list[Relation] = []
-        self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
         self.relations.append(relation)
-        self.origins.append(origin)
         check_relations(self.statement.extents.relations(relation.source), self.statement, origin)
         return len(self.relations) - 1
 

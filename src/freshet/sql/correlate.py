@@ -16,7 +16,6 @@ from sqlglot import exp
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Field, Query, Relation, key
 from freshet.logical.references import OuterRef, inward, outer_columns, outward
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import predicates_in, reads_all, subtree
 from freshet.scalar import functions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Reference, references
@@ -99,8 +98,7 @@ def _asked_for(place: Place, columns: Sequence[ColumnRef | OuterRef], node: exp.
     else:
         block = Block(hosts, tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p])))
     fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
-    query = Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
-    return rewrite(query, statement, list(place.binder.origins))
+    return Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
 
 
 def tests(asked: Iterable[Asked], keys: Iterable[Reference]) -> list[Expression]:

@@ -13,7 +13,6 @@ from sqlglot import exp
 from freshet.errors import SqlError
 from freshet.logical.query import AnyQuery, Block, Query, Relation, key
 from freshet.logical.references import OuterRef, ValueRef, outer_columns, outward
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar.expression import ColumnRef, Expression, transform
 from freshet.sql.binder import Binder
@@ -74,7 +73,7 @@ def _correlated(binder: Binder, node: exp.Select, scope: Scope, error: SqlError)
     fields += inner.query.fields[inner.parts :]
     query = Query((source,), Block((0,), ()), (), None, outputs, tuple(fields))
     asked = tuple(replace(a, outer=transform(a.outer, _outward)) for a in inner.asked)
-    return Derived(rewrite(query, binder.statement, [node]), asked)
+    return Derived(query, asked)
 
 
 def _column(value: Expression, inner: InnerQuery) -> ColumnRef:

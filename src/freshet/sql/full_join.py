@@ -21,7 +21,6 @@ from freshet.logical.joined import Joined
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll, key
 from freshet.logical.references import outer_columns
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import predicates_in, reads, subtree
 from freshet.scalar import functions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, references
@@ -129,8 +128,7 @@ def _query(binder: Binder, block: Block, outputs: list[Expression], lent: list[C
     block = replace(block, relations=(*dict.fromkeys(c.relation for c in lent), *block.relations))
     shown = (*outputs, *lent)
     fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in shown)
-    query = Query(tuple(binder.relations), block, (), None, shown, fields)
-    return rewrite(query, binder.statement, binder.origins)
+    return Query(tuple(binder.relations), block, (), None, shown, fields)
 
 
 def _entries(

@@ -15,7 +15,6 @@ from sqlglot import exp
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, group_key, key
 from freshet.logical.references import BesideRef, OuterRef, ValueRef, inward
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar import functions, types
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, transform
@@ -118,7 +117,7 @@ def _found_by_key(selection: Selection) -> bool:
     return set(source.primary_key) <= columns
 
 
-def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
+def singled(inner: InnerQuery) -> InnerQuery:
     """The subquery with one row a key: its columns, and as a last one before the keys how many rows there were."""
     query, parts = inner.query, inner.parts
     columns = [key(0, i, f) for i, f in enumerate(query.fields)]
@@ -133,5 +132,4 @@ def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
     count = ValueRef(types.BIGINT, parts, "rows", True)
     name = "single" if inner.asked else "only_row"
     values = tuple(functions.build(name, (v, count)) for v in inner.values)
-    made = rewrite(whole, place.binder.statement, [node])
-    return InnerQuery(made, values, inner.asked, single=True, sure=not inner.asked)
+    return InnerQuery(whole, values, inner.asked, single=True, sure=not inner.asked)

@@ -16,9 +16,7 @@ from freshet.logical.extent import check_sets
 from freshet.logical.grouping_sets import count_sets, has_sets, key_sets, one_set
 from freshet.logical.query import AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
 from freshet.logical.references import BesideRef, GroupingRef, OuterRef, WindowRef, outer_columns
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
-from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
 from freshet.scalar.expression import (
     FALSE,
@@ -167,8 +165,7 @@ class Selection:
         source, above = self.windows.over(below, inner, above)
         tests = () if qualify is None else tuple(conjuncts(above.pop()))
         relation = Relation(NAMELESS, source, source.fields)
-        query = Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
-        return self._rewritten(query, [self.node])
+        return Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
 
     def _grouped(
         self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
@@ -179,13 +176,13 @@ class Selection:
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
         if self.groups is None or grouping is None or not self.groups.has_sets:
-            query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
-            return self._rewritten(query, self.binder.origins)
+            return Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
         parts = []
         for keys in self.groups.sets:
             own, outputs = one_set(grouping, keys, expressions)
-            query = Query(relations, block, (), own, tuple(outputs), fields)
-            parts.append(self._rewritten(query, list(self.binder.origins)))
+            nullable = (functions.nullable(o) for o in outputs)
+            shown = tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True))
+            parts.append(Query(relations, block, (), own, tuple(outputs), shown))
         nullable = (any(p.fields[i].nullable for p in parts) for i in range(len(fields)))
         whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
         return replace(select_all(whole), distinct=True) if distinct else whole
@@ -221,13 +218,7 @@ class Selection:
         block = replace(block, relations=(0, *block.relations), predicates=(*block.predicates, *conditions))
         relations = (Relation("groups", below, below.fields), *beside)
         outputs = tuple(transform(e, moved) for e in expressions)
-        query = Query(relations, block, (), None, outputs, fields, distinct)
-        return self._rewritten(query, [self.node] * len(relations))
-
-    def _rewritten(self, query: Query, origins: list[exp.Expr]) -> AnyQuery:
-        return unwrap(
-            rewrite(query, self.statement, origins), lambda again: rewrite(again, self.statement, [self.node])
-        )
+        return Query(relations, block, (), None, outputs, fields, distinct)
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ def _bind_inside(binder: Binder, select: exp.Select, scope: Scope, arm: Draft) -
             return found
     except ApartError:
         pass
-    del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+    del binder.relations[known:]  # an arm reads only the block right above it
     binder.learnt.apart.add(id(select))
     return None
 

@@ -18,7 +18,6 @@ from freshet.errors import SqlError
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
 from freshet.logical.references import OuterRef, ValueRef, WindowRef, inward
-from freshet.logical.rewrite import rewrite
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar import functions, types
 from freshet.scalar.expression import (
@@ -93,7 +92,7 @@ def _scalar(place: Place, node: exp.Expr) -> Expression:
     if many != 1:
         place.binder.statement.fail(f"a subquery with {many} columns stands for one value; select one", node)
     if not inner.single:
-        inner = singled(inner, place, node)
+        inner = singled(inner)
     return _value(place, inner, 0, _hang(place, inner, node), node)
 
 
@@ -137,7 +136,7 @@ def _exists(place: Place, node: exp.Expr) -> Expression:
     inner = bind_inner(place, node.this)
     if is_grand(bare(node.this)):
         return _kept(place, inner, lambda: _hang(place, inner, node), node)
-    found = _grouped(place, inner, [Literal(types.INT, 1)], True, node)
+    found = _grouped(inner, [Literal(types.INT, 1)], True)
     number = _hang(place, found, node)
     return functions.build("is_not_null", (_or_null(place, number, 0, found),))
 
@@ -174,7 +173,7 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
     if comparison == "eq":
         probe = functions.build("eq", (value, column))
         same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
-        found = _grouped(place, inner, [same], True, node)
+        found = _grouped(inner, [same], True)
         number = _hang(place, found, node, [(value, 0)])
         holds = functions.build("is_not_null", (_or_null(place, number, 0, found),))
         if not nullable:
@@ -182,7 +181,7 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
     calls = [("count", ()), ("count", (column,) if column.nullable else ())]
     if comparison != "eq":
         calls += [("min", (column,)), ("max", (column,))]
-    summed = _grouped(place, inner, calls, False, node)
+    summed = _grouped(inner, calls, False)
     number = _hang(place, summed, node)
     rows, known, *ends = (_or_null(place, number, i, summed) for i in range(len(calls)))
     if comparison == "ne":
@@ -199,11 +198,9 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
 
 
 def _grouped(
-    place: Place,
     inner: InnerQuery,
     wanted: Sequence[Expression] | Sequence[tuple[str, tuple[Expression, ...]]],
     distinct: bool,
-    node: exp.Expr,
 ) -> InnerQuery:
     """The subquery's rows by key: the distinct values of wanted columns, or aggregates."""
     columns = [key(0, i, f) for i, f in enumerate(inner.query.fields)]
@@ -222,5 +219,4 @@ def _grouped(
     fields = tuple(Field(getattr(e, "name", "found"), e.type, functions.nullable(e)) for e in shown)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), grouping, tuple(shown), fields, distinct)
-    made = rewrite(whole, place.binder.statement, [node])
-    return InnerQuery(made, (), inner.asked, single=True, sure=not distinct and not inner.asked)
+    return InnerQuery(whole, (), inner.asked, single=True, sure=not distinct and not inner.asked)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from freshet.logical.query import Block, Query, Relation, TopK, Windowed
-from freshet.logical.rewrite.blocks import Origins, map_blocks, upper_expressions
+from freshet.logical.rewrite.blocks import Again, map_blocks, upper_expressions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
 
 _MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -26,7 +26,7 @@ class _Range:
     most: int | None
 
 
-def limit_ranks(query: Query, origins: Origins) -> Query:
+def limit_ranks(query: Query, again: Again) -> Query:
     relations = list(query.relations)
 
     def settle(block: Block) -> Block:

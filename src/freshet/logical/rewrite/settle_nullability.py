@@ -10,16 +10,12 @@ from dataclasses import replace
 
 from freshet.aggregates import function_of
 from freshet.logical.query import Query
-from freshet.logical.rewrite.blocks import Origins, map_block_expressions, map_upper_expressions, optional
+from freshet.logical.rewrite.blocks import Again, map_block_expressions, map_upper_expressions, optional
 from freshet.scalar import functions
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef
 
 
-def settle_nullability(query: Query, origins: Origins) -> Query:
-    return settled(query)
-
-
-def settled(query: Query) -> Query:
+def settle_nullability(query: Query, again: Again) -> Query:
     def inside(expression: Expression) -> Expression:
         if not isinstance(expression, ColumnRef):
             return expression
