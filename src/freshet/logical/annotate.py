@@ -23,7 +23,7 @@ from functools import reduce
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
 from freshet.logical.fanout import Cost, fanout
-from freshet.logical.parts import EnumeratedError, Part, Parts, read
+from freshet.logical.parts import Part, Parts, read
 from freshet.logical.products import Product, factors, products, unsure
 from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
 from freshet.scalar.expression import (
@@ -62,10 +62,9 @@ def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     same."""
     if query.grouping is None or len(query.block.relations) < 2:
         return query, ""
-    try:
-        made = annotations.of(query)
-    except EnumeratedError as why:
-        return query, f"enumeration: {why}"
+    made = annotations.of(query)
+    if made.why:
+        return query, f"enumeration: {made.why}"
     if not made.pays:
         unchecked = f"; {made.unchecked}" if made.unchecked else ""
         saves = "and annotation would save none"
@@ -83,11 +82,18 @@ def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
 class _Annotation(Parts):
     def __init__(self, query: Query, annotations: Annotations) -> None:
         super().__init__(query)
+        if self.why:
+            return
         self.annotations = annotations
         self.checks_fit = False  # whether values below have to be checked
         self.calls: list[AggregateCall] = []
         self.given = [self._given(c) for c in self.grouping.aggregates] if self.parts else []
+        if self.why:
+            return
         self.selects = [self._select(part) for part in self.parts]
+        self.why = next((why for select in self.selects if (why := annotations.of(select).why)), "")
+        if self.why:
+            return
         self.enumerated, self.carried = self._costs()
         self.pays = bool(self.parts) and self.carried.is_less(self.enumerated)
 
@@ -292,7 +298,8 @@ class _Annotation(Parts):
         for e in unsure(argument):
             exact = self._has_exact_extremes(e)
             if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data come near to
-                raise EnumeratedError(f"a sum that may not fit {e.type} is checked row by row")
+                self.why = self.why or f"a sum that may not fit {e.type} is checked row by row"
+                return value
             low, high = extremes(e, self.inside.__contains__, self._moved, lambda own: self._ranges(own, conditions))
             if conditions:
                 missing = build("is_null", (value,))

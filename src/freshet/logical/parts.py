@@ -23,10 +23,6 @@ from freshet.scalar.functions.extremes import DIGITS, limits
 from freshet.scalar.types import Type
 
 
-class EnumeratedError(Exception):
-    """The query is better left as it is; the message says why."""
-
-
 @dataclass(slots=True)
 class Part:
     """A subtree that becomes a select of its own: what it is asked for."""
@@ -45,11 +41,16 @@ class Part:
 
 
 class Parts:
+    """`why`: why the query is better left as it is, if it is; then there are no parts to speak of."""
+
     def __init__(self, query: Query) -> None:
         block = query.block
         assert query.grouping is not None
+        self.why = ""
+        self.parts: list[Part] = []
         if query.where or any(arm.kind is JoinKind.LEFT for arm in block.arms):
-            raise EnumeratedError("outer joins are not grouped in parts")
+            self.why = "outer joins are not grouped in parts"
+            return
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
         self.checks: list[Expression] = []  # what is asked of several relations besides equality
@@ -68,11 +69,15 @@ class Parts:
             self.filters[r] += self.attributes.own_filter(r)
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
         if not h.is_acyclic:
-            raise EnumeratedError("the joins form a cycle")
+            self.why = "the joins form a cycle"
+            return
         self.unchecked = ""  # why some aggregate is not put together from parts
+        for call in self.grouping.aggregates:
+            if not call.distinct and not function_of(call).idempotent and not function_of(call).carries(call):
+                self.why = f"{call.function.upper()} needs each of them"
+                return
         self.shown = self._shown()
         self.parents = self._tree()
-        self.parts: list[Part] = []
         self._split(self.relations_down[0])
         self.inside = {r: part for part in self.parts for r in part.relations}
         self.kept = [r for r in self.relations if r not in self.inside]
@@ -96,8 +101,6 @@ class Parts:
                 several = len(read(call)) > 1 and not _multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif not function_of(call).carries(call):
-                raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
                 wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
