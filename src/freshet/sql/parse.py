@@ -113,18 +113,18 @@ def _bind(statement: Statement, catalog: Definitions) -> Bound:
         node = statement.parse()
         for kind, bind in _BINDERS:
             if isinstance(node, kind):
-                return _rewritten(bind(node, statement, catalog))
+                return _rewritten(bind(node, statement, catalog), catalog)
     except RecursionError:
         statement.refuse("an expression this deep", "split it over FROM subqueries", None)
     statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
 
 
-def _rewritten(bound: Bound) -> Bound:
+def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
     """A statement whose query, if it has one, the passes have run on."""
     if isinstance(bound, AnyQuery):
-        return rewrite(bound)
+        return rewrite(bound, catalog.views.values())
     if isinstance(bound, (Insert, Update, Delete)) and bound.query is not None:
-        return replace(bound, query=rewrite(bound.query))
+        return replace(bound, query=rewrite(bound.query, catalog.views.values()))
     return bound
 
 

@@ -11,7 +11,7 @@ which of them wait until after the arms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from freshet.logical.extent import sources, with_sources
@@ -55,9 +55,10 @@ PASSES: tuple[Callable[[Query, Again], Query], ...] = (
 )
 
 
-def rewrite(query: AnyQuery) -> AnyQuery:
-    """The whole tree: what a query reads is rewritten before the query itself, and what stands in it twice once."""
-    return _Rewriter().rewritten(query)
+def rewrite(query: AnyQuery, known: Iterable[AnyQuery] = ()) -> AnyQuery:
+    """The whole tree: what a query reads is rewritten before the query itself, and what stands in it twice once.
+    `known`: queries that have been rewritten, as those of views."""
+    return _Rewriter(known).rewritten(query)
 
 
 def rewrite_select(query: Query, first: int = 0) -> Query:
@@ -74,8 +75,8 @@ def finish(query: Query) -> Query:
 
 
 class _Rewriter:
-    def __init__(self) -> None:
-        self._done: dict[int, tuple[AnyQuery, AnyQuery]] = {}  # by identity, which a query that is kept does not lose
+    def __init__(self, known: Iterable[AnyQuery]) -> None:
+        self._done = {id(q): (q, q) for q in known}  # by identity, which a query that is kept does not lose
 
     def rewritten(self, query: AnyQuery) -> AnyQuery:
         known = self._done.get(id(query))
