@@ -1,4 +1,5 @@
-"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes.
+"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes, each a stage over
+the whole tree.
 
 A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
 NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
