@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import freshet
+from freshet.database.db import inside
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, g STRING, x BIGINT)"
 VIEW = "SELECT g, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY g"
@@ -58,8 +59,9 @@ def recovery(folder: Path, n: int, each: int) -> None:
     db = database(folder, durability="os")
     for start in range(0, n, each):
         db.apply({"t": rows(start, min(each, n - start))}, deltas=False)
-    assert db._store is not None
-    db._store.release()  # as a process that is killed
+    store = inside(db).store
+    assert store is not None
+    store.release()  # as a process that is killed
     took = spent(lambda: freshet.connect(folder).close())
     opened = spent(lambda: freshet.connect(folder).close())
     size = (folder / "checkpoint").stat().st_size

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.measure import CLOCKS, Run, bytes_per_tuple
 from benchmarks.streams import Transaction
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from freshet.database.view import View
 
 FLAT = 1.5  # how much a cost may grow that theory calls constant, as data grows a hundredfold
@@ -148,7 +148,7 @@ class Cost:
 
 def work(view: View) -> int:
     """Counters that the view has changed so far."""
-    return int(view.maintained.work()[0])
+    return int(inside(view).operator.work()[0])
 
 
 def stream_cost(

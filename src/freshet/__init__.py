@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from freshet.database.adapt import Adapt
-from freshet.database.db import Database, connect
-from freshet.database.enclosing import enclosure_stream
-from freshet.database.enclosureness import Enclosureness, enclosure
-from freshet.database.publish import Subscription
-from freshet.database.transaction import SubscriberError, Transaction
-from freshet.database.view import View
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from freshet.errors import BudgetError, ChangeError, FreshetError, PlanError, SqlError, StateError, UnsupportedError
-from freshet.plans import Plan, plan
-from freshet.sql.catalog import Catalog
 from freshet.version import __version__
+
+if TYPE_CHECKING:
+    from freshet.database.adapt import Adapt
+    from freshet.database.db import Database, connect
+    from freshet.database.enclosing import enclosure_stream
+    from freshet.database.enclosureness import Enclosureness, enclosure
+    from freshet.database.transaction import SubscriberError, Subscription, Transaction
+    from freshet.database.view import View
+    from freshet.plans import Plan, plan
+    from freshet.sql.catalog import Catalog
 
 __all__ = [
     "Adapt", "BudgetError", "Catalog", "ChangeError", "Database", "Enclosureness", "FreshetError",
@@ -20,3 +24,31 @@ __all__ = [
     "Transaction", "UnsupportedError", "View", "__version__", "connect", "enclosure",
     "enclosure_stream", "plan",
 ]  # fmt: skip
+
+#: Where the rest is. It is imported when it is first asked for, because the engine brings a compiler.
+_HOMES = {
+    "Adapt": "database.adapt",
+    "Catalog": "sql.catalog",
+    "Database": "database.db",
+    "Enclosureness": "database.enclosureness",
+    "Plan": "plans",
+    "SubscriberError": "database.transaction",
+    "Subscription": "database.transaction",
+    "Transaction": "database.transaction",
+    "View": "database.view",
+    "connect": "database.db",
+    "enclosure": "database.enclosureness",
+    "enclosure_stream": "database.enclosing",
+    "plan": "plans",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'freshet' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"freshet.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

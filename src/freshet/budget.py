@@ -105,14 +105,19 @@ def given(rows: int) -> None:
         budget.give(rows)
 
 
-@contextmanager
-def unbudgeted() -> Iterator[None]:
+class _Unbudgeted:
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(None)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+
+
+def unbudgeted() -> _Unbudgeted:
     """No budget counts: what runs now is somebody else's."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _Unbudgeted()
 
 
 @contextmanager

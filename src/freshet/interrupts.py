@@ -19,6 +19,8 @@ from types import FrameType
 from typing import Any
 
 _NUMBERS = tuple(sorted(_signal.valid_signals()))
+_seen: list[Any] = []  # what was last found to handle each of them
+_handled: tuple[tuple[int, Callable[[int, FrameType | None], Any]], ...] = ()  # those of them that Python handles
 _swapped: dict[int, Callable[[int, FrameType | None], Any]] = {}
 _came: list[tuple[int, FrameType | None]] = []
 _depth = 0
@@ -36,11 +38,11 @@ class Deferred:
             return
         if not _depth:
             try:
-                for number in _NUMBERS:
-                    handler = _signal.getsignal(number)
-                    if callable(handler):
-                        _swapped[number] = handler
-                        _signal.signal(number, _note)
+                for number, handler in _handlers():
+                    _swapped[number] = handler
+                    before = _signal.signal(number, _note)
+                    if before is not handler:  # a handler that just ran has installed another
+                        _swapped[number] = before
             except BaseException:
                 _restore()
                 raise
@@ -83,6 +85,16 @@ def deliver() -> None:
     finally:
         if _came:
             deliver()
+
+
+def _handlers() -> tuple[tuple[int, Callable[[int, FrameType | None], Any]], ...]:
+    """The signals that Python handles. Nearly always they are those of the last time, which takes one comparison."""
+    global _seen, _handled
+    found = list(map(_signal.getsignal, _NUMBERS))
+    if found != _seen:
+        _handled = tuple((n, handler) for n, handler in zip(_NUMBERS, found, strict=True) if callable(handler))
+        _seen = found
+    return _handled
 
 
 def _note(number: int, frame: FrameType | None) -> None:

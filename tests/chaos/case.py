@@ -21,9 +21,10 @@ from typing import Any
 from unittest.mock import patch
 
 import freshet
-from freshet.database import db as databases
+from freshet.database import transactions
+from freshet.database.db import inside
+from freshet.database.recover import recover
 from freshet.durable import store as stores
-from freshet.durable.recover import recover
 from freshet.state import strings
 from tests.chaos.machine import Killed, dies, full_disk, interrupted, limited
 from tests.fuzz.case import NoOracleError, expected
@@ -31,6 +32,7 @@ from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import Grammar
 from tests.fuzz.tables import TableModel, random_row, random_tables, random_transaction
+from tests.inner import store_of
 from tests.oracle import RunningSum, same_bag
 
 
@@ -64,7 +66,7 @@ def run_case(choices: Choices) -> Outcome:
             patch.object(stores, "_LEAST", choices.pick([4 << 20, 2_000])),
             patch.object(stores, "_PIECE", choices.pick([256, 1])),
             patch.object(stores, "_SHARE", choices.pick([4, 1])),
-            patch.object(databases, "_REPACKED", repacked),
+            patch.object(transactions, "_REPACKED", repacked),
             patch.object(strings, "_LEAST_SWEEP", sweep),
         ):
             case.run()
@@ -178,7 +180,7 @@ class Case:
         if self.choices.chance(40):
             room = self.choices.pick([0, 100, 300, 1_000, 3_000, 10_000, 30_000])
             assert self.db is not None
-            return self.told("memory limit", f"with {room} bytes left", limited(self.db.memory, room))
+            return self.told("memory limit", f"with {room} bytes left", limited(inside(self.db).state.memory, room))
         at = 1 + self.choices.below(self.choices.pick([300, 3_000, 30_000]))
         return self.told("interrupted", f"at bytecode {at}", interrupted(at))
 
@@ -272,7 +274,7 @@ class Case:
         """The changes since some version lead from its answer to that of today."""
         assert self.db is not None
         view = self.db.view(name)
-        since = view.made + self.choices.below(self.db.version - view.made + 1)
+        since = inside(view).made + self.choices.below(self.db.version - inside(view).made + 1)
         try:
             total = RunningSum(view.at(since))
             with view.changes(since, follow=False) as changes:
@@ -357,9 +359,9 @@ class Case:
 
     def abandon(self) -> None:
         """The process is gone: nothing is written, and its locks are free."""
-        if self.db is not None and self.db._store is not None:
-            self.db._store.release()
-            self.db._closed = True
+        if self.db is not None:
+            store_of(self.db).release()
+            inside(self.db).access.closed = True
 
     def subscribe(self, name: str) -> None:
         assert self.db is not None
@@ -380,7 +382,7 @@ class Case:
     def is_at(self, db: freshet.Database, state: State) -> bool:
         return (
             db.version == state.version
-            and list(db.tables) == list(state.tables)
+            and list(inside(db).state.core.tables) == list(state.tables)
             and list(db.views) == list(state.views)
         )
 
@@ -400,7 +402,9 @@ class Case:
                 for name in self.now.views:
                     self.subscribe(name)
                 return
-        raise AssertionError(f"opened at version {db.version} with {list(db.tables)}, {list(db.views)}: no such state")
+        raise AssertionError(
+            f"opened at version {db.version} with {list(inside(db).state.core.tables)}, {list(db.views)}: no such state"
+        )
 
     def check(self) -> None:
         db = self.db
@@ -415,7 +419,7 @@ class Case:
 
     def compare(self, db: freshet.Database, state: State) -> None:
         assert self.is_at(db, state), (
-            f"version {db.version}, {list(db.tables)}, {list(db.views)}; "
+            f"version {db.version}, {list(inside(db).state.core.tables)}, {list(db.views)}; "
             f"expected {state.version}, {list(state.tables)}, {list(state.views)}"
         )
         tables = {name: model.arrow() for name, model in state.tables.items()}

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 import freshet
+from freshet.database.db import inside
 from freshet.durable import store
 from tests.durable.small import DDL, VIEW, Expected, step
+from tests.inner import store_of
 
 _expected: list[Expected] = []
 
@@ -24,7 +26,7 @@ def _work(folder: Path, level: str, turns: int, out: int) -> NoReturn:
     os.write(out, b"ready\n")
     while True:
         db = freshet.connect(folder, durability=level)
-        if not db.tables:
+        if not inside(db).state.core.tables:
             db.execute(DDL)
         if not db.views:
             db.create_view("v", VIEW)
@@ -35,8 +37,7 @@ def _work(folder: Path, level: str, turns: int, out: int) -> NoReturn:
         if turns % 2:
             db.close()
         else:
-            assert db._store is not None
-            db._store.release()
+            store_of(db).release()
 
 
 def _forked(folder: Path, level: str, turns: int) -> tuple[int, IO[str]]:

@@ -213,7 +213,7 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         ("c.txt", b"", "is no file of changes; give one that ends in .parquet"),
         ("c.parquet", b"nothing", "cannot be read"),
-        ("c.csv", b"x,_change_type\n1,upsert\n", "row 0: _change_type is 'upsert', which says not which row goes"),
+        ("c.csv", b"x,_change_type\n1,upsert\n", "row 0: _change_type is 'upsert'; give one of insert, "),
         ("c.csv", b"x,_weight\n", "the sequence has no changes"),
         ("c.csv", b"x,_weight\n1,much\n", "_weight is string, not whole numbers; +n adds n copies, -n removes n"),
         ("c.csv", b"x,_weight\n1,1.5\n", "_weight is 1.5, not a whole number"),

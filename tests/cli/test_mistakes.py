@@ -167,7 +167,7 @@ def test_a_plan_of_another_query(tmp_path: Path, capsys: pytest.CaptureFixture[s
     ("arguments", "message"),
     [
         (["--port", "99999"], "the page cannot be at port 99999; give 1 to 65535, or 0 for a free one"),
-        (["--host", "bad host", "--token", "long enough"], "at bad host, which is no address; give another --host"),
+        (["--host", "bad host", "--token", "long enough"], "at bad host; that is not an address; give another --host"),
         (["--host", "203.0.113.9", "--token", "long enough"], "Cannot assign requested address; give another --host"),
         (["--adapt", "0.5"], "a ratio of 0.5: a tree must be cheaper to move to it; give 1 or more"),
         (["--adapt", "nan"], "adapt is nan; give 0 to 1,000"),
@@ -193,8 +193,8 @@ def test_a_folder_that_is_no_database(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "q.sql").write_text("SELECT 1 AS one")
     shown = refused(["sql", str(tmp_path / "q.sql"), "--db", str(tmp_path / "notes.txt")], capsys)
-    assert "notes.txt is no folder; name one, and it is made if it is not there" in shown
-    assert "--db '' is no folder" in refused(["sql", str(tmp_path / "q.sql"), "--db", ""], capsys)
+    assert "notes.txt is not a folder; name one, and it is made if it is not there" in shown
+    assert "--db '' is not a folder" in refused(["sql", str(tmp_path / "q.sql"), "--db", ""], capsys)
 
 
 def test_enclosure_of_a_tree_whose_tables_are_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

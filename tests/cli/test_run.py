@@ -81,7 +81,7 @@ def test_standard_output_has_json_only(folder: Path) -> None:
 
 @pytest.mark.long
 def test_a_stream_without_end_stops_on_ctrl_c(tmp_path: Path) -> None:
-    """Rows come from `rate` all the time, so that the signal finds a micro-batch in hand; what is counted before and
+    """Rows come from `rate` all the time, so that the signal finds a micro-batch running; what is counted before and
     after are the same rows, each once."""
     (tmp_path / "job.sql").write_text(
         "CREATE TABLE ticks (timestamp TIMESTAMP, value BIGINT) USING rate OPTIONS (rowsPerSecond '20');\n"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import freshet
 from freshet.database import adapt
 from freshet.database.adapt import Following
+from freshet.database.db import inside
 from freshet.engine.query import Select
 from freshet.plans import build_plan
 from tests.oracle import RunningSum, duckdb_answer, same_bag
@@ -74,8 +75,8 @@ class Followed:
         """To the plan these numbers of changes would have."""
         view = self.db.view(name)
         plan = freshet.Plan(view.plan.sql, build_plan(self.db.catalog.views[name], changes))
-        self.db._views.move(name, plan, "the test says so")
-        assert view.following.chosen.failed is None and view.plan == plan
+        inside(self.db).views.move(name, plan, "the test says so")
+        assert inside(view).following.chosen.failed is None and view.plan == plan
 
     @property
     def moves(self) -> int:
@@ -297,16 +298,16 @@ def test_a_full_disk_at_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     db.execute(CHAIN_DDL)
     view = db.create_view("v", CHAIN)
     db.apply({"a": [{"x": 1}], "b": [{"x": 1, "y": 1}], "c": [{"y": 1}]})
-    before = view.plan, view.maintained
+    before = view.plan, inside(view).operator
 
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(type(db._store), "save", full)
+    monkeypatch.setattr(type(inside(db).store), "save", full)
     for hot in ("a", "c"):
         plan = freshet.Plan(CHAIN, build_plan(db.catalog.views["v"], {"a": 0.0, "b": 0.0, "c": 0.0, hot: 9.0}))
-        db._views.move("v", plan, "")
-    assert (view.plan, view.maintained) == before and "no space left" in view.explain()
+        inside(db).views.move("v", plan, "")
+    assert (view.plan, inside(view).operator) == before and "no space left" in view.explain()
     monkeypatch.undo()
     db.apply({"a": [{"x": 1}]})
     assert view.count() == 2
@@ -333,17 +334,17 @@ def test_on_disk(tmp_path: Path) -> None:
             followed.move(name, {f"t{i}": 100.0 if i == step % 3 else 0.0 for i in range(3)})
         followed.agree(tables)
         plans = {name: view.plan for name, view in db.views.items()}
-        chosen = {name: view.following.chosen for name, view in db.views.items()}
+        chosen = {name: inside(view).following.chosen for name, view in db.views.items()}
         spent = {name: view.metrics() for name, view in db.views.items()}
         db.close()
         followed.db = db = freshet.connect(tmp_path / "db", adapt=False)
         followed.subscribe()
         assert {name: view.plan for name, view in db.views.items()} == plans
-        assert {name: view.following.chosen for name, view in db.views.items()} == chosen
+        assert {name: inside(view).following.chosen for name, view in db.views.items()} == chosen
         for name, before in spent.items():
             for figure in ("changes", "counters_changed", "tree_switches"):
                 assert db.view(name).metrics()[figure] == before[figure]
-    folders = {array.name.split("/")[0] for array in db.arena}
+    folders = {array.name.split("/")[0] for array in inside(db).state.core.arena}
     assert sum(name.startswith("view") for name in folders) == len(plans), "old trees leave nothing behind"
     db.close()
 
@@ -357,7 +358,7 @@ def test_refused_transactions_after_a_move() -> None:
     db.apply({"a": [{"x": 1}], "b": [{"x": 1, "y": y} for y in range(4)], "c": [{"y": 1}, {"y": 2}]})
     for hot in ("a", "c", "a"):
         plan = freshet.Plan(sql, build_plan(db.catalog.views["v"], {"a": 0.0, "b": 0.0, "c": 0.0, hot: 9.0}))
-        db._views.move("v", plan, "")
+        inside(db).views.move("v", plan, "")
         spent = view.metrics()["changes"]
         with pytest.raises(freshet.ChangeError, match="no answer after it"):
             db.apply({"c": [{"y": 3}, {"y": 0}]})
@@ -394,14 +395,14 @@ def test_reading_while_a_view_is_built_anew() -> None:
     view = db.view("v")
     reading = view.batches(10)
     next(reading)
-    db._views.move("v", view.plan, "")
+    inside(db).views.move("v", view.plan, "")
     with pytest.raises(freshet.StateError, match="rebuilt while it was read"):
         next(reading)
 
 
 def test_settings() -> None:
-    assert freshet.connect().adapt == freshet.Adapt()
-    assert freshet.connect(adapt=False).adapt is None
+    assert inside(freshet.connect()).views._adapt == freshet.Adapt()
+    assert inside(freshet.connect(adapt=False)).views._adapt is None
     with pytest.raises(freshet.PlanError, match=r"ratio of 0\.5"):
         freshet.Adapt(ratio=0.5)
     with pytest.raises(freshet.PlanError, match="patience of 0"):

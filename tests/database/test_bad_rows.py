@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from freshet.scalar import arrow
 
 CALLS = 2_000
@@ -99,11 +99,13 @@ REFUSED: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("rows", "says"), REFUSED)
 def test_what_is_wrong_is_refused_and_changes_nothing(db: Database, rows: Any, says: str) -> None:
-    before = db.version, db.pool.live, db.view("answer").to_arrow()
+    before = db.version, inside(db).state.core.pool.live, db.view("answer").to_arrow()
     with pytest.raises(freshet.ChangeError, match=says) as refused:
         db.apply({"t": rows})
     assert str(refused.value).startswith("table t") and len(str(refused.value)) < 400
-    assert (db.version, db.pool.live) == before[:2] and db.view("answer").to_arrow().equals(before[2])
+    assert (db.version, inside(db).state.core.pool.live) == before[:2] and db.view("answer").to_arrow().equals(
+        before[2]
+    )
 
 
 TAKEN: list[tuple[Any, str, list[Any]]] = [

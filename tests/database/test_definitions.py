@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import freshet
+from freshet.database.db import inside
 from freshet.errors import PlanError, SqlError
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g")
@@ -131,7 +132,7 @@ def test_definitions_that_do_not_say_who_reads_whom(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (x INT); CREATE TABLE u (x INT)")
         for name, sql in (("v", "SELECT x FROM t"), ("w", "SELECT x FROM v"), ("old", "SELECT x + 1 AS x FROM v")):
             db.create_view(name, sql)
-        v, w, old = (dict(definition) for definition in db._views.definitions.values())
+        v, w, old = (dict(definition) for definition in inside(db).state.definitions.values())
     for view in (v, w, old):
         del view["reads"]
 
@@ -140,7 +141,7 @@ def test_definitions_that_do_not_say_who_reads_whom(tmp_path: Path) -> None:
         made.execute("CREATE TABLE t (x INT); CREATE TABLE u (x INT)")
         made.apply({"t": [{"x": 1}, {"x": 2}], "u": [{"x": 7}]})
         for view in views:
-            made._views.restore(dict(view))
+            inside(made).views.restore(dict(view))
         return made
 
     with restored(v, w, old) as db:
@@ -255,7 +256,7 @@ class Definitions(RuleBasedStateMachine):
 
     @invariant()
     def agree(self) -> None:
-        assert views_of(self.db) == list(self.views) and set(self.db.row_counts()) <= set(self.tables)
+        assert views_of(self.db) == list(self.views) and set(inside(self.db).state.row_counts()) <= set(self.tables)
         for view in self.views:
             assert Counter(self.db.view(view).to_arrow()["x"].to_pylist()) == self.answer(view)
 

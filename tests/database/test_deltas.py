@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database.transaction import Delta
+from freshet.database.db import inside
+from freshet.database.delta import Delta
 from freshet.state.strings import StringPool
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, body STRING, n BIGINT)"
@@ -114,7 +115,7 @@ def test_deltas_nobody_holds_are_not_kept() -> None:
     for step in range(1, 200):
         replaced(db, step)
     gc.collect()
-    assert held() is None and len(db._unread._found) <= 130
+    assert held() is None and len(inside(db).transactions.unread._found) <= 130
 
 
 def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +145,7 @@ def test_nothing_works_on_a_closed_database() -> None:
     db.close()
     for use in (
         view.to_arrow, view.count, view.explain, view.metrics, view.to_pandas, lambda: next(reading),
-        lambda: next(view.batches()), lambda: view.subscribe(print), db.metrics, db.nbytes, db.tuples, db.row_counts,
+        lambda: next(view.batches()), lambda: view.subscribe(print), db.metrics, db.nbytes, db.tuples,
         lambda: db.apply({}), lambda: db.execute("SELECT 1"), lambda: db.execute("DROP VIEW v"), lambda: db.view("v"),
         lambda: db.create_view("w", SQL),
     ):  # fmt: skip

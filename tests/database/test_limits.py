@@ -12,6 +12,7 @@ import pytest
 
 import freshet
 from freshet.budget import parse_size
+from freshet.database.db import inside
 
 MANY = 200_000
 
@@ -40,12 +41,12 @@ def state(db: freshet.Database) -> tuple[int, list[dict[str, int]], pa.Table, pa
 
 
 def test_a_transaction_beyond_the_limit_changes_nothing(db: freshet.Database) -> None:
-    before, held = state(db), db.memory.held
+    before, held = state(db), inside(db).state.memory.held
     for changes in ({"t": numbers(MANY, 5_000)}, {"s": texts(MANY)}, {"t": numbers(10, 5_000), "s": texts(MANY)}):
         with pytest.raises(freshet.BudgetError, match=r"memory_limit is 3 MB: .* are in use and .* more are needed"):
             db.apply(changes)
         assert state(db) == before
-    assert db.memory.held < 2 * held  # what they grew by was given back
+    assert inside(db).state.memory.held < 2 * held  # what they grew by was given back
     tx = db.apply({"t": numbers(1, 7_000)})  # and it goes on
     assert tx.version == before[0] + 1
 
@@ -63,25 +64,25 @@ def test_a_transaction_refused_half_way_changes_nothing(db: freshet.Database) ->
 def test_a_view_beyond_the_limit_is_not_made(db: freshet.Database) -> None:
     db.apply({"t": numbers(9_000, 5_000)})
     before = state(db)
-    db.memory.limit = db.memory.held + 100_000
+    inside(db).state.memory.limit = inside(db).state.memory.held + 100_000
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT k, ROW_NUMBER() OVER (PARTITION BY v ORDER BY k) AS n FROM t")
-    db.memory.limit = 3_000_000
+    inside(db).state.memory.limit = 3_000_000
     assert list(db.views) == ["sums"]
     assert state(db) == before
 
 
 def test_queries_and_answers_beyond_the_limit(db: freshet.Database) -> None:
-    held = db.memory.held
+    held = inside(db).state.memory.held
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         db.execute("SELECT a.k, b.k AS other, a.v FROM t AS a CROSS JOIN t AS b")
-    assert db.memory.held == held
+    assert inside(db).state.memory.held == held
     pairs = "SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.v < b.v"
     view = db.create_view("pairs", pairs)
-    held = db.memory.held
+    held = inside(db).state.memory.held
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         view.to_arrow()
-    assert db.memory.held == held
+    assert inside(db).state.memory.held == held
     assert sum(batch.num_rows for batch in view.batches()) == view.count()  # in bounded memory, it can be read
 
 
@@ -94,7 +95,7 @@ def test_a_folder_with_more_than_the_limit(tmp_path: Path) -> None:
         if close:
             db.close()
         else:
-            db._store.release()  # type: ignore[union-attr]
+            inside(db).store.release()  # type: ignore[union-attr]
         with pytest.raises(freshet.BudgetError, match="memory_limit is 1 MB"):
             freshet.connect(folder, memory_limit="1MB")
         with freshet.connect(folder, memory_limit="1GB") as again:
@@ -103,14 +104,14 @@ def test_a_folder_with_more_than_the_limit(tmp_path: Path) -> None:
 
 def test_what_is_dropped_is_given_back() -> None:
     db = freshet.connect(memory_limit="1GB")
-    held = db.memory.held
+    held = inside(db).state.memory.held
     for _ in range(3):
         db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)")
         db.apply({"t": numbers(10_000)})
         db.create_view("v", "SELECT v, COUNT(*) AS n FROM t GROUP BY v")
-        assert db.memory.held == db.nbytes() > held
+        assert inside(db).state.memory.held == db.nbytes() > held
         db.execute("DROP VIEW v; DROP TABLE t")
-        assert db.memory.held == held
+        assert inside(db).state.memory.held == held
 
 
 def test_versions_that_were_count(tmp_path: Path) -> None:
@@ -119,10 +120,10 @@ def test_versions_that_were_count(tmp_path: Path) -> None:
     view = db.create_view("v", "SELECT v, COUNT(*) AS n FROM t GROUP BY v")
     db.apply({"t": numbers(50_000)})
     db.apply({"t": numbers(10, 50_000)})
-    held = db.memory.held
+    held = inside(db).state.memory.held
     assert view.at(1).num_rows == 100
-    assert db.memory.held == held
-    db.memory.limit = held + 100_000
+    assert inside(db).state.memory.held == held
+    inside(db).state.memory.limit = held + 100_000
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         view.at(1)
 
@@ -186,7 +187,7 @@ def test_interrupting_from_another_thread(what: str) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    while not db._running:
+    while not inside(db).access._running:
         time.sleep(0.01)
     while thread.is_alive():
         db.interrupt()

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.database.metrics import Clock
 
 DDL = "CREATE TABLE a (x BIGINT, y BIGINT); CREATE TABLE b (x BIGINT); CREATE TABLE c (x BIGINT)"
@@ -23,7 +24,7 @@ class Watch:
 
 def watched() -> tuple[freshet.Database, Watch]:
     db, watch = freshet.connect(), Watch()
-    db.clock = Clock(watch)
+    inside(db).views.clock = Clock(watch)
     db.execute(DDL)
     db.apply({"b": [{"x": 2}], "a": [{"x": 2, "y": 9}]})
     db.create_view("v", SQL)
@@ -69,7 +70,7 @@ def test_last_minute() -> None:
         # A note is one second apart from the next, so the minute is off by a second at most.
         assert abs(recent["counters_changed"] - 20 * len(late)) <= 20
         assert abs(recent["changes"] - 2 * len(late)) <= (10 if second < 62 else 2)
-    assert len(view.paid._notes) <= 62
+    assert len(inside(view).paid._notes) <= 62
 
 
 def test_many_transactions_in_a_second() -> None:
@@ -79,7 +80,7 @@ def test_many_transactions_in_a_second() -> None:
     for _ in range(50):
         watch.time += 0.001
         flicker(db)
-    assert len(view.paid._notes) == 1 and view.metrics()["last_minute"]["changes"] == 100
+    assert len(inside(view).paid._notes) == 1 and view.metrics()["last_minute"]["changes"] == 100
 
 
 def test_refused_transactions() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
+from freshet.database.db import inside
 from freshet.logical.query import Field
 from freshet.scalar.types import INT
 from freshet.sql.output_names import apart
@@ -84,12 +85,12 @@ def test_a_view_kept_with_two_columns_of_one_name_opens(tmp_path: Path) -> None:
     with freshet.connect(tmp_path) as db:
         db.execute(TABLES)
         db.create_view("v", PATHS)
-        definition = dict(db._views.definitions["v"])
+        definition = dict(inside(db).state.definitions["v"])
     old = json.loads(json.dumps(definition).replace("src_2", "src").replace("dst_2", "dst"))
     assert old != definition
     with freshet.connect() as db:
         db.execute(TABLES)
-        db._views.restore(old)
+        inside(db).views.restore(old)
         assert db.view("v").to_arrow().column_names == NAMES
         tx = db.execute("INSERT INTO edge VALUES (3, 4)")
         assert tx.deltas["v"].column_names == [*NAMES, "_weight"]

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from freshet.database.db import inside
+from freshet.engine.core import Core
 from freshet.engine.join import Join
 from freshet.state.keys import Dictionary
 
@@ -55,17 +57,17 @@ def answers(db: freshet.Database) -> dict[str, list[str]]:
 @pytest.mark.parametrize(("left", "share"), [(0, 0.1), (3_000, 0.25)])
 def test_deleting_gives_memory_and_files_back(tmp_path: Path, left: int, share: float) -> None:
     db = made(tmp_path / "db")
-    least = db.memory.held
+    least = inside(db).state.memory.held
     heard = list[int]()
     db.view("joined").subscribe(lambda tx: heard.append(tx.deltas["joined"].num_rows))
     for start in range(0, ROWS, 30_000):
         db.apply({"orders": orders(start, start + 30_000), "lines": lines(start, start + 30_000)})
-    held = db.memory.held
+    held = inside(db).state.memory.held
     for start in range(left, ROWS, 39_000):
         end = min(start + 39_000, ROWS)
         db.apply({"orders": less(orders(start, end)), "lines": less(lines(start, end))})
     assert db.tuples() == 2 * left
-    assert db.memory.held - least < share * held
+    assert inside(db).state.memory.held - least < share * held
     assert sum(heard) == 2 * ROWS - left
     size = (tmp_path / "db" / "log").stat().st_size
     assert size < 5_000_000  # it held more than ten, and is at most three times the rows, or four megabytes
@@ -84,7 +86,7 @@ def test_deleting_gives_memory_and_files_back(tmp_path: Path, left: int, share: 
 
 def test_inserts_are_never_swept(monkeypatch: pytest.MonkeyPatch) -> None:
     db, swept = made(None), list[str]()
-    monkeypatch.setattr(freshet.Database, "_sweep_text", lambda self: swept.append("text"))
+    monkeypatch.setattr(Core, "sweep", lambda core: swept.append("text"))
     monkeypatch.setattr(Dictionary, "sweep", lambda self, marked: swept.append("keys"))
     for start in range(0, 40_000, 2_000):
         db.apply({"orders": orders(start, start + 2_000), "lines": lines(start, start + 2_000)})
@@ -102,7 +104,7 @@ def test_keys_that_are_nobodys_go() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, v BIGINT); CREATE TABLE b (k BIGINT, v BIGINT)")
     view = db.create_view("j", "SELECT a.v, b.v AS w FROM a JOIN b ON a.k = b.k")
-    join: Join = view.maintained.join  # type: ignore[attr-defined]
+    join: Join = inside(view).operator.join  # type: ignore[attr-defined]
     for start in range(0, 60_000, 1_000):
         changes = [numbered(start)] if start < 3_000 else [numbered(start), numbered(start - 3_000)]
         weights = np.concatenate([np.full(1_000, 1 - 2 * i) for i in range(len(changes))])

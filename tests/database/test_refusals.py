@@ -18,7 +18,7 @@ import pytest
 
 import freshet
 from freshet import ChangeError, FreshetError, PlanError, SqlError, UnsupportedError
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from tests.oracle import RunningSum, duckdb_answer, same_bag
 
 Refused = tuple[Callable[[Database], Any], type[Exception], str]
@@ -57,10 +57,17 @@ def db() -> Database:
 
 def fingerprint(db: Database) -> dict[str, Any]:
     """The contents of every array, and what else a database knows."""
-    arrays = {a.name: a.data.copy() for a in db.arena if not a.name.startswith("text/")}
-    texts = {i: db.pool.text(np.array([i]))[0].as_py() for i in range(db.pool.used)}
-    texts = {i: text for i, text in texts.items() if db.pool.find(text) == i}
-    return {"arrays": arrays, "texts": texts, "version": db.version, "names": (sorted(db.tables), sorted(db.views))}
+    arrays = {a.name: a.data.copy() for a in inside(db).state.core.arena if not a.name.startswith("text/")}
+    texts = {
+        i: inside(db).state.core.pool.text(np.array([i]))[0].as_py() for i in range(inside(db).state.core.pool.used)
+    }
+    texts = {i: text for i, text in texts.items() if inside(db).state.core.pool.find(text) == i}
+    return {
+        "arrays": arrays,
+        "texts": texts,
+        "version": db.version,
+        "names": (sorted(inside(db).state.core.tables), sorted(db.views)),
+    }
 
 
 def unchanged(before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -249,7 +256,7 @@ def test_many_new_texts_are_forgotten(db: Database) -> None:
         db.apply({"notes": rows[:-1], "orders": [{"id": 77, "_change_type": "delete"}]})
     unchanged(before, fingerprint(db))
     db.apply({"notes": [{"id": 5, "body": "the first new text"}]})
-    assert db.pool.find("the first new text") == len(before["texts"])
+    assert inside(db).state.core.pool.find("the first new text") == len(before["texts"])
 
 
 LATE = {

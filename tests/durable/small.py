@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
+from freshet.database.db import inside
 from tests.oracle import same_bag
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING, x DECIMAL(30, 2)); CREATE TABLE b (s STRING, n INT)"
@@ -38,10 +39,10 @@ def make(path: Path, versions: int, **options: Any) -> freshet.Database:
 
 def end(db: freshet.Database) -> None:
     """Ends the session as a process does that is killed: nothing more is written."""
-    store = db._store
+    store = inside(db).store
     assert store is not None
     store.release()
-    db._closed = True
+    inside(db).access.closed = True
 
 
 class Expected:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.durable import store as stores
 from tests.durable.small import DDL, VIEW, Expected, end, make, step
 from tests.oracle import RunningSum, same_bag
@@ -122,7 +123,7 @@ def test_in_memory_there_is_no_log() -> None:
             ask()
     del changes
     db.apply(step(8))
-    assert not view.subscriptions
+    assert not inside(view).subscriptions
 
 
 def test_async(tmp_path: Path, expected: Expected) -> None:

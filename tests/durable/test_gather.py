@@ -13,9 +13,10 @@ import numpy as np
 
 import freshet
 from freshet.database.changes import resolve
+from freshet.database.db import inside
+from freshet.database.replay import _gathered
 from freshet.durable import log
 from freshet.durable.record import TRANSACTION, number_of, rows_payload, signed
-from freshet.durable.replay import _gathered
 
 Row = tuple[int, tuple[Any, ...]]
 
@@ -70,8 +71,8 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
                     rows = [
                         {"id": i, "w": Decimal(rng.randrange(-(10**30), 10**30))} for i in rng.sample(range(500), n)
                     ]
-                change = resolve(db.tables[name], db.catalog.tables[name], rows)
-                parts.append((db.tables[name], *signed(db.tables[name], change)))
+                change = resolve(inside(db).state.core.tables[name], db.catalog.tables[name], rows)
+                parts.append((inside(db).state.core.tables[name], *signed(inside(db).state.core.tables[name], change)))
             data += made.record(TRANSACTION, sum(len(r) for _, r, _ in parts), version + 1, rows_payload(parts))
         bad = bytearray(data)
         if case % 2:
@@ -82,7 +83,7 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
         assert (0 if run is None else len(run.payloads)) == whole
         if run is None:
             continue
-        for table in db.tables.values():
+        for table in inside(db).state.core.tables.values():
             _, expected = plain(bytes(bad), made._seed, number_of(table), table.text_lanes)
             rows_found, weights = _gathered(run, table, made.path)
             found = rows_found.tolist()

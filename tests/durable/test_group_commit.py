@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.durable import store as stores
 from freshet.durable.log import Log
 from tests.durable.small import end
 from tests.durable.test_levels import Disk
+from tests.inner import store_of
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING)"
 VIEW = "SELECT s, COUNT(*) AS n FROM t GROUP BY s"
@@ -98,8 +100,7 @@ def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
         nonlocal syncs
         syncs += 1
         limit = time.monotonic() + 2
-        assert db._store is not None
-        while db.version - db._store._synced < sum(t.is_alive() for t in threads) and time.monotonic() < limit:
+        while db.version - store_of(db)._synced < sum(t.is_alive() for t in threads) and time.monotonic() < limit:
             time.sleep(0.001)
         real(fd)
 
@@ -107,7 +108,7 @@ def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
     told: list[int] = []
 
     def hear(tx: freshet.Transaction) -> None:
-        assert db._store is not None and db._store.settled(tx.version)
+        assert store_of(db).settled(tx.version)
         told.append(tx.version)
 
     db.view("v").subscribe(hear)
@@ -209,7 +210,7 @@ def test_a_definition_and_a_close_take_along_what_waits(tmp_path: Path, monkeypa
         writers.join()
     assert told == [1, 2, 3] and writers.returned == [3]
     with freshet.connect(tmp_path) as db:
-        assert db.version == 3 and set(db.tables) == {"t", "more"}
+        assert db.version == 3 and set(inside(db).state.core.tables) == {"t", "more"}
 
 
 def test_a_subscriber_that_writes_keeps_the_others_out(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.interrupts import Deferred, deliver
 from tests.durable.small import Expected, end, make, step
 
@@ -106,14 +107,14 @@ def test_definitions_at_random_bytecodes(tmp_path: Path, expected: Expected) -> 
             _, length = interrupted_at(-1, signal.SIGINT, db.execute, sql)
             db.execute(opposite if sql == statement else statement)
             for _ in range(2):
-                before = (list(db.tables), list(db.views))
+                before = (list(inside(db).state.core.tables), list(db.views))
                 cut, _ = interrupted_at(rng.randrange(length // 2, length), signal.SIGINT, db.execute, sql)
-                after = (list(db.tables), list(db.views))
+                after = (list(inside(db).state.core.tables), list(db.views))
                 assert cut or after != before
                 expected.check(db)
                 end(db)
                 db = freshet.connect(tmp_path, durability="os")
-                assert (list(db.tables), list(db.views)) == after
+                assert (list(inside(db).state.core.tables), list(db.views)) == after
                 if after != before:
                     db.execute(opposite if sql == statement else statement)
             db.execute(sql)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from tests.durable.small import Expected, end, make, step
+from tests.inner import store_of
 
 
 class Disk:
@@ -64,8 +66,7 @@ def test_fsync_survives_a_loss_of_power(tmp_path: Path, expected: Expected, monk
         db.apply(step(version))
         assert told.pop() > before, "a subscriber heard of what was not on disk"
         if version % 7 == 0:
-            assert db._store is not None
-            db._store._rewrite(db)
+            store_of(db)._rewrite(inside(db).state)
         if version % 10 == 0:
             db.close()
             db = freshet.connect(folder)

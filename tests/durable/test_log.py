@@ -15,9 +15,11 @@ import pytest
 
 import freshet
 from freshet.cli import main
+from freshet.database.db import inside
 from freshet.durable import store as stores
 from freshet.durable.log import Log
 from tests.durable.small import Expected, end, make, step
+from tests.inner import store_of
 
 VERSIONS = 6
 
@@ -183,7 +185,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
             room = left
         monkeypatch.undo()
         assert (tmp_path / "log").stat().st_size == size
-        assert not told and list(db.views) == ["v"] and list(db.tables) == ["t", "b"]
+        assert not told and list(db.views) == ["v"] and list(inside(db).state.core.tables) == ["t", "b"]
         expected.check(db)
     db.apply(step(4))
     assert told == [4]
@@ -269,17 +271,16 @@ def test_rewriting_is_safe_at_each_step(tmp_path: Path, expected: Expected, monk
                     raise OSError(errno.ENOSPC, "No space left on device")
                 return real(*args)
 
-            assert db._store is not None
             with monkeypatch.context() as patched:
                 patched.setattr(os, name, failing)
                 with contextlib.suppress(freshet.StateError):
-                    db._store._rewrite(db)
+                    store_of(db)._rewrite(inside(db).state)
             shutil.copytree(folder, tmp_path / "copy")
             with freshet.connect(tmp_path / "copy") as copy:
                 assert copy.version == VERSIONS
                 expected.check(copy)
             shutil.rmtree(tmp_path / "copy")
-            if db._store.log.broken is None:
+            if store_of(db).log.broken is None:
                 db.apply(step(VERSIONS + 1))
                 expected.check(db)
             db.close()

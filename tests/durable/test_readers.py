@@ -13,6 +13,8 @@ import pytest
 
 import freshet
 from freshet.database import aside
+from freshet.database.db import inside
+from freshet.database.history import history_of
 from tests.fuzz.case import run_case
 from tests.fuzz.choices import Choices
 
@@ -60,7 +62,7 @@ def test_versions_that_were_are_read_without_the_lock(tmp_path: Path) -> None:
     found, ready, held = list[int](), threading.Event(), threading.Event()
 
     def read() -> None:
-        history = db.history("pairs", 1)
+        history = history_of(inside(db).access, "pairs", 1)
         ready.set()
         held.wait(60)
         found.append(history.answer().num_rows)
@@ -69,7 +71,7 @@ def test_versions_that_were_are_read_without_the_lock(tmp_path: Path) -> None:
     thread = threading.Thread(target=read)
     thread.start()
     assert ready.wait(60)
-    with db.state_lock:  # as a long transaction of another thread
+    with inside(db).state.lock:  # as a long transaction of another thread
         held.set()
         thread.join(60)
         assert not thread.is_alive()
@@ -106,7 +108,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
     db.create_view("ordered", ORDERED)
     db.create_view("compared", COMPARED)
     expected = READ[what](db)
-    held = db.memory.held
+    held = inside(db).state.memory.held
     monkeypatch.setattr(aside, "_SHORT", -1.0)
     monkeypatch.setattr(aside, "_A_BYTE", 0.0)
     copied, go_on, found = threading.Event(), threading.Event(), list[object]()
@@ -114,7 +116,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
 
     def made_slowly(self: aside.Aside, *args: Any) -> None:
         make(self, *args)
-        attached = self.tables["t"]
+        attached = self.core.tables["t"]
 
         class Waiting(dict[str, Any]):
             """The first use of the copy takes long."""
@@ -124,7 +126,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
                 assert go_on.wait(60)
                 return attached
 
-        self.tables = Waiting(t=attached)
+        self.core.tables = Waiting(t=attached)
 
     monkeypatch.setattr(aside.Aside, "__init__", made_slowly)
     reader = threading.Thread(target=lambda: found.append(READ[what](db)))
@@ -138,7 +140,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
     go_on.set()
     reader.join(60)
     assert found == [expected]
-    assert db.memory.held < held
+    assert inside(db).state.memory.held < held
 
 
 def test_a_reader_without_room_for_a_copy_goes_on_under_the_lock(
@@ -156,12 +158,12 @@ def test_a_reader_without_room_for_a_copy_goes_on_under_the_lock(
 
     monkeypatch.setattr(aside.Aside, "__init__", counted)
     db.apply({"t": pa.table({"k": np.arange(ROWS, 40 * ROWS), "v": -np.arange(ROWS, 40 * ROWS)})})
-    db.memory.limit = db.memory.held + (4 << 20)
+    inside(db).state.memory.limit = inside(db).state.memory.held + (4 << 20)
     assert db.view("pairs").to_arrow().num_rows == 30 * ROWS + 39 * ROWS and not made_copies
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
         list(db.view("pairs").batches(copy=True))
     monkeypatch.setattr(aside, "available", lambda: 1000)
-    db.memory.limit = None
+    inside(db).state.memory.limit = None
     assert db.view("pairs").to_arrow().num_rows == 30 * ROWS + 39 * ROWS and not made_copies
 
 

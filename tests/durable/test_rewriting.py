@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import freshet
+from freshet.database.db import inside
+from freshet.database.recover import recover
 from freshet.durable import store as stores
-from freshet.durable.recover import recover
+from tests.inner import store_of
 
 DDL = """CREATE TABLE keyed (k BIGINT PRIMARY KEY, s STRING); CREATE TABLE bag (x BIGINT, s STRING);
     CREATE MATERIALIZED VIEW v AS SELECT keyed.k, bag.x, bag.s FROM keyed JOIN bag ON keyed.s = bag.s"""
@@ -76,9 +78,8 @@ def test_changes_while_it_is_rewritten(tmp_path: Path, monkeypatch: pytest.Monke
             if number % 30 == 11:
                 with contextlib.suppress(freshet.ChangeError):
                     db.apply({"bag": [{"x": 99, "s": "not there", "_weight": -1}]})
-            assert db._store is not None
-            logs.add(db._store.log.id)
-            if number % 5 == 0 or db._store.log.first + 2_000 > db._store.log.end:
+            logs.add(store_of(db).log.id)
+            if number % 5 == 0 or store_of(db).log.first + 2_000 > store_of(db).log.end:
                 shutil.copytree(folder, tmp_path / "copy")
                 with freshet.connect(tmp_path / "copy") as copy:
                     assert (copy.version, copy.changes) == (db.version, db.changes)
@@ -110,9 +111,8 @@ def test_the_log_stays_below_three_times_the_rows(tmp_path: Path, monkeypatch: p
     db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)")
     db.apply({"t": [{"k": k, "v": 0} for k in range(3_000)]})
     live, most, each = (tmp_path / "log").stat().st_size, 0, list[int]()
-    assert db._store is not None
     for k in range(3_000):
-        before = db._store._rewriting
+        before = store_of(db)._rewriting
         db.apply({"t": [{"k": k, "v": 0, "_weight": -1}, {"k": k + 3_000, "v": 0, "_weight": 1}]})
         most = max(most, (tmp_path / "log").stat().st_size)
         if before is not None:
@@ -148,11 +148,10 @@ def test_damage_among_the_rows_a_log_begins_with(tmp_path: Path, monkeypatch: py
     db.execute(DDL)
     for _ in range(40):
         db.apply(model.change())
-    assert db._store is not None
-    db._store._rewrite(db)
+    store_of(db)._rewrite(inside(db).state)
     db.apply(model.change())
     log, base = tmp_path / "db" / "log", db.version - 1
-    db._store.release()
+    store_of(db).release()
     whole = log.read_bytes()
     outcomes = Counter[str]()
     for at in range(100, len(whole), 97):

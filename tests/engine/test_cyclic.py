@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import freshet
 from benchmarks.papers.queries import CYCLES
+from freshet.database.db import inside
 from freshet.plans.model import QueryPlan
 from tests.small_tables import COLUMNS, KEYED, TableModel, follow
 from tests.twin import Twin, TwinTable, complete_graph, drain, waves
@@ -75,7 +76,7 @@ def test_roles_of_one_table_share_what_the_bag_stores() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE g (src BIGINT NOT NULL, dst BIGINT NOT NULL)")
     view = db.create_view("v", QUERIES["triangle"])
-    (bag,) = view.maintained.below
+    (bag,) = inside(view).operator.below
     assert len(bag.below) == 1
     assert "bag of width 2" in view.explain() and "cyclic" in view.explain()
 
@@ -87,9 +88,9 @@ def test_a_hub_is_entered_by_its_smaller_side() -> None:
     view = db.create_view("v", QUERIES["triangle"])
     hub = [(1, i) for i in range(10, 2_000)] + [(5, 1)]
     db.apply({"g": [{"src": s, "dst": d} for s, d in hub]})
-    before, _ = view.maintained.work()
+    before, _ = inside(view).operator.work()
     db.apply({"g": [{"src": 1_500, "dst": 5}]})
-    after, _ = view.maintained.work()
+    after, _ = inside(view).operator.work()
     assert view.count() == 3 and after - before < 50
 
 

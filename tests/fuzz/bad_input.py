@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 import freshet
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from freshet.errors import ChangeError
 from tests.fuzz.choices import Choices
 from tests.fuzz.contained import WrongError, contained
@@ -139,13 +139,23 @@ def _shown(array: pa.Array) -> str:
 
 def run(given: Given) -> str:
     db = database()
-    before = (db.version, db.pool.live, db.view("answer").count(), db.view("texts").to_arrow().num_rows)
+    before = (
+        db.version,
+        inside(db).state.core.pool.live,
+        db.view("answer").count(),
+        db.view("texts").to_arrow().num_rows,
+    )
     try:
         tx = db.apply({"t": given.rows})
     except ChangeError as e:
         if len(str(e)) > 1_000:
             raise WrongError(f"the message has {len(str(e))} characters") from None
-        after = (db.version, db.pool.live, db.view("answer").count(), db.view("texts").to_arrow().num_rows)
+        after = (
+            db.version,
+            inside(db).state.core.pool.live,
+            db.view("answer").count(),
+            db.view("texts").to_arrow().num_rows,
+        )
         if before != after:
             raise WrongError(f"refused, but {before} became {after}") from e
         return "refused"

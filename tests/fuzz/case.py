@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 import freshet
+from freshet.database.db import inside
 from freshet.plans import build_plan
 from tests.fuzz.choices import Choices, shrunk
 from tests.fuzz.dialect import for_duckdb, for_sqlite
@@ -206,8 +207,8 @@ def _move(db: freshet.Database, changes: dict[str, float]) -> None:
     view = db.view("v")
     plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes))
     if plan != view.plan:
-        db._views.move("v", plan, "")
-        assert view.following.chosen.failed is None, view.following.chosen.failed
+        inside(db).views.move("v", plan, "")
+        assert inside(view).following.chosen.failed is None, inside(view).following.chosen.failed
 
 
 def shortest(failed: Outcome, tries: int = 300) -> Outcome:

@@ -43,7 +43,7 @@ from freshet.state import wide
 from tests.fuzz.choices import Choices
 
 FIRST_DAY, LAST_DAY, DAY = -719_162, 2_932_896, 86_400_000_000
-_PLANNED = {"plus_interval", "single", "only_row"}  # no SQL names them
+PLANNED = {"plus_interval", "single", "only_row"}  # no SQL names them
 _NUMBERS = (0, 1, -1, 2, 3, -7, 10, 100, 255, 1000, -(10**9), 2 * 10**9, 10**18, 31, 12, 1970, 2024, 9999, 10_000)
 _DOUBLES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 0.1, 2.675, 1e-5, 1e7, 1e15, 1e22, 123456789.123, 1e301, -1e301, 5e-324,
@@ -105,6 +105,33 @@ _ENCODED = (
     "====",
 )
 _CHOSEN = {"encode": _CHARSETS, "decode": _CHARSETS, "to_binary": _BINARY_FORMATS, "try_to_binary": _BINARY_FORMATS}
+_UNITS = (
+    "day",
+    "DAY",
+    "month",
+    "week",
+    "year",
+    "hour",
+    "second",
+    "microsecond",
+    "quarter",
+    "dow",
+    "doy",
+    "mm",
+    "x",
+    "",
+)
+_WEEKDAYS = ("mo", "Sunday", "TUE", "x", "")
+_WHENS = ((DATE,), (TIMESTAMP,), (STRING,))
+#: Functions that take a literal word: at which place, which words, and the types of their arguments.
+_WORDS: dict[str, tuple[int, tuple[str, ...], list[tuple[Type, ...]]]] = {
+    **dict.fromkeys(("date_part", "datepart"), (0, _UNITS, [(STRING, *t) for t in (*_WHENS, (MONTHS,), (MICROS,))])),
+    "date_trunc": (0, _UNITS, [(STRING, *t) for t in _WHENS]),
+    "trunc": (1, _UNITS, [(*t, STRING) for t in _WHENS]),
+    "next_day": (1, _WEEKDAYS, [(*t, STRING) for t in _WHENS]),
+    "timestampadd": (0, _UNITS, [(STRING, INT, *t) for t in _WHENS]),
+    "timestampdiff": (0, _UNITS, [(STRING, *s, *t) for s in _WHENS for t in _WHENS]),
+}
 _REPLACEMENTS = ("", "x", "$0", "$1$1", "<$0>", "\\$", "xxxxxxxxxx" * 20)
 _CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, BINARY, DATE, TIMESTAMP, BOOLEAN)
 _INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
@@ -172,30 +199,37 @@ def as_column(type_: Type, values: Sequence[Any]) -> Column:
 def signatures() -> dict[str, list[tuple[Type, ...]]]:
     """Lists of argument types that functions take, for each name."""
     found: dict[str, list[tuple[Type, ...]]] = {"cast": [(t,) for t in _CLASSES], "try_cast": [(t,) for t in _CLASSES]}
+    found |= {name: types for name, (_, _, types) in _WORDS.items()}
     for name in names():
-        if name in _PLANNED:
+        if name in PLANNED or name in _WORDS:
             continue
         for count in range(5):
             classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING, BINARY)
             for types in itertools.product(classes, repeat=count):
-                if _takes(name, types):
+                if _call_of(name, types) is not None:
                     found.setdefault(name, []).append(types)
     return found
 
 
-def _takes(name: str, types: tuple[Type, ...]) -> bool:
-    sample: dict[str, Any] = {"STRING": "1", "DOUBLE": 1.0, "BINARY": b"1"}
-    for args in (
-        [ColumnRef(t, 0, i, "c") for i, t in enumerate(types)],
-        [Literal(t, sample.get(t.name, 1)) if i == 0 else ColumnRef(t, 0, i, "c") for i, t in enumerate(types)],
-        [ColumnRef(t, 0, i, "c") if i == 0 else Literal(t, sample.get(t.name, 1)) for i, t in enumerate(types)],
-    ):
+def calls_of(name: str) -> list[Expression]:
+    """One call of a function for each list of types that it takes."""
+    return [call for types in signatures()[name] if (call := _call_of(name, types)) is not None]
+
+
+def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
+    """A call with arguments of these types, all of them columns, or all but the first, or the first alone."""
+    sample: dict[str, Any] = {"STRING": "(1)" if "regexp" in name else "1", "DOUBLE": 1.0, "BINARY": b"1"}
+    if name in _WORDS:
+        sample["STRING"] = _WORDS[name][1][0]
+    for literals in ((), (0,), range(1, len(types))):
+        args = [
+            Literal(t, sample.get(t.name, 1)) if i in literals else ColumnRef(t, 0, i, "c") for i, t in enumerate(types)
+        ]
         try:
-            build(name, args)
+            return build(name, args)
         except SqlError:
             continue
-        return True
-    return False
+    return None
 
 
 def draw(choices: Choices) -> FunctionCall:
@@ -205,8 +239,9 @@ def draw(choices: Choices) -> FunctionCall:
     types = [_near(choices, t) for t in choices.pick(known[name])]
     args = []
     for place, type_ in enumerate(types):
-        first = 95 if name in _FORMATTERS else 10
-        literal = choices.chance(60 if place else first)
+        word = name in _FORMATTERS if not place else False
+        word = word or (name in _WORDS and place == _WORDS[name][0])
+        literal = choices.chance(95 if word else 60 if place else 10)
         count = 1 if literal else rows
         args.append(Argument(type_, tuple(_value(choices, name, place, type_) for _ in range(count)), literal))
     to = choices.pick(_CASTS) if name in ("cast", "try_cast") else None
@@ -267,6 +302,8 @@ def _bytes(choices: Choices, name: str, place: int) -> bytes:
 
 
 def _text(choices: Choices, name: str, place: int) -> str:
+    if name in _WORDS and place == _WORDS[name][0] and choices.chance(90):
+        return choices.pick(_WORDS[name][1])
     if name in _CHOSEN and place == 1 and choices.chance(90):
         return choices.pick(_CHOSEN[name])
     if name in ("unhex", "unbase64", "to_binary", "try_to_binary") and not place and choices.chance(80):

@@ -1,7 +1,7 @@
 """Calls functions with extreme arguments, under limits of memory and time, and checks what must hold of every call.
 
 Law: a call either is refused with an error of ours or has a value of its type on every row; a row has the same value
-alone, among others, and as literals; what is called total never fails.
+alone, among others, and as literals; what is called total never fails, and NULL is where the function's record says.
 
     python -m tests.fuzz.functions --seed 7 --calls 100000
 """
@@ -15,8 +15,8 @@ from typing import Any
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, text_of, to_arrow
-from freshet.scalar.expression import Expression
-from freshet.scalar.functions import nullable
+from freshet.scalar.expression import Call, Expression
+from freshet.scalar.functions import function_of, nullable
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.types import INTEGER_RANGE, Type
 from tests.fuzz.contained import WrongError, contained
@@ -49,6 +49,7 @@ def run(call: FunctionCall) -> str:
         _check(value, expression)
         if isinstance(alone[row], str) or not _same(value, alone[row][0]):
             raise WrongError(f"row {row} is {value!r:.100} among others, alone {alone[row]!r:.100}")
+    _check_nulls(call, expression, values)
     for row in range(min(call.rows, 2)):
         _check_folded(call, row, values[row], expression.type)
     return "value"
@@ -61,6 +62,27 @@ def _alone(call: FunctionCall, expression: Expression, row: int) -> Any:
         return [_value(evaluate(expression, lambda c: columns[c.column], 1), 0)]
     except EvaluationError as e:
         return e.reason
+
+
+def _check_nulls(call: FunctionCall, expression: Expression, values: list[Any]) -> None:
+    """What the function's record says of NULL, by which of its arguments are NULL on each row."""
+    if not isinstance(expression, Call):
+        return
+    columns, nulls = call.columns(), function_of(expression).nulls
+    try:
+        args = [evaluate(a, lambda c: columns[c.column], call.rows) for a in expression.args]
+    except EvaluationError:
+        return  # an argument that not every row needs
+    for row, value in enumerate(values):
+        flags = [_value(a, row) is None for a in args]
+        if nulls.surely(flags) and value is not None:
+            raise WrongError(
+                f"row {row} is {value!r:.100}, but is said to be NULL for arguments that are NULL: {flags}"
+            )
+        if value is None and not nulls.may(flags):
+            raise WrongError(f"row {row} is NULL, but is said not to be for arguments that are NULL: {flags}")
+        if nulls.decides and any(flags) and not nulls.surely(flags):
+            raise WrongError("one NULL decides, but is said not to be enough")
 
 
 def _check_folded(call: FunctionCall, row: int, value: Any, type_: Type) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from freshet.scalar.column import Column
-from freshet.scalar.functions.registry import STRICT
+from freshet.scalar.functions.registry import FUNCTIONS
 from freshet.scalar.types import INT, STRING
 from tests.fuzz.contained import WrongError
 from tests.fuzz.function_calls import Argument, FunctionCall
@@ -27,6 +28,7 @@ def test_calls_have_a_value_or_are_refused_within_their_limits() -> None:
 def test_a_wrong_value_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     call = FunctionCall("ascii", (Argument(STRING, ("a", "b"), False),), 2)
     assert run(call) == "value"
-    monkeypatch.setitem(STRICT, "ascii", lambda _: lambda a: Column(INT, np.arange(len(a)), a.valid))
+    wrong = replace(FUNCTIONS["ascii"], strict=lambda _: lambda a: Column(INT, np.arange(len(a)), a.valid))
+    monkeypatch.setitem(FUNCTIONS, "ascii", wrong)
     with pytest.raises(WrongError, match="row 1 is 1 among others, alone"):
         run(FunctionCall("ascii", call.args, 2))

@@ -189,7 +189,8 @@ def ready(run):
 place = Path(sys.argv[1])
 job, mistakes = read_job((place / "job.sql").read_text(), place)
 assert not mistakes
-run_job(job, told=lambda *_: None, master="local[1]", shards=1, checkpoint=str(place / "checkpoint"), ready=ready)
+kept = str(place / "checkpoint")
+run_job(job, on_progress=lambda *_: None, master="local[1]", shards=1, checkpoint=kept, ready=ready)
 """
 
 

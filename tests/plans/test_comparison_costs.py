@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from freshet.engine.query import Select
 from freshet.state.comparison import CHILDREN, ENDS_COLUMNS, LIVES, PARENTS
 from freshet.state.rows import Rows
@@ -76,7 +76,7 @@ def test_an_update_flips_what_lies_between_extremes(sql: str) -> None:
 @pytest.mark.parametrize("sql", COMPARED.values(), ids=list(COMPARED))
 def test_the_way_to_a_place_is_logarithmic(sql: str) -> None:
     for rows in SIZES:
-        kept = filled(sql, rows).view("v").maintained
+        kept = inside(filled(sql, rows).view("v")).operator
         assert isinstance(kept, Select) and kept.join is not None
         (order,) = kept.join.ordered.values()
         ends = order.ends.data.reshape(-1, ENDS_COLUMNS)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.engine.top_k import TopK
 from freshet.engine.window import Windowed
 from freshet.state.ranked import Ranked
@@ -40,7 +41,7 @@ def test_a_change_of_a_top_k_tells_at_most_two_rows(sql: str) -> None:
             told = db.apply({"t": [{"k": rows, "g": 3, "v": value}]}).deltas["v"]
             assert told.num_rows <= 2
             db.execute(f"DELETE FROM t WHERE k = {rows}")
-        kept = db.view("v").maintained
+        kept = inside(db.view("v")).operator
         assert isinstance(kept, TopK)
         assert depth(kept.ranked) < 4 * math.log2(rows)
 

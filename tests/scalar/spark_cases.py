@@ -339,10 +339,15 @@ def text_cases() -> list[tuple[str, list[Argument], str | None]]:
         if None not in args:
             case(name, first, *(literal(k, str(t)) for k, t in zip(kinds, texts, strict=True)))
 
+    for text in ("0", "8112189876", "79927398713", "79927398714", "7992739871-3", " 18", "١٨", "𝟏𝟖", None):
+        case("luhn_check", ["STRING", text])
+    for a in (["INT", "18"], ["BIGINT", "-18"], ["DECIMAL(5,2)", "18.00"], ["BINARY", "3138"], ["BOOLEAN", "true"]):
+        case("luhn_check", list(a))
     for s in TEXTS:
         for name in ("initcap", "reverse", "ascii", "octet_length", "bit_length", "soundex", "btrim", "md5", "sha1",
                      "sha", "crc32", "hex", "base64", "upper", "lower"):  # fmt: skip
             case(name, s)
+        case("luhn_check", s)
         for part in ("", "a", "aa", "😀", ".", None):
             both("instr", part, first=s)
             case("locate", ["STRING", part], s)

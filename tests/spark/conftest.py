@@ -13,29 +13,24 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
+from freshet.spark.session import chosen_settings
 from tests.spark.databases import driver_jars
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def settings(builder: SparkSession.Builder) -> SparkSession.Builder:
-    for name, value in {
+    """As `freshet.spark.session` sets a small machine up, whatever this one is: streams that end within seconds spend
+    their processor on starting."""
+    frugal = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    given = {
         "spark.ui.enabled": "false",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.driver.memory": "1g",
-        # Streams that end within seconds spend their processor on starting: the quick compiler alone is quicker.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }.items():
+        "spark.driver.extraJavaOptions": frugal,
+        "spark.executor.extraJavaOptions": frugal,
+        "spark.sql.streaming.minBatchesToRetain": "100",  # Spark's own default, so that tests can go back
+    }
+    for name, value in chosen_settings("local", 2, given).items():
         builder = builder.config(name, value)
     return builder
 

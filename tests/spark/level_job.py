@@ -104,7 +104,7 @@ class LevelJob:
             for made in Encoder(self.text, name, None, self.checkpoint)(table.to_batches(max_chunksize=3)):
                 rows += [Row(**r) for r in made.to_pylist()]
         for level in range(self.job.levels):
-            rows = [told for shard in range(self.job.shards) for told in self._shard(level, shard, rows)]
+            rows = [sent for shard in range(self.job.shards) for sent in self._shard(level, shard, rows)]
         schema = pa.schema([("stream", pa.string()), ("payload", pa.binary())])
         out = pa.RecordBatch.from_pylist([{"stream": r.stream, "payload": r.payload} for r in rows], schema)
         parts: dict[str, list[pa.Table]] = {}

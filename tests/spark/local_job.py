@@ -13,7 +13,7 @@ from freshet.spark.encode import Encoder, Sent
 from freshet.spark.job import Job, ViewOutput
 from freshet.spark.quarantine import QUARANTINE, refused_rows
 from freshet.spark.shard import Shard
-from freshet.spark.transaction import read_block, take_in, tell
+from freshet.spark.transaction import emit, read_block, take_in
 from freshet.state.arena import Arena
 
 
@@ -27,7 +27,7 @@ class LocalJob:
         self.quarantined: list[tuple[str, str, str]] = []
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """One micro-batch; every view's delta, as its shards told it."""
+        """One micro-batch; every view's delta, as its shards emitted it."""
         sent: list[Sent] = []
         for table in self.job.tables:
             rows = changes.get(table.name.lower())
@@ -42,7 +42,7 @@ class LocalJob:
         return {v.name: self._delta(v, [b[3] for b in sent if b[2] in v.operators]) for v in self.job.views}
 
     def _level(self, level: int, sent: list[Sent]) -> list[Sent]:
-        told: list[Sent] = []
+        emitted: list[Sent] = []
         for number, key in enumerate(shard_keys(self.job.shards)):
             mine: dict[str, list[bytes]] = {}
             for block in sent:
@@ -57,8 +57,8 @@ class LocalJob:
             taken = take_in(shard, mine, self.job.quarantine)
             deltas = shard.apply(taken.changes)
             self.logs.setdefault((level, number), []).extend(taken.log)
-            told += tell(self.job, shard, number, taken, deltas, first)
-        return told
+            emitted += emit(self.job, shard, number, taken, deltas, first)
+        return emitted
 
     def forget(self) -> None:
         """Throws every shard away and makes it again from its log."""

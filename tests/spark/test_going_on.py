@@ -17,7 +17,7 @@ from freshet.job import read_job
 from freshet.job.run import JobRun, failure_of
 from freshet.spark import maintain, reason, snapshot
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
-from tests.spark.test_jobs import Told
+from tests.spark.test_jobs import Seen
 from tests.spark.test_quarantine import DDL, SCHEMAS, VIEWS, rows
 
 WORKER = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: PythonException: Traceback \
@@ -128,21 +128,26 @@ def test_a_job_sets_aside_what_stopped_it(spark: SparkSession, tmp_path: Path) -
         path.write_text("\n".join(lines))
         os.utime(path, (1e9 + number, 1e9 + number))
 
-    def go(on_error: str, sink: str) -> Told:
+    def go(on_error: str, sink: str) -> Seen:
         job, mistakes = read_job(JOB % (on_error, sink), tmp_path)
         assert not mistakes
-        told = Told(job)
+        seen = Seen(job)
         made = JobRun(
-            spark, job, shards=2, checkpoint=str(tmp_path / "checkpoint"), told=[told], arena=str(tmp_path / "arena")
+            spark,
+            job,
+            shards=2,
+            checkpoint=str(tmp_path / "checkpoint"),
+            watchers=[seen],
+            arena=str(tmp_path / "arena"),
         )
         made.wait(threading.Event(), lambda progress, sinks: None)
-        return told
+        return seen
 
     with pytest.raises(StateError, match="table b: removes a row the table does not hold"):
         go("stop", "")
-    told = go("quarantine", "CREATE SINK bad FROM _quarantine USING json OPTIONS (path 'bad');")
-    assert told.rows == {"by_a": {(1, 1): 1, (1, 2): -1, (4, 1): 1}, "by_s": {("x", 1): 1, ("x", 2): -1, ("w", 1): 1}}
+    seen = go("quarantine", "CREATE SINK bad FROM _quarantine USING json OPTIONS (path 'bad');")
+    assert seen.rows == {"by_a": {(1, 1): 1, (1, 2): -1, (4, 1): 1}, "by_s": {("x", 1): 1, ("x", 2): -1, ("w", 1): 1}}
     (bad,) = spark.read.json(str(tmp_path / "bad")).collect()
     assert (bad["table"], json.loads(bad["row"])) == ("b", {"a": 3, "s": "z", "_weight": -1})
-    answers = {v: {tuple(r) for r in snapshot(spark, str(tmp_path / "checkpoint"), v).collect()} for v in told.rows}
+    answers = {v: {tuple(r) for r in snapshot(spark, str(tmp_path / "checkpoint"), v).collect()} for v in seen.rows}
     assert answers == {"by_a": {(1, 1), (2, 1), (4, 1)}, "by_s": {("x", 1), ("y", 1), ("w", 1)}}

@@ -32,7 +32,7 @@ def read(text: str, folder: Path) -> JobFile:
     return job
 
 
-class Told:
+class Seen:
     """The running sum of every view's changes."""
 
     def __init__(self, job: JobFile) -> None:
@@ -46,19 +46,19 @@ class Told:
                     del rows[tuple(row)]
 
 
-def run(spark: SparkSession, job: JobFile, folder: Path, plans: dict[str, freshet.Plan] | None = None) -> Told:
-    told = Told(job)
+def run(spark: SparkSession, job: JobFile, folder: Path, plans: dict[str, freshet.Plan] | None = None) -> Seen:
+    seen = Seen(job)
     made = JobRun(
         spark,
         job,
         shards=2,
         checkpoint=str(folder / "checkpoint"),
         plans=plans,
-        told=[told],
+        watchers=[seen],
         arena=str(folder / "arena"),
     )
     made.wait(threading.Event(), lambda progress, sinks: None)
-    return told
+    return seen
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
@@ -87,10 +87,10 @@ def in_process(job: JobFile) -> dict[str, Counter[tuple[Any, ...]]]:
 def test_ready_made_job(name: str, spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     MAKERS[name](tmp_path / "in")
     job = read((EXAMPLES / name / "job.sql").read_text(), tmp_path)
-    told = run(spark, job, tmp_path)
+    seen = run(spark, job, tmp_path)
     expected = in_process(job)
     assert all(expected.values()), "an empty answer shows nothing"
-    assert told.rows == expected
+    assert seen.rows == expected
     for sink in job.sinks:
         path = job.path(sink.place)
         if sink.place.format == "materialized":
@@ -139,13 +139,13 @@ def test_each_format_of_files_in_and_out(
     lines = [(1, True, "insert"), (2, False, "insert"), (2, False, "delete"), (2, None, "insert")]
     rows = (dict(zip(("id", "seen", "_change_type"), line, strict=True)) for line in lines)
     (tmp_path / "in" / "d" / "0.json").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    told = run(spark, read(FORMATS, tmp_path), tmp_path)
+    seen = run(spark, read(FORMATS, tmp_path), tmp_path)
     expected = {
         (1, "x, y", "1.50", "2024-01-01", 10, True),
         (2, None, "2.25", "2024-01-02", 20, None),
         (2, None, "3.00", "2024-01-03", 20, None),
     }
-    assert {(i, name, str(p), str(d), n, seen) for i, name, p, d, n, seen in told.rows["v"]} == expected
+    assert {(i, name, str(p), str(d), n, at) for i, name, p, d, n, at in seen.rows["v"]} == expected
     kinds = "id BIGINT, name STRING, price DECIMAL(10, 2), day DATE, n INT, seen BOOLEAN, _weight BIGINT"
     for form in ("csv", "json", "orc", "parquet"):
         kept = spark.read.schema(kinds).options(**({"header": "true"} if form == "csv" else {})).format(form)
@@ -182,10 +182,10 @@ def test_an_edited_plan_with_shares(spark: SparkSession, tmp_path: Path) -> None
     named = str(refused.value).split("this join has ")[1].split(", ")
     document["trees"][0]["shares"] = {named[0]: 2}
     plan = freshet.Plan.from_json(json.dumps(document))
-    told = run(spark, job, tmp_path, {"paths": plan})
-    assert told.rows["paths"] == in_process(job)["paths"]
+    seen = run(spark, job, tmp_path, {"paths": plan})
+    assert seen.rows["paths"] == in_process(job)["paths"]
     kept = snapshot(spark, str(tmp_path / "checkpoint"), "paths")
-    assert Counter(tuple(r) for r in kept.collect()) == told.rows["paths"]
+    assert Counter(tuple(r) for r in kept.collect()) == seen.rows["paths"]
     with pytest.raises(StateError, match="made by another job"):
         run(spark, job, tmp_path, {"paths": freshet.plan(job.views["paths"], job.catalog)})
 

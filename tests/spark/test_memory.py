@@ -75,4 +75,4 @@ def test_folders_that_are_gone(tmp_path: Path) -> None:
     (tmp_path / "other" / "marker.json").write_text("{}")  # as a process that went on with it
     fill(tmp_path / "last", 100)
     assert list(cache._open) == [tmp_path / "last"]
-    assert gone.arena.nbytes() == ahead.arena.nbytes() == 0
+    assert gone.core.arena.nbytes() == ahead.core.arena.nbytes() == 0

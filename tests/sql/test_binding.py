@@ -24,7 +24,7 @@ PAIRS = {
     ),
     "NOT LIKE is not LIKE": (
         "SELECT k FROM a WHERE s NOT LIKE 'x%' AND s NOT LIKE '!%' ESCAPE '!'",
-        "a | NOT((a.s LIKE 'x%')) & NOT(LIKE(a.s, '!%', '!')) | select a.k",
+        "a | NOT((a.s LIKE 'x%')) & NOT((a.s LIKE '!%' ESCAPE '!')) | select a.k",
     ),
     "NOT around AND becomes OR": (
         "SELECT k FROM a WHERE NOT (x = 1 AND y IS NULL)",

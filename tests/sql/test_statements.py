@@ -18,7 +18,8 @@ from freshet.logical.query import (
     Update,
 )
 from freshet.scalar import types
-from freshet.scalar.expression import Literal, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Literal
 from freshet.scalar.types import Type
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import parse

@@ -24,6 +24,7 @@ import sqlglot
 from sqlglot import exp
 
 import freshet
+from freshet.database.db import inside
 from tests.sqllogictest.answers import difference
 from tests.sqllogictest.generate import generated
 from tests.sqllogictest.order import in_order
@@ -131,7 +132,7 @@ class _Run:
                 self.views[at] = self._view(at, record)
 
     def _exists(self, name: str) -> bool:
-        return name in self.db.tables or name in self.db.views
+        return name in inside(self.db).state.core.tables or name in self.db.views
 
     def _view(self, at: int, record: Query) -> str:
         if _divides(record.sql):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import freshet
 from freshet.database.changes import _columns, _layout, pack_rows
-from freshet.database.db import Database
+from freshet.database.db import Database, inside
 from freshet.state.arrow_rows import MOST_GIVEN, read_batch
 
 SCHEMA = """CREATE TABLE t (
@@ -55,7 +55,7 @@ def test_any_slice_is_read_as_its_columns_are(db: Database, data: Any) -> None:
     batch = pa.RecordBatch.from_arrays([[*arrays, weights][i] for i in order], [names[i] for i in order])
     start = data.draw(st.integers(0, n))
     batch = batch.slice(start, data.draw(st.integers(0, n - start)))
-    table, schema = db.tables["t"], db.catalog.table("t")
+    table, schema = inside(db).state.core.tables["t"], db.catalog.table("t")
     assert schema is not None
     layout = _layout(table, schema, batch.schema)
     assert layout.direct is not None and layout.weight is not None
@@ -72,7 +72,7 @@ def test_a_null_anywhere_takes_the_longer_way(db: Database, place: int) -> None:
     nulls = pa.array([None, None], arrays[place].type)
     arrays[place] = pa.concat_arrays([arrays[place].slice(0, 1), nulls.slice(0, 1)])
     batch = pa.RecordBatch.from_arrays(arrays, [*"abcdefgh", "_weight"])
-    table, schema = db.tables["t"], db.catalog.table("t")
+    table, schema = inside(db).state.core.tables["t"], db.catalog.table("t")
     assert schema is not None
     layout = _layout(table, schema, batch.schema)
     assert layout.direct is not None
@@ -81,7 +81,7 @@ def test_a_null_anywhere_takes_the_longer_way(db: Database, place: int) -> None:
 
 
 def test_a_weight_that_is_too_large_takes_the_longer_way(db: Database) -> None:
-    table, schema = db.tables["t"], db.catalog.table("t")
+    table, schema = inside(db).state.core.tables["t"], db.catalog.table("t")
     assert schema is not None
     for weight, direct in ((MOST_GIVEN, True), (-MOST_GIVEN, True), (MOST_GIVEN + 1, False), (-MOST_GIVEN - 1, False)):
         arrays: list[pa.Array] = [_array([1], i) for i in range(8)] + [pa.array([weight], pa.int64())]

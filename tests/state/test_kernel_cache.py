@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import pytest
 from numba.core import sigutils
 
 import freshet.database.db  # (its imports register the kernels)
+from freshet.state import kernel_cache, processor
 from freshet.state.kernel_cache import KERNELS, Kernels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,6 +192,26 @@ def test_bounds_checked_kernels_are_kept_apart() -> None:
         for more in ({"NUMBA_BOUNDSCHECK": "0"}, {"NUMBA_BOUNDSCHECK": "1"})
     )
     assert plain != checked and Path(plain).parent == Path(checked).parent
+
+
+def test_kernels_for_a_level_run_on_every_processor_that_has_it(tmp_path: Path) -> None:
+    command = place(tmp_path / "program")
+    for level in processor.levels():
+        cache = tmp_path / level
+        assert ended(start(command, cache, **processor.compiling_for(level)))[0] == "4 16 4"
+        assert ended(start(command, cache))[0] == "0 16 1"
+
+
+def test_kernels_that_came_with_the_installation_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = kernel_cache._folder()
+    monkeypatch.setattr(kernel_cache, "_SHIPPED", tmp_path)
+    assert kernel_cache._folder() == ours
+    for level in reversed(list(processor.levels())):  # the best comes last
+        shipped = tmp_path / kernel_cache._name(kernel_cache._stamp(), (level, ""))
+        shipped.mkdir()
+        assert kernel_cache._folder() == shipped
+    monkeypatch.setattr(processor, "LEVELS", {platform.machine(): {"impossible": ("no such feature",)}})
+    assert list(processor.levels()) == [] and kernel_cache._folder() == ours
 
 
 @pytest.mark.parametrize("terminal", [True, False])

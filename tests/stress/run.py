@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
+from freshet.database.db import inside
 from freshet.errors import StateError
 from tests.stress import actors, fence
 from tests.stress.world import VIEWS, Restless, World
@@ -92,7 +93,7 @@ def _end(world: World, late: actors.LateReader, random: Random) -> None:
         with pytest.raises(StateError, match="the database is closed"):
             use()
     if world.db.on_disk:  # what the files become afterwards is no matter of old deltas
-        folder = world.db._store
+        folder = inside(world.db).store
         assert folder is not None
         with freshet.connect(folder.path) as again:
             assert again.version == world.db.version

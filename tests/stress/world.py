@@ -101,7 +101,7 @@ class Restless:
         def follow_and_move(views: Views) -> None:
             follow(views)
             if self._random.random() < 0.3:
-                for array in views._db.arena:
+                for array in views._state.core.arena:
                     move(array)
 
         begin = aside._Patience.__init__

@@ -166,7 +166,7 @@ def test_requests_are_bounded(page: Server) -> None:
     status, refused = ask(page, "/api/explain", {"text": "x" * 400_000})
     assert status == 413 and refused == {"error": "the request is too large"}
     assert ask(page, "/api/explain", b"nonsense")[0] == 400
-    assert ask(page, "/api/explain", b"[1]")[1] == {"error": "the request is no JSON object; send one"}
+    assert ask(page, "/api/explain", b"[1]")[1] == {"error": "the request is not a JSON object; send one"}
     assert ask(page, "/api/explain", b"text", Content_Type="text/plain")[0] == 400
     deep = b'{"text":' * 3_000 + b"1" + b"}" * 3_000
     assert ask(page, "/api/explain", deep) == (400, {"error": "the request is not JSON; correct it"})

@@ -17,6 +17,7 @@ from freshet.scalar.types import BIGINT, Type
 @aggregate(exp.Count)
 class Count(AggregateFunction):
     name = "count"
+    counts = True
     empty = 0
 
     def bind(self, written: Written) -> Expression:

@@ -96,6 +96,10 @@ class AggregateFunction:
     idempotent: ClassVar[bool] = False
     #: Whether the aggregate of its own answers for parts of a group is its answer for the group.
     of_itself: ClassVar[bool] = False
+    #: Whether it counts rows, so that it is never NULL and asks no more of values than whether they are.
+    counts: ClassVar[bool] = False
+    #: Whether, of the values of a group, it is the greatest (or the least: False); None for what is neither.
+    greatest: ClassVar[bool | None] = None
     #: Its value over no rows.
     empty: ClassVar[int | None] = None
     #: What keeping it costs beyond one step for each joined row, as `explain` says it; whether by a logarithm.

@@ -16,7 +16,7 @@ from freshet.scalar.functions.spread import of_sums
 from freshet.scalar.types import DOUBLE, Type
 
 
-class _Spread(AggregateFunction):
+class Spread(AggregateFunction):
     sample: ClassVar[bool]
     root: ClassVar[bool]
 
@@ -57,24 +57,24 @@ def _calls(x: Expression, *names: str) -> tuple[Expression, ...]:
 
 
 @aggregate(exp.Variance)
-class VarSamp(_Spread):
+class VarSamp(Spread):
     name = "var_samp"
     sample, root = True, False
 
 
 @aggregate(exp.VariancePop)
-class VarPop(_Spread):
+class VarPop(Spread):
     name = "var_pop"
     sample, root = False, False
 
 
 @aggregate(exp.Stddev, exp.StddevSamp)
-class StddevSamp(_Spread):
+class StddevSamp(Spread):
     name = "stddev_samp"
     sample, root = True, True
 
 
 @aggregate(exp.StddevPop)
-class StddevPop(_Spread):
+class StddevPop(Spread):
     name = "stddev_pop"
     sample, root = False, True

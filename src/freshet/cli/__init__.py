@@ -15,14 +15,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
-from freshet.cli import bench, check, demo, doctor, enclosure, explain, prompt, recover, run, serve
+from freshet.cli.commands import COMMANDS
 from freshet.cli.results import as_json, emit, results_only, wanted
 from freshet.cli.terminal import Parser, paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
-
-#: In the order in which a newcomer meets them.
-COMMANDS = (demo, prompt, explain, check, run, serve, enclosure, bench, recover, doctor)
 
 _EPILOG = """\
 begin here:
@@ -43,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    options = parser().parse_args(given)
+    options = parser(next((word for word in given if not word.startswith("-")), "")).parse_args(given)
     try:
         return int(options.run(options))
     except FreshetError as error:
@@ -67,7 +64,8 @@ def _run(given: list[str]) -> int:
         raise
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(called: str) -> argparse.ArgumentParser:
+    """Reads a command line that calls one command, or none."""
     found = Parser(
         prog="freshet",
         description="SQL views kept fresh over changing tables.",
@@ -76,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--version", action="version", version=f"freshet {__version__}")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in COMMANDS:
-        module.add(commands)
+    for command in COMMANDS:
+        command.add_to(commands, whole=command.name == called)
     return found
 
 

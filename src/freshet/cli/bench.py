@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.prompt import grid
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, command
+from freshet.database.db import inside
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS, make_scenario
 from freshet.errors import PlanError
@@ -26,8 +27,8 @@ Each query is one view over a stream of changes. The figures are for applying tr
 _QUERIES = {"tpch": ("Q3", "Q4", "Q5", "Q10"), "graph": ("two hops", "hubs"), "market": ("bids that meet an ask",)}
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "bench", "measure how fast views are kept fresh on this machine", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "bench", _TEACHING)
     parser.add_argument("--source", choices=list(SCENARIOS), default="tpch", help="what changes (default tpch)")
     parser.add_argument("--query", action="append", help="a query of the source, by name (default: a few)")
     parser.add_argument("--scale", type=float, default=0.01, help="how much data (default 0.01)")
@@ -89,7 +90,7 @@ def _measure(scenario: Any, name: str, options: argparse.Namespace) -> dict[str,
         if sum(times) > options.seconds:
             break
     taken = np.array(times)
-    counted, _ = view.maintained.work()
+    counted, _ = inside(view).operator.work()
     return {
         "query": name,
         "changes": changes,

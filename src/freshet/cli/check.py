@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import working
 from freshet.cli.reading import read_text
 from freshet.cli.results import as_json, emit
-from freshet.cli.terminal import Commands, command, many, paint
+from freshet.cli.terminal import many, paint
 from freshet.job.file import JobFile
 from freshet.job.mistakes import Mistake, find_mistakes
 
@@ -23,8 +24,8 @@ Every mistake is listed with its line; the exit code is 2 if there is one, and 0
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "check", "find everything wrong with a job file, without running it", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "check", _TEACHING)
     parser.add_argument("job", help="the job file")
     parser.add_argument("--json", action="store_true", help="the mistakes as JSON")
     parser.set_defaults(run=run)

@@ -6,8 +6,8 @@ import argparse
 import sys
 import webbrowser
 
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.serve import arguments, serve
-from freshet.cli.terminal import Commands, command
 
 _TEACHING = """\
 Orders arrive in order of their date; when the window is full the oldest leave. TPC-H Q4 counts late orders by
@@ -18,8 +18,8 @@ priority: watch it rise, and fall back to zero as orders go. Write another query
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "demo", "open the live page over a stream of TPC-H orders", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "demo", _TEACHING)
     arguments(parser)
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.set_defaults(run=run)

@@ -1,4 +1,4 @@
-"""`freshet doctor`: what this machine has and lacks, and the command that mends it."""
+"""`freshet doctor`: what this machine has and lacks, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, command, paint
+from freshet.cli.terminal import paint
 from freshet.job.file import read_job
 from freshet.version import __version__
 
 _TEACHING = """\
-Each line is one thing: fine, worth knowing, or missing, with the command that mends it. The exit code is 1 if
+Each line is one thing: fine, worth knowing, or missing, with the command that fixes it. The exit code is 1 if
 something is missing that the in-process library or Spark needs.
 
   freshet doctor
@@ -41,11 +42,11 @@ class Finding:
     what: str
     state: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "doctor", "say what is missing on this machine, and how to mend it", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "doctor", _TEACHING)
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
     parser.add_argument("--start", action="store_true", help="also start Spark")
     parser.set_defaults(run=run)
@@ -66,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
 def _show(finding: Finding) -> None:
     mark, colour = _MARKS[finding.state]
     print(f"{paint(mark, colour)} {finding.what:<14} {finding.found}")
-    if finding.mend:
-        print(f"  {'':<14} {paint(finding.mend, 'bold')}")
+    if finding.fix:
+        print(f"  {'':<14} {paint(finding.fix, 'bold')}")
 
 
 def _python() -> Iterator[Finding]:
@@ -104,22 +105,22 @@ def _version(package: str) -> str | None:
 def _java() -> Iterator[Finding]:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    mend = "apt-get install openjdk-17-jdk-headless, or set JAVA_HOME to a JDK 17 or 21"
+    fix = "apt-get install openjdk-17-jdk-headless, or set JAVA_HOME to a JDK 17 or 21"
     if java is None or not Path(java).exists():
         yield Finding(
-            "java", MISSING, f"no Java{f' in JAVA_HOME={home}' if home else ''}; Spark needs JDK 17 or 21", mend
+            "java", MISSING, f"no Java{f' in JAVA_HOME={home}' if home else ''}; Spark needs JDK 17 or 21", fix
         )
         return
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     number = re.search(r'version "(\d+)', said)
     major = int(number[1]) if number else 0
     if major not in (17, 21):
-        yield Finding("java", MISSING, f"version {major or 'unknown'} at {java}; Spark 4.3 runs on 17 or 21", mend)
+        yield Finding("java", MISSING, f"version {major or 'unknown'} at {java}; Spark 4.3 runs on 17 or 21", fix)
         return
     modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False).stdout
     if "jdk.incubator.vector" not in modules:
         found = f"version {major} at {java} lacks the module jdk.incubator.vector; a full JDK has it"
-        yield Finding("java", MISSING, found, mend)
+        yield Finding("java", MISSING, found, fix)
         return
     yield Finding("java", FINE, f"version {major} at {java}")
 
@@ -143,8 +144,8 @@ def _disk() -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < 2 * _GB:
-        mend = "export TMPDIR=some/folder/on/a/larger/disk"
-        yield Finding("disk", NOTE, f"{free / _GB:.1f} GB free in {folder}, where Spark's cached state goes", mend)
+        fix = "export TMPDIR=some/folder/on/a/larger/disk"
+        yield Finding("disk", NOTE, f"{free / _GB:.1f} GB free in {folder}, where Spark's cached state goes", fix)
     else:
         yield Finding("disk", FINE, f"{free / _GB:,.0f} GB free in {folder}")
 
@@ -156,8 +157,8 @@ def _memory() -> Iterator[Finding]:
         return
     free = int(re.findall(r"MemAvailable:\s+(\d+)", text)[0]) * 1024
     state = NOTE if free < 2 * _GB else FINE
-    mend = "close something, or run smaller: --master local[1]" if state == NOTE else ""
-    yield Finding("memory", state, f"{free / _GB:,.1f} GB available, {os.cpu_count()} cores", mend)
+    fix = "close something, or run smaller: --master local[1]" if state == NOTE else ""
+    yield Finding("memory", state, f"{free / _GB:,.1f} GB available, {os.cpu_count()} cores", fix)
 
 
 def _spark_starts() -> Iterator[Finding]:
@@ -183,7 +184,7 @@ def _spark_starts() -> Iterator[Finding]:
             lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
             said = str(e).splitlines()[:1] or [type(e).__name__]
             why = next((line for line in lines if "rror" in line), said[0].partition("; `freshet doctor`")[0])
-            yield Finding("spark", MISSING, why, "mend what is said above")
+            yield Finding("spark", MISSING, why, "fix what is said above")
             return
         rows, spent = made.sinks.counts.rows["v"], time.perf_counter() - start
         yield Finding("spark", FINE, f"started and kept a view of {rows} row in {spent:.0f} s")

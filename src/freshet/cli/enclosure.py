@@ -17,12 +17,12 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.explain import read_plan
 from freshet.cli.progress import working
 from freshet.cli.reading import check_file
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, command
-from freshet.database.changes import CHANGE_TYPE, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError
 
 _TEACHING = """\
@@ -39,8 +39,8 @@ _TABLE = "_table"
 _READERS = {".parquet": pq.read_table, ".csv": pacsv.read_csv, ".json": pajson.read_json, ".jsonl": pajson.read_json}
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "enclosure", "say how hard a stream of changes is to follow (its λ)", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "enclosure", _TEACHING)
     parser.add_argument("changes", help="file of changes: .parquet, .csv or .json, one object a line")
     parser.add_argument("--plan", help="a query, or a plan as JSON: also λ for its join tree")
     parser.add_argument("--schema", help="with a query: the CREATE TABLE statements of its tables")

@@ -6,10 +6,10 @@ import argparse
 import json
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, command
 from freshet.plans.explain import as_dict
 
 _EXPLAIN = """\
@@ -27,14 +27,15 @@ What is printed can be edited (another parent for a node, another root, other sh
 """
 
 
-def add(commands: Commands) -> None:
-    explaining = command(
-        commands, "explain", "say which join tree a query gets, which guarantees hold, and why", _EXPLAIN
-    )
+def add(commands: Subparsers) -> None:
+    explaining = command(commands, "explain", _EXPLAIN)
     _arguments(explaining)
     explaining.add_argument("--json", action="store_true", help="the same as JSON")
     explaining.set_defaults(run=explain)
-    planning = command(commands, "plan", "print the plan of a query as JSON", _PLAN)
+
+
+def add_plan(commands: Subparsers) -> None:
+    planning = command(commands, "plan", _PLAN)
     _arguments(planning)
     planning.add_argument("--json", action="store_true", help="in one line; JSON it is in any case")
     planning.set_defaults(run=plan)

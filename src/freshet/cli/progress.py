@@ -1,7 +1,7 @@
 """Progress of what takes a while, on standard error: a spinner with what is being done, or a bar once its extent is
 known, and the time it has taken.
 
-Law: nothing is written where standard error is no terminal, nothing for what is done in a moment, and when the work
+Law: nothing is written where standard error is not a terminal, nothing for what is done in a moment, and when the work
 ends the screen is as if nothing had been shown. What is printed meanwhile stands above it.
 """
 

@@ -17,11 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 import freshet
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, adapt_option, command, lacking, many, paint, refuse
+from freshet.cli.terminal import adapt_option, lacking, many, paint, refuse
 from freshet.database.adapt import adapting
+from freshet.database.db import inside
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.errors import FreshetError, StateError
@@ -106,8 +108,8 @@ _WORDS = [
 _MOST = 40
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "sql", "an interactive prompt over a database in this process", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "sql", _TEACHING)
     parser.add_argument("file", nargs="?", help="run this file first")
     parser.add_argument("--db", help="folder that keeps the database (default: in memory)")
     adapt_option(parser)
@@ -117,7 +119,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.db is not None and (not options.db or Path(options.db).is_file()):
-        raise StateError(f"--db {options.db or repr('')} is no folder; name one, and it is made if it is not there")
+        raise StateError(f"--db {options.db or repr('')} is not a folder; name one, and it is made if it is not there")
     ready_kernels()
     with freshet.connect(options.db, adapt=adapting(options.adapt)) as db:
         session = Session(db, as_json=options.json)
@@ -208,8 +210,9 @@ class Session:
             for field in known.fields:
                 print(f"  {field.name:<24} {field.type}{'' if field.nullable else ' NOT NULL'}")
             return
+        tables = inside(self.db).state.core.tables
         for schema in catalog.tables.values():
-            print(f"  table {schema.name:<20} {many(self.db.tables[schema.name.lower()].tuples.live, 'row')}")
+            print(f"  table {schema.name:<20} {many(tables[schema.name.lower()].tuples.live, 'row')}")
         for view in self.db.views.values():
             print(f"  view  {view.name:<20} {many(view.count(), 'row')}")
 

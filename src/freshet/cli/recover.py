@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import working
-from freshet.cli.terminal import Commands, command, paint
+from freshet.cli.terminal import paint
 
 _TEACHING = """\
 A database that was not closed needs no command: it recovers when it is opened. This one is for a log with damaged bytes
@@ -16,14 +17,14 @@ in its middle. Everything before them is kept, and the damaged log stays in the 
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "recover", "bring back a database whose log was damaged", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "recover", _TEACHING)
     parser.add_argument("folder", help="the folder of the database")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    from freshet.durable.recover import recover
+    from freshet.database.recover import recover
 
     with working(f"reading {options.folder}"):
         found = recover(Path(options.folder))

@@ -10,20 +10,24 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import freshet
 from freshet.cli.check import refuse_mistakes, summary
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import Work, ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
 from freshet.cli.serve import Token
-from freshet.cli.terminal import Commands, command, many, paint, refuse
+from freshet.cli.terminal import many, paint, refuse
 from freshet.errors import PlanError
 from freshet.job.file import JobFile
 from freshet.job.mistakes import find_mistakes
 from freshet.job.options import SETTINGS
 from freshet.sql.parse import bind_query
+
+if TYPE_CHECKING:
+    from freshet.web.job_page import JobPage
 
 _TEACHING = """\
 A job file is SQL:
@@ -37,12 +41,12 @@ A job file is SQL:
 Sources: parquet, orc, csv, json, tbl, rate, kafka, delta. Sinks: console, materialized, parquet, orc, csv, json,
 kafka, delta. SET gives shards, checkpoint, trigger, on_error, master, packages and Spark's own settings.
 
-Ctrl-C or SIGTERM lets the micro-batch in hand finish. The next run with the same checkpoint goes on from there.
+Ctrl-C or SIGTERM lets the current micro-batch finish. The next run with the same checkpoint goes on from there.
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "run", "run a job file on Spark", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "run", _TEACHING)
     parser.add_argument("job", help="the job file")
     parser.add_argument("--master", help="Spark's master (default local[*])")
     parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
@@ -86,16 +90,16 @@ def run(options: argparse.Namespace) -> int:
             return refuse(job.secrets.redacted(f"the checkpoint {checkpoint} is a file; give a folder"))
         if given is None:
             _say("no --checkpoint is given: this run cannot be continued later")
-        page = _Page(job, options) if options.web else None
+        page = _page(job, options) if options.web else None
         shown_master = job.secrets.redacted(master)
         _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
         work.say(f"starting Spark on {shown_master}")
         shown = _Shown(work, stop)
 
-        def told(progress: Any, sinks: Any) -> None:
+        def on_progress(progress: Any, sinks: Any) -> None:
             shown.changes += progress.numInputRows
             if page is not None:
-                page.beside.progressed()
+                page.progressed()
             if options.json:
                 emit(described(progress, sinks))
             else:
@@ -104,13 +108,13 @@ def run(options: argparse.Namespace) -> int:
         try:
             run_job(
                 job,
-                told=told,
+                on_progress=on_progress,
                 plans=plans,
                 master=master,
                 shards=shards,
                 checkpoint=checkpoint,
-                watch=[] if page is None else [page.take],
-                notes=None if page is None else str(page.beside.notes),
+                watch=[] if page is None else [lambda changes, number, _: page.take(changes, number)],
+                notes=None if page is None else str(page.notes),
                 ready=lambda r: _ready(r, page),
                 stop=stop,
                 beat=shown.beat,
@@ -130,34 +134,26 @@ class _Shown:
 
     def beat(self, query: Any) -> None:
         if self.stop.is_set():
-            self.work.say("stopping after the micro-batch in hand; Ctrl-C again does not wait")
+            self.work.say("stopping after the current micro-batch; Ctrl-C again does not wait")
         elif self.work.visible and time.monotonic() - self.looked > 0.5:
             self.looked = time.monotonic()
-            doing = "a micro-batch is in hand" if query.status["isTriggerActive"] else "waiting for changes"
+            doing = "a micro-batch is running" if query.status["isTriggerActive"] else "waiting for changes"
             self.work.say(f"{doing}; {self.changes:,} so far")
 
 
-class _Page:
-    """The live page beside a job."""
+def _page(job: JobFile, options: argparse.Namespace) -> JobPage:
+    from freshet.web.job_page import JobPage
 
-    def __init__(self, job: JobFile, options: argparse.Namespace) -> None:
-        from freshet.web.beside import Beside
-
-        token = Token.of(options.token)
-        self.beside = Beside(job, options.host, options.port, token.value)
-        _say(f"the page is at {token.hidden(self.beside.address)}")
-
-    def take(self, changes: Any, number: int, query: str) -> None:
-        self.beside.take(changes, number)
-
-    def close(self) -> None:
-        self.beside.close()
+    token = Token.of(options.token)
+    page = JobPage(job, options.host, options.port, token.value)
+    _say(f"the page is at {token.hidden(page.address)}")
+    return page
 
 
-def _ready(run: Any, page: _Page | None) -> None:
+def _ready(run: Any, page: JobPage | None) -> None:
     if page is not None:
-        page.beside.start(run)
-    _say("going on from the checkpoint" if run.resumed else "running; Ctrl-C stops after the micro-batch in hand")
+        page.start(run)
+    _say("going on from the checkpoint" if run.resumed else "running; Ctrl-C stops after the current micro-batch")
 
 
 def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:

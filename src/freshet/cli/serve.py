@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from freshet.cli.check import refuse_mistakes
+from freshet.cli.commands import Subparsers, command
 from freshet.cli.progress import ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
-from freshet.cli.terminal import Commands, adapt_option, command, lacking, paint
+from freshet.cli.terminal import adapt_option, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import PlanError
@@ -32,8 +33,8 @@ The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
 """
 
 
-def add(commands: Commands) -> None:
-    parser = command(commands, "serve", "show the live page: write SQL, see the plan, watch the answer", _TEACHING)
+def add(commands: Subparsers) -> None:
+    parser = command(commands, "serve", _TEACHING)
     parser.add_argument("job", nargs="?", help="a job file whose tables come from files")
     arguments(parser)
     parser.set_defaults(run=run)

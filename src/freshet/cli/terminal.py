@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 from freshet.cli.results import as_json, emit
-from freshet.database.adapt import Adapt
 from freshet.errors import FreshetError, SqlError, StateError
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
-
-Commands = Any  # what argparse gives for its subparsers; the type is private there
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
@@ -46,16 +43,9 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def command(commands: Commands, name: str, purpose: str, teaching: str = "") -> argparse.ArgumentParser:
-    """A subcommand whose help ends with what one does with it."""
-    made: argparse.ArgumentParser = commands.add_parser(
-        name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".", epilog=teaching,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    return made
-
-
 def adapt_option(parser: argparse.ArgumentParser) -> None:
+    from freshet.database.adapt import Adapt  # brings the engine, which a mere refusal does not need
+
     parser.add_argument(
         "--adapt", type=float, default=Adapt().ratio, metavar="TIMES",
         help="views move to a join tree that is so many times cheaper (default %(default)s; 0: they stay)",

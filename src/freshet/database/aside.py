@@ -14,26 +14,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from freshet.budget import Budget, available, given
+from freshet.database.state import State
+from freshet.engine.core import TEXT, Core
 from freshet.engine.maintained import Maintained
-from freshet.engine.operators import maintain
-from freshet.engine.table import Table
 from freshet.errors import BudgetError
 from freshet.interrupts import Deferred
 from freshet.plans.model import AnyPlan
-from freshet.state.arena import Arena
-from freshet.state.strings import StringPool
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
 
 T = TypeVar("T")
 
 _SHORT = 0.05  # seconds that anybody may wait
 _A_BYTE = 1e-9  # seconds that copying one takes
-_TEXT = "text"
 
 
 class _LongError(Exception):
@@ -52,20 +46,22 @@ class Aside:
     """Tables and text, and the state of a view if its prefix is given, as they stand at this moment. Made under the
     state's lock, used without it by one thread, and released in the end."""
 
-    def __init__(self, db: Database, tables: Iterable[str], view: str | None = None) -> None:
-        self.arena = db.arena.copied(_prefixes(db, tables, view), db.memory)
+    def __init__(self, state: State, tables: Iterable[str], view: str | None = None) -> None:
+        arena = state.core.arena.copied(_prefixes(state, tables, view), state.memory)
         try:
-            self.pool = StringPool(self.arena.scope(_TEXT))
-            self.tables = {name: _attached(db, name, self.arena, self.pool) for name in tables}
+            self.core = Core(arena)
+            for name in tables:
+                scope = state.core.tables[name].scope.prefix
+                self.core.tables[name] = self.core.table(scope, state.catalog.tables[name])
         except BaseException:
-            self.release()
+            arena.release()
             raise
 
     def view(self, prefix: str, plan: AnyPlan) -> Maintained:
-        return maintain(self.arena.scope(prefix), plan, self.tables, self.pool)
+        return self.core.attach(prefix, plan)
 
     def release(self) -> None:
-        self.arena.release()
+        self.core.arena.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +74,18 @@ class Reading(Generic[T]):
     there: Callable[[Aside], T]
 
 
-def read(db: Database, begin: Callable[[], Reading[T]]) -> T:
+def read(state: State, begin: Callable[[], Reading[T]]) -> T:
     """The outcome of a reading, which is found out about under the lock."""
-    with db.state_lock:
+    with state.lock:
         reading = begin()
-        nbytes = sum(db.arena.nbytes(prefix) for prefix in _prefixes(db, reading.tables, reading.view))
+        nbytes = sum(state.core.arena.nbytes(prefix) for prefix in _prefixes(state, reading.tables, reading.view))
         patience = _Patience(max(_SHORT, _A_BYTE * nbytes))
         try:
             with patience:
                 return reading.here()
         except _LongError:
             given(-patience.given)
-            aside = _room_permitting(db, reading, nbytes)
+            aside = _room_permitting(state, reading, nbytes)
             if aside is None:
                 return reading.here()
     try:
@@ -99,21 +95,16 @@ def read(db: Database, begin: Callable[[], Reading[T]]) -> T:
             aside.release()
 
 
-def _room_permitting(db: Database, reading: Reading[T], nbytes: int) -> Aside | None:
+def _room_permitting(state: State, reading: Reading[T], nbytes: int) -> Aside | None:
     if 2 * nbytes > available():
         return None
     try:
         with Deferred():
-            return Aside(db, reading.tables, reading.view)
+            return Aside(state, reading.tables, reading.view)
     except (BudgetError, MemoryError):
         return None
 
 
-def _prefixes(db: Database, tables: Iterable[str], view: str | None) -> tuple[str, ...]:
-    scopes = [_TEXT, *(db.tables[name].scope.prefix for name in tables), *([] if view is None else [view])]
+def _prefixes(state: State, tables: Iterable[str], view: str | None) -> tuple[str, ...]:
+    scopes = [TEXT, *(state.core.tables[name].scope.prefix for name in tables), *([] if view is None else [view])]
     return tuple(f"{scope}/" for scope in scopes)
-
-
-def _attached(db: Database, name: str, arena: Arena, pool: StringPool) -> Table:
-    schema = db.catalog.tables[name]
-    return Table(arena.scope(db.tables[name].scope.prefix), schema.fields, schema.primary_key, pool)

@@ -13,26 +13,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from freshet.budget import hold
-from freshet.database.intake import CHANGE_TYPE as CHANGE_TYPE
-from freshet.database.intake import WEIGHT as WEIGHT
+from freshet.database.change_type import (
+    CHANGE_TYPE,
+    WEIGHT,
+    ChangeType,
+    ChangeTypes,
+    read_change_types,
+    read_weights,
+)
 from freshet.database.intake import as_batch
 from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
-from freshet.scalar.arrow import check_lengths, from_arrow, plain, to_arrow
+from freshet.scalar.arrow import check_lengths, from_arrow, to_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack, unpack
-from freshet.scalar.types import BIGINT, INTEGER_RANGE, TIME_RANGE, Type
+from freshet.scalar.types import INTEGER_RANGE, TIME_RANGE, Type
 from freshet.state.arena import Arena
-from freshet.state.arrays import TEXT, Bools, Int64s, is_text
-from freshet.state.arrow_rows import MOST_GIVEN, PART_COLUMNS, read_batch
+from freshet.state.arrays import Bools, Int64s
+from freshet.state.arrow_rows import PART_COLUMNS, read_batch
 from freshet.state.tuples import Slots, Tuples
-
-SIGNS = {"insert": 1, "update_postimage": 1, "upsert": 1, "delete": -1, "update_preimage": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,11 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
             return resolve_rows(table, schema, rows, weights)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
-        kinds = _kinds(schema, arrays[layout.change_type])
-        signs = _SIGN_OF[kinds]
-        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(kinds, signs)
-    weights = np.ones(n, np.int64) if layout.weight is None else _weights(schema, arrays[layout.weight])
+        kinds = read_change_types(arrays[layout.change_type], schema.name)
+        return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(kinds, kinds.signs)
+    weights = np.ones(n, np.int64) if layout.weight is None else read_weights(arrays[layout.weight], schema.name)
     if layout.absent and schema.primary_key and not (weights > 0).any():
-        deletes = np.full(n, _KIND_NAMES.index("delete"))
+        deletes = ChangeTypes.alike(ChangeType.DELETE, n)
         return _Feed(table, schema, _columns(schema, layout, arrays, n), layout.absent, n).resolve(deletes, weights)
     columns = _columns(schema, layout, arrays, n)
     _check_nulls(schema, columns, None)
@@ -152,10 +153,10 @@ class _Feed:
     def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
         self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
 
-    def resolve(self, kinds: Int64s, signs: Int64s) -> RowChange:
+    def resolve(self, kinds: ChangeTypes, signs: Int64s) -> RowChange:
         table, schema = self.table, self.schema
+        upserts = kinds.are(ChangeType.UPSERT)
         if not schema.primary_key:
-            upserts = kinds == _KIND_NAMES.index("upsert")
             if upserts.any():
                 raise ChangeError(
                     "an upsert needs a primary key; declare one, or send a delete and an insert",
@@ -166,7 +167,6 @@ class _Feed:
             return resolve_rows(table, schema, pack_rows(table, self.columns, self.n), signs)
         _check_nulls(schema, self.columns, signs > 0)
         rows = pack_rows(table, self.columns, self.n)
-        upserts = kinds == _KIND_NAMES.index("upsert")
         replaced = self._replaced(rows, upserts) if upserts.any() else np.zeros(self.n, np.bool_)
         slots = table.tuples.find(rows)
         deletes = (signs < 0) & ~replaced
@@ -264,48 +264,6 @@ def _check_nulls(schema: TableSchema, columns: Sequence[Column], where: Bools | 
             what = "the primary key" if i in schema.primary_key else "NOT NULL"
             reason = f"{field.name} is NULL or missing, and it is {what}; give a value"
             raise ChangeError(reason, schema.name, int(np.argmax(bad)))
-
-
-def _weights(schema: TableSchema, array: pa.Array) -> Int64s:
-    weights = whole_weights(array, schema.name)
-    too_many = (weights > MOST_GIVEN) | (weights < -MOST_GIVEN)
-    if too_many.any():
-        row = int(np.argmax(too_many))
-        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {MOST_GIVEN} copies a row", schema.name, row)
-    return weights
-
-
-def whole_weights(array: pa.Array, table: str | None) -> Int64s:
-    array = plain(array)
-    if not (pt.is_integer(array.type) or pt.is_floating(array.type) or pt.is_null(array.type)):
-        raise ChangeError(f"{WEIGHT} is {array.type}, not whole numbers; +n adds n copies, -n removes n", table)
-    if array.null_count:
-        row = int(np.argmax(np.asarray(array.is_null())))
-        raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", table, row)
-    try:
-        return np.array(from_arrow(array, BIGINT).data, np.int64)
-    except EvaluationError as e:
-        given = "" if e.row is None else brief(array[e.row].as_py())
-        raise ChangeError(
-            f"{WEIGHT} is {given}, not a whole number; +n adds n copies, -n removes n", table, e.row
-        ) from None
-
-
-_KIND_NAMES = list(SIGNS)
-_SIGN_OF = np.array(list(SIGNS.values()), np.int64)
-
-
-def _kinds(schema: TableSchema, array: pa.Array) -> Int64s:
-    """The place of each row's change type in SIGNS."""
-    array = plain(array)
-    if not (is_text(array.type) or pt.is_null(array.type)):
-        raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(SIGNS)}", schema.name)
-    found = pc.index_in(array.cast(TEXT), value_set=pa.array(_KIND_NAMES, TEXT))
-    if found.null_count:
-        row = int(np.argmax(np.asarray(found.is_null())))
-        kinds = ", ".join(SIGNS)
-        raise ChangeError(f"{CHANGE_TYPE} is {brief(array[row].as_py())}; give one of {kinds}", schema.name, row)
-    return np.asarray(found).astype(np.int64)
 
 
 def _unknown_column(schema: TableSchema, name: str) -> ChangeError:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.changes import CHANGE_TYPE, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.database.enclosureness import as_arrow, identity
 from freshet.errors import ChangeError
 from freshet.state.arrays import Int64s

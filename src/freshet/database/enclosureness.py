@@ -24,14 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.changes import CHANGE_TYPE, WEIGHT, whole_weights
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT, ChangeType, read_change_types, whole_weights
 from freshet.errors import ChangeError, PlanError
 from freshet.logical.query import TableSchema
 from freshet.plans import Plan, QueryPlan
 from freshet.plans.model import SortPlan
 from freshet.state.arrays import Int64s
-
-_SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +153,8 @@ def _changes(given: Any, name: str) -> tuple[pa.Table, Int64s]:
     if WEIGHT in table.column_names:
         weights = whole_weights(table.column(WEIGHT).combine_chunks(), name or None)
     elif CHANGE_TYPE in table.column_names:
-        kinds = table.column(CHANGE_TYPE).to_pylist()
-        for i, kind in enumerate(kinds):
-            if kind not in _SIGNS:
-                listed = ", ".join(_SIGNS)
-                reason = f"{CHANGE_TYPE} is {kind!r}, which says not which row goes; give whole rows with {listed}"
-                raise ChangeError(reason, name or None, i)
-        weights = np.array([_SIGNS[k] for k in kinds], np.int64)
+        whole = [kind for kind in ChangeType if kind.says_what_goes]
+        weights = read_change_types(table.column(CHANGE_TYPE).combine_chunks(), name or None, among=whole).signs
     return table.drop_columns([c for c in (WEIGHT, CHANGE_TYPE) if c in table.column_names]), weights
 
 

@@ -1,28 +1,24 @@
 """`view.changes(since=)`: every version's delta, one after the other, those that were and those that come.
 
-What was comes from the log (durable/history), what comes from the transactions themselves. They are kept until they are
+What was comes from the log (history.py), what comes from the transactions themselves. They are kept until they are
 asked for, but not more than so many: a reader that falls behind goes on from the log, and where there is none it hears
 what it has missed. So a reader that keeps the version it has dealt with goes on after it, without gap or duplicate.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from freshet.database.access import Access
+from freshet.database.history import History, history_of
+from freshet.database.kept_view import KeptView
+from freshet.database.transaction import Subscription, Transaction
 from freshet.errors import StateError
-
-if TYPE_CHECKING:
-    from freshet.database.publish import Subscription
-    from freshet.database.transaction import Transaction
-    from freshet.database.view import View
-    from freshet.durable.history import History
 
 _WAIT = 0.2  # seconds until a waiting reader looks whether the database was closed
 
@@ -48,21 +44,20 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
     """Versions and deltas; iterate over it with `for` or `async for`. `version` is the last one given. Ends when the
     view is dropped or the database closed; without `follow`, when there is no more to give."""
 
-    def __init__(self, view: View, since: int | None, follow: bool, buffer: int) -> None:
-        db = view._db
-        with db.state_lock:
-            now = db.version
+    def __init__(self, access: Access, view: KeptView, since: int | None, follow: bool, buffer: int) -> None:
+        with access.state.lock:
+            now = access.state.version
             self.version = now if since is None else since
             if not 0 <= self.version <= now:
                 raise StateError(f"there is no version {since}; the database is at {now}")
             made = view.made
             if self.version < made:
                 raise StateError(f"view {view.name} was made at version {made}; ask for its changes since then")
-            if self.version < now and not db.on_disk:
+            if self.version < now and access.store is None:
                 raise StateError(
                     f"version {self.version} is past, and a database in memory keeps no log; follow from version {now}"
                 )
-            self._view, self._follow = view, follow
+            self._access, self._view, self._follow = access, view, follow
             self._coming: deque[Transaction] = deque(maxlen=buffer)
             self._heard = now  # the last version that came, or was there before
             self._came = threading.Condition()
@@ -107,7 +102,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             now = self._heard
         if now == self.version:
             return None
-        if not self._view._db.on_disk:
+        if self._access.store is None:
             raise StateError(
                 f"versions {self.version + 1} to {now} were missed: more came than the buffer holds, or they were "
                 "applied with deltas=False; read the whole view and go on from there"
@@ -115,7 +110,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return self._read_log(now)
 
     def _read_log(self, until: int) -> Change | None:
-        history = self._view._db.history(self._view.name, self.version)
+        history = history_of(self._access, self._view.name, self.version)
         self._history = history, history.deltas(until)
         return self._from_log()
 
@@ -126,7 +121,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return found
 
     def _over(self) -> bool:
-        return self._closed or not self._follow or self._view.closed or self._view._db.closed
+        return self._closed or not self._follow or self._view.closed or self._access.closed
 
     def __next__(self) -> Change:
         while not self._prepare(self._follow):
@@ -141,6 +136,8 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return self
 
     async def __anext__(self) -> Change:
+        import asyncio  # slow to import, and few follow a view this way
+
         while not await asyncio.to_thread(self._prepare, self._follow):
             if self._over():
                 raise StopAsyncIteration

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from freshet.database.change_type import CHANGE_TYPE, WEIGHT
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import from_arrow, plain, wanted
 from freshet.scalar.types import Type
 from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
 
-WEIGHT, CHANGE_TYPE = "_weight", "_change_type"
 _FORMS = "give a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a list of dicts"
 
 

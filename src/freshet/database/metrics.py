@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from freshet.engine.core import changes_of
 from freshet.engine.maintained import Maintained
-from freshet.state.arena import Growable, Scope
-
-if TYPE_CHECKING:
-    from freshet.database.view import View
+from freshet.state.arena import Scope
 
 MINUTE = 60.0
 _APART = 1.0  # seconds between two notes
@@ -38,11 +36,6 @@ class Spent:
     def as_dict(self) -> dict[str, Any]:
         per = round(self.counters / self.changes, 3) if self.changes else None
         return {"changes": self.changes, "counters_changed": self.counters, "counters_per_change": per}
-
-
-def changes_of(table: Scope) -> Growable:
-    """Kept with a table: the rows changed in it since it was made."""
-    return table.array("changes", np.int64)
 
 
 class Paid:
@@ -83,15 +76,16 @@ class Paid:
 
 
 class Clock:
-    """Has totals noted before a transaction, once a second at most."""
+    """When totals are noted: before a transaction, once a second at most."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
-        self._due = now()
+        self._next = now()
 
-    def tick(self, views: Iterable[View]) -> None:
+    def due(self) -> float | None:
+        """The time, if totals are to be noted now."""
         now = self.now()
-        if now >= self._due:
-            self._due = now + _APART
-            for view in views:
-                view.paid.note(now, view.maintained)
+        if now < self._next:
+            return None
+        self._next = now + _APART
+        return now

@@ -1,4 +1,4 @@
-"""Subscribers, and how they hear of transactions.
+"""How subscribers hear of transactions.
 
 Law: every subscriber hears once of every transaction since it was made, in order of versions, in the thread of a
 writer, before the `apply` that made it returns; what a subscriber applies itself is published when all have heard of
@@ -16,40 +16,13 @@ not for one that writes.
 from __future__ import annotations
 
 import logging
-import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from freshet.database.transaction import SubscriberError, Transaction
+from freshet.database.transaction import SubscriberError, Subscription, Transaction
 from freshet.interrupts import lifted
 
-if TYPE_CHECKING:
-    from freshet.database.view import View
-
 logger = logging.getLogger("freshet")
-
-
-class Subscription:
-    """A callback on its view; `close` ends it. Also a context manager. `since`: the version at which it was made; it
-    hears of those after it."""
-
-    def __init__(self, view: View, callback: Callable[[Transaction], object], since: int) -> None:
-        self._view, self.callback, self.since = weakref.ref(view), callback, since
-        self.closed = False
-
-    def close(self) -> None:
-        """No transaction is heard of from now on. One that another thread publishes at this moment may be."""
-        self.closed = True
-        view = self._view()
-        if view is not None:
-            view.unsubscribe(self)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Publisher:
@@ -58,30 +31,30 @@ class Publisher:
 
     def __init__(self, subscriptions: Callable[[], list[tuple[str, Subscription]]]) -> None:
         self._subscriptions = subscriptions
-        self._waiting: deque[Transaction] = deque()
+        self._waiting: deque[tuple[Transaction, list[SubscriberError]]] = deque()
         self.publishing = False
 
-    def add(self, tx: Transaction) -> None:
-        """Has happened; `publish` comes next."""
-        self._waiting.append(tx)
+    def add(self, tx: Transaction, errors: list[SubscriberError]) -> None:
+        """A transaction that has happened; `publish` comes next. What goes wrong then is added to `errors`."""
+        self._waiting.append((tx, errors))
 
-    def publish(self, settled: Callable[[Transaction], bool]) -> None:
-        """Transactions up to the first that is not settled. Called with signals deferred, so that none keeps a
+    def publish(self, settled: Callable[[int], bool]) -> None:
+        """Transactions up to the first whose version is not settled. Called with signals deferred, so that none keeps a
         subscriber from being called; while it runs, they come."""
         if self.publishing:
             return
         self.publishing = True
         stop: BaseException | None = None
         try:
-            while self._waiting and settled(self._waiting[0]):
-                stopped = self._publish(self._waiting.popleft())
+            while self._waiting and settled(self._waiting[0][0].version):
+                stopped = self._publish(*self._waiting.popleft())
                 stop = stop or stopped
         finally:
             self.publishing = False
         if stop is not None:
             raise stop
 
-    def _publish(self, tx: Transaction) -> BaseException | None:
+    def _publish(self, tx: Transaction, errors: list[SubscriberError]) -> BaseException | None:
         stop: BaseException | None = None
         for view, subscription in self._subscriptions():
             if subscription.closed or tx.version <= subscription.since:
@@ -89,7 +62,7 @@ class Publisher:
             try:
                 lifted(subscription.callback, tx)
             except Exception as e:
-                tx.failed(SubscriberError(view, subscription, e))
+                errors.append(SubscriberError(view, subscription, e))
                 logger.error("a subscriber of view %s failed on version %d", view, tx.version, exc_info=e)
             except BaseException as e:
                 stop = stop or e

@@ -14,19 +14,18 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from freshet.budget import Budget, unbudgeted
+from freshet.database.instance import Instance
+from freshet.database.reading import whole
 from freshet.durable.record import rows_payload, stored
 from freshet.logical.query import AnyQuery, CreateTable, TableSchema
 from freshet.plans import AnyPlan, Plan
 from freshet.plans.model import Node, RelationPlan
 from freshet.state.kernel_cache import KERNELS
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
 
 logger = logging.getLogger("freshet")
 
@@ -38,9 +37,7 @@ _done: set[frozenset[str]] = set()
 _learned = [0]  # kernels attached after each rehearsal
 
 
-def rehearse(
-    database: type[Database], tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None = None
-) -> None:
+def rehearse(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None = None) -> None:
     """Tables alone, or a view over them."""
     tables = list({schema.name.lower(): schema for schema in tables}.values())
     kinds = frozenset(_kinds((tables, None if view is None else view[1].root)))
@@ -49,23 +46,25 @@ def rehearse(
     _done.add(kinds)
     try:
         with unbudgeted(), Budget(_SECONDS):
-            if not _played(database, tables, view) and view is not None:
+            if not _played(tables, view) and view is not None:
                 query, plan = view
-                _played(database, tables, (query, replace(plan, root=_unfiltered(plan.root))))
+                _played(tables, (query, replace(plan, root=_unfiltered(plan.root))))
     except Exception as e:
         logger.debug("freshet: a rehearsal has ended: %s", e)
     _learned.append(KERNELS.attached())
 
 
-def _played(database: type[Database], tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bool:
+def _played(tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bool:
     """Whether the view has ever changed."""
-    with database() as db:
-        db.rehearses = False
+    made = Instance()
+    try:
         for schema in tables:
-            db._create_table(CreateTable(schema))
+            made.ddl.create_table(CreateTable(schema))
         if view is not None:
-            db._views._create(" ", view[0], set(), view[1], True, "")
-        return _play(db, tables)
+            made.views.make(" ", view[0], set(), view[1], True, "")
+        return _play(made, tables)
+    finally:
+        made.close()
 
 
 def _unfiltered(part: Any) -> Any:
@@ -80,7 +79,7 @@ def _unfiltered(part: Any) -> Any:
     return part
 
 
-def _play(db: Database, tables: list[TableSchema]) -> bool:
+def _play(made: Instance, tables: list[TableSchema]) -> bool:
     """A row of each table comes, as Arrow has it, and one as Python has it, in which texts are the same and numbers
     greater from table to table; one becomes another; indexes grow; all of it goes."""
     first, third = ({s.name: _rows(s, [n], n) for s in tables} for n in (0, 1))
@@ -96,18 +95,18 @@ def _play(db: Database, tables: list[TableSchema]) -> bool:
     ]
     changed = False
     for changes in steps:
-        changed |= any(delta.num_rows for delta in list(db.apply(changes).deltas.values()))
+        changed |= any(delta.num_rows for delta in list(made.transactions.apply(changes).deltas.values()))
         if changes is steps[2]:
-            _look(db)
+            _look(made)
     return changed
 
 
-def _look(db: Database) -> None:
+def _look(made: Instance) -> None:
     """Answers are read, and rows as a log has them."""
-    for view in db.views.values():
-        view.count()
-        view.to_arrow()
-    rows_payload((table, *stored(table, table.tuples.slots())) for table in db.tables.values())
+    for view in made.views.named.values():
+        view.operator.count()
+        whole(view.operator, view.plan.root.fields, made.state.memory)
+    rows_payload((table, *stored(table, table.tuples.slots())) for table in made.state.core.tables.values())
 
 
 def _rows(schema: TableSchema, numbers: Sequence[int], text: int) -> pa.Table:

@@ -1,129 +1,98 @@
-"""What a transaction did: the version it led to, the delta of each view, and what went wrong among its subscribers.
-
-Law: a delta never changes once it is handed out, whatever becomes of its view and its database, and any thread may read
-it at any time. Its rows are its own from the start. Its text is ids of the database's pool until somebody looks, and an
-id stands for the same text until the pool is swept: before that, and before the database closes, every delta that is
-still unread is read (`Unread.settle`). A delta's lock keeps the two apart. It is held while one delta becomes Arrow and
-nothing else is waited for under it, so reading a delta never waits for a transaction.
-"""
+"""What a transaction did, and who hears of it: the version it led to, the delta of each view, and what went wrong among
+its subscribers."""
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from freshet.engine.maintained import Maintained
-from freshet.errors import StateError, TooMuchTextError
-from freshet.scalar.arrow import to_batches
-from freshet.scalar.column import Column
-from freshet.scalar.lanes import packed_to_arrow, unpack
-from freshet.scalar.types import BIGINT
-from freshet.state.rows import Rows
-
-if TYPE_CHECKING:
-    from freshet.database.publish import Subscription
+from freshet.database.delta import Deltas
 
 
-class Delta:
-    """One view's change, turned into Arrow when somebody looks."""
+class Subscription:
+    """A callback on a view, made by `View.subscribe`. Also a context manager that closes it.
 
-    __slots__ = ("__weakref__", "_failure", "_lock", "_rows", "_table", "_view")
+    Attributes
+    ----------
+    callback
+        Called with each `Transaction`.
+    since
+        The version at which the subscription was made; it hears of those after it.
+    closed
+        Whether it has ended: it was closed, or its view was dropped.
 
-    def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._lock = threading.RLock()  # a signal handler may look, too
-        self._view: Maintained | None = view  # these two until they are a table
-        self._rows: Rows | None = rows
-        self._table: pa.Table | None = None
-        self._failure: Exception | None = None
-        if not len(rows):
-            self._become(view.no_delta)
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> view = db.create_view("v", "SELECT a FROM t")
+    >>> subscription = view.subscribe(lambda tx: print("version", tx.version))
+    >>> tx = db.apply({"t": [{"a": 1}]})
+    version 1
+    >>> subscription.close()
+    >>> tx = db.apply({"t": [{"a": 2}]})
+    """
 
-    @property
-    def borrows(self) -> bool:
-        """Whether it still needs the text of the pool."""
-        view = self._view
-        return view is not None and view.has_text
+    def __init__(
+        self, callback: Callable[[Transaction], object], since: int, forget: Callable[[Subscription], None]
+    ) -> None:
+        self.callback, self.since, self.closed = callback, since, False
+        self._forget = weakref.WeakMethod(forget)  # a subscription does not keep its view alive
 
-    def table(self) -> pa.Table:
-        with self._lock:
-            if self._failure is not None:
-                raise StateError(f"the delta was too large to be kept: {self._failure}; read deltas as they come")
-            if self._table is None:
-                self._become(self._converted())
-            return self._table
+    def close(self) -> None:
+        """End the subscription.
 
-    def settle(self) -> None:
-        """Makes the table now. What cannot be made is not the present transaction's fault: whoever looks is told."""
-        with self._lock:
-            if self._table is None and self._failure is None:
-                try:
-                    self._become(self._converted())
-                except (MemoryError, pa.ArrowException) as e:
-                    self._failure, self._view, self._rows = e, None, None
+        A transaction that another thread publishes at this moment may still be heard of; none after it.
 
-    def _converted(self) -> pa.Table:
-        view, rows = self._view, self._rows
-        assert view is not None and rows is not None
-        schema = view.delta_schema
-        try:
-            columns = packed_to_arrow(rows.lanes, view.types, view.pool)
-        except TooMuchTextError:
-            read = [*unpack(rows.lanes, view.types, view.pool), Column(BIGINT, rows.weights)]
-            return pa.Table.from_batches(to_batches(read, schema), schema)
-        return pa.Table.from_arrays([*columns, pa.array(rows.weights)], schema=schema)
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> subscription = db.create_view("v", "SELECT a FROM t").subscribe(print)
+        >>> subscription.close()
+        >>> subscription.closed
+        True
+        """
+        self.closed = True
+        forget = self._forget()
+        if forget is not None:
+            forget(self)
 
-    def _become(self, table: pa.Table) -> None:
-        self._table, self._view, self._rows = table, None, None
+    def __enter__(self) -> Subscription:
+        return self
 
-
-class Unread:
-    """The deltas that still borrow text, held weakly: most are never looked at, and are gone before the next sweep."""
-
-    def __init__(self) -> None:
-        self._found: list[weakref.ref[Delta]] = []
-        self._room = 64
-
-    def add(self, deltas: Iterable[Delta]) -> None:
-        self._found += [weakref.ref(delta) for delta in deltas if delta.borrows]
-        if len(self._found) > self._room:
-            self._found = [ref for ref in self._found if (delta := ref()) is not None and delta.borrows]
-            self._room = max(64, 2 * len(self._found))
-
-    def settle(self) -> None:
-        """From here on nobody outside the database refers to its pool."""
-        for ref in self._found:
-            delta = ref()
-            if delta is not None:
-                delta.settle()
-        self._found = []
-
-
-class Deltas(Mapping[str, pa.Table]):
-    """The delta of each view by name; names ignore case."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, found: dict[str, Delta]) -> None:
-        self._found = found
-
-    def __getitem__(self, name: str) -> pa.Table:
-        return self._found[name.lower()].table()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriberError:
-    """A subscriber that failed on a transaction: of which view, which subscription, and what it raised."""
+    """A subscriber that failed on a transaction, one of `Transaction.errors`.
+
+    Attributes
+    ----------
+    view
+        The name of the view it has subscribed to.
+    subscription
+        Which of the view's subscriptions it is.
+    exception
+        What it raised.
+
+    Examples
+    --------
+    >>> import logging, freshet
+    >>> logging.getLogger("freshet").setLevel(logging.CRITICAL)  # failures are logged as well
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> subscription = db.create_view("v", "SELECT a FROM t").subscribe(lambda tx: 1 / 0)
+    >>> [error] = db.apply({"t": [{"a": 1}]}).errors
+    >>> error.view, error.exception
+    ('v', ZeroDivisionError('division by zero'))
+    >>> logging.getLogger("freshet").setLevel(logging.NOTSET)
+    """
 
     view: str
     subscription: Subscription
@@ -131,23 +100,45 @@ class SubscriberError:
 
 
 class Transaction:
-    """What a transaction did: the version it led to and, unless they were not asked for, every view's delta. Any thread
-    may read it, now or later."""
+    """What a transaction did. Any thread may read it, now or later.
+
+    Attributes
+    ----------
+    version
+        The version it led to.
+    deltas
+        A mapping from the name of each view to its delta, a ``pyarrow.Table`` with the view's columns and ``_weight``;
+        names ignore case. Empty if the transaction was applied with ``deltas=False``.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> view = db.create_view("v", "SELECT a FROM t")
+    >>> tx = db.apply({"t": [{"a": 7}]})
+    >>> tx.version, tx.deltas["v"].to_pylist()
+    (1, [{'a': 7, '_weight': 1}])
+    """
 
     __slots__ = ("_errors", "deltas", "version")
 
-    def __init__(self, version: int, deltas: Deltas) -> None:
-        self.version, self.deltas = version, deltas
-        self._errors: list[SubscriberError] = []
+    def __init__(self, version: int, deltas: Deltas, errors: list[SubscriberError]) -> None:
+        self.version, self.deltas, self._errors = version, deltas, errors
 
     @property
     def errors(self) -> tuple[SubscriberError, ...]:
-        """The subscribers that failed so far; the transaction itself stands."""
-        return tuple(self._errors)
+        """The subscribers that have failed so far; the transaction itself stands.
 
-    def failed(self, error: SubscriberError) -> None:
-        """Note that a subscriber has failed."""
-        self._errors.append(error)
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> db.execute("INSERT INTO t VALUES (1)").errors
+        ()
+        """
+        return tuple(self._errors)
 
     def __repr__(self) -> str:
         return f"Transaction(version={self.version}, views={list(self.deltas)})"

@@ -1,37 +1,27 @@
-"""A materialized view as its user holds it. Any thread may use it: whatever touches state holds the database's
-`state_lock`, or reads a copy (aside.py), and what is handed out is a copy too."""
+"""A materialized view as its user holds it. Any thread may use it: whatever touches state holds the lock of the state,
+or reads a copy (aside.py), and what is handed out is a copy too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
 
 import pyarrow as pa
 
-from freshet.budget import hold, look, unbudgeted
-from freshet.database.adapt import Following
+from freshet.database.access import Access
 from freshet.database.aside import Aside, Reading, read
+from freshet.database.explaining import explained, metrics
 from freshet.database.following import Changes
-from freshet.database.metrics import Paid
-from freshet.database.publish import Subscription
-from freshet.database.transaction import Transaction
+from freshet.database.history import history_of
+from freshet.database.kept_view import KeptView
+from freshet.database.reading import BATCH, as_schema, following, unchanging, whole
+from freshet.database.transaction import Subscription, Transaction
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
 from freshet.interrupts import Deferred, deliver
-from freshet.logical.query import Field
 from freshet.plans import Plan
-from freshet.plans import explain as explained
-from freshet.plans.explain import Standing, as_dict
-from freshet.plans.model import schemas
-from freshet.scalar.arrow import to_batches
 from freshet.scalar.column import Column
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
-
-BATCH = 65_536
 
 T = TypeVar("T")
 
@@ -39,27 +29,52 @@ T = TypeVar("T")
 class View:
     """A view that is kept fresh: made by `Database.create_view`, found again by `Database.view`.
 
-    Attributes
-    ----------
-    name
-        As it was created.
-    plan
-        How it is kept; `explain` shows it.
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> view = db.create_view("doubled", "SELECT a, 2 * a AS twice FROM t")
+    >>> tx = db.apply({"t": [{"a": 4}]})
+    >>> view.to_arrow().to_pylist()
+    [{'a': 4, 'twice': 8}]
     """
 
-    def __init__(
-        self, db: Database, name: str, plan: Plan, maintained: Maintained, paid: Paid, following: Following, made: int
-    ) -> None:
-        self._db, self.name, self.plan, self.maintained = db, name, plan, maintained
-        self.made = made  # the version at which it was
-        self.paid, self.following = paid, following
-        self.subscriptions: list[Subscription] = []
-        self.closed = False
+    def __init__(self, access: Access, kept: KeptView) -> None:
+        self._access, self._state, self._kept = access, access.state, kept
+
+    @property
+    def name(self) -> str:
+        """The name it was created with.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> db.create_view("Totals", "SELECT SUM(a) AS total FROM t").name
+        'Totals'
+        """
+        return self._kept.name
+
+    @property
+    def plan(self) -> Plan:
+        """How it is kept at this moment; `explain` shows the plan with what it costs.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> db.create_view("v", "SELECT a FROM t").plan.sql
+        'SELECT a FROM t'
+        """
+        return self._kept.plan
 
     @property
     def schema(self) -> pa.Schema:
         """The answer's columns, as Arrow has them."""
-        return as_schema(self.plan.root.fields)
+        return as_schema(self._kept.plan.root.fields)
 
     def batches(self, rows: int = BATCH, *, ordered: bool = True, copy: bool = False) -> Iterator[pa.RecordBatch]:
         """Read the answer in batches, in memory that does not grow with it.
@@ -108,55 +123,48 @@ class View:
         found, check = None, self._check_open
         while True:
             deliver()  # between two batches: a kernel's result and an exception of a handler's do not go together
-            with self._db.state_lock, Deferred():
+            with self._state.lock, Deferred():
                 check()
                 if found is None:
-                    found, check = _begun(self.maintained, rows, ordered), self._standing()
-                made = self._next(found)
+                    found, check = _begun(self._kept.operator, rows, ordered), self._standing()
+                made = following(found, self.schema)
             if made is None:
                 return
             yield from made
 
     def _copied(self, rows: int, ordered: bool) -> Iterator[pa.RecordBatch]:
-        with self._db.state_lock, Deferred():
+        with self._state.lock, Deferred():
             self._check_open()
-            plan, prefix = self.plan.root, self.maintained.scope.prefix
-            aside = Aside(self._db, self._tables(), prefix)
+            plan, prefix = self._kept.plan.root, self._kept.operator.scope.prefix
+            aside = Aside(self._state, self._kept.tables(), prefix)
         try:
             with Deferred():
                 found = _begun(aside.view(prefix, plan), rows, ordered)
             while True:
                 deliver()
                 with Deferred():
-                    made = self._next(found)
+                    made = following(found, as_schema(plan.fields))
                 if made is None:
                     return
                 yield from made
         finally:
             aside.release()
 
-    def _next(self, found: Iterator[list[Column]]) -> list[pa.RecordBatch] | None:
-        columns = next(found, None)
-        return None if columns is None else [b for b in to_batches(columns, self.schema) if b.num_rows]
-
     def _standing(self) -> Callable[[], None]:
         """Raises StateError when the view is no longer as it stands now."""
-        version, kept = self._db.version, self.maintained
+        version, operator = self._state.version, self._kept.operator
 
         def check() -> None:
             self._check_open()
-            if self._db.version != version:
+            if self._state.version != version:
                 raise StateError(
-                    f"the view moved from version {version} to {self._db.version} while it was read; "
+                    f"the view moved from version {version} to {self._state.version} while it was read; "
                     "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
                 )
-            if self.maintained is not kept:
+            if self._kept.operator is not operator:
                 raise StateError("the view was rebuilt while it was read; read it again")
 
         return check
-
-    def _tables(self) -> list[str]:
-        return sorted({schema.name.lower() for schema in schemas(self.plan.root)})
 
     def _read(self, use: Callable[[Maintained, Callable[[], None]], T], version: int | None = None) -> T | None:
         """What `use` finds in the view's state, or in a copy of it (aside.py); it is given what it checks meanwhile.
@@ -164,15 +172,18 @@ class View:
 
         def begin() -> Reading[T | None]:
             self._check_open()
-            kept, plan, check = self.maintained, self.plan.root, self._standing()
-            prefix = kept.scope.prefix
-            if version not in (None, self._db.version):
+            kept, operator, plan, check = self._kept, self._kept.operator, self._kept.plan.root, self._standing()
+            prefix = operator.scope.prefix
+            if version not in (None, self._state.version):
                 return Reading((), None, lambda: None, lambda _: None)
             return Reading(
-                self._tables(), prefix, lambda: use(kept, check), lambda aside: use(aside.view(prefix, plan), _nothing)
+                kept.tables(),
+                prefix,
+                lambda: use(operator, check),
+                lambda aside: use(aside.view(prefix, plan), unchanging),
             )
 
-        return read(self._db, begin)
+        return read(self._state, begin)
 
     def to_arrow(self) -> pa.Table:
         """Return the whole answer as a ``pyarrow.Table``, duplicates as repeated rows."""
@@ -180,22 +191,8 @@ class View:
         assert found is not None
         return found
 
-    def _whole(self, kept: Maintained, check: Callable[[], None]) -> pa.Table:
-        with self._db.memory.lend():
-            batches: list[pa.RecordBatch] = []
-            found = kept.batches(BATCH)
-            while True:
-                with unbudgeted():
-                    deliver()
-                with Deferred():
-                    check()
-                    look()
-                    made = self._next(found)
-                if made is None:
-                    return pa.Table.from_batches(batches, self.schema)
-                for batch in made:
-                    hold(batch.nbytes)
-                    batches.append(batch)
+    def _whole(self, operator: Maintained, check: Callable[[], None]) -> pa.Table:
+        return whole(operator, self._kept.plan.root.fields, self._state.memory, check)
 
     def to_pandas(self) -> Any:
         """Return the whole answer as a pandas DataFrame."""
@@ -250,16 +247,9 @@ class View:
         >>> seen
         [1]
         """
-        with self._db.state_lock:
+        with self._state.lock:
             self._check_open()
-            made = Subscription(self, callback, self._db.version)
-            self.subscriptions.append(made)
-            return made
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """What `Subscription.close` does."""
-        with self._db.state_lock:
-            self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+            return self._kept.subscribe(callback)
 
     def changes(self, since: int | None = None, *, follow: bool = True, buffer: int = 10_000) -> Changes:
         """Iterate over versions and the view's delta at each, past ones first, with ``for`` or ``async for``.
@@ -302,7 +292,7 @@ class View:
         if type(buffer) is not int or buffer < 1:
             raise ValueError(f"buffer is {buffer!r}; give the number of transactions to keep, 1 or more")
         self._check_open()
-        return Changes(self, since, follow, buffer)
+        return Changes(self._access, self._kept, since, follow, buffer)
 
     def at(self, version: int) -> pa.Table:
         """Return the answer as it was at an earlier version.
@@ -320,11 +310,12 @@ class View:
         found = self._read(self._whole, version)
         if found is not None:
             return found
-        with self._db.state_lock:
+        with self._state.lock:
             self._check_open()
-            if not self.made <= version < self._db.version:
-                raise StateError(f"view {self.name} has versions {self.made} to {self._db.version}, not {version}")
-        history = self._db.history(self.name, version)
+            made, now = self._kept.made, self._state.version
+            if not made <= version < now:
+                raise StateError(f"view {self.name} has versions {made} to {now}, not {version}")
+        history = history_of(self._access, self.name, version)
         try:
             return history.answer()
         finally:
@@ -333,15 +324,9 @@ class View:
     def metrics(self) -> dict[str, Any]:
         """What keeping the view has cost: counters changed for each change of its tables, since it was made and over
         the last minute; and how often it has moved to another join tree."""
-        with self._db.state_lock:
+        with self._state.lock:
             self._check_open()
-            recent = self.paid.last_minute(self._db.clock.now(), self.maintained)
-            return {
-                **self.paid.total(self.maintained).as_dict(),
-                "last_minute": recent.as_dict(),
-                "tree_switches": self.following.chosen.moves,
-                "tree_since": self.following.chosen.since,
-            }
+            return metrics(self._kept, self._access.views.clock)
 
     def explain(self, form: str = "text") -> str:
         """Describe how the view is kept: class, join tree, guarantees, sizes and work done.
@@ -361,36 +346,14 @@ class View:
         """
         if form not in ("text", "json"):
             raise ValueError(f'no form {form!r}; explain gives "text" or "json"')
-        with self._db.state_lock:
+        with self._state.lock:
             self._check_open()
-            kept, chosen = self.maintained, self.following.chosen
-            statistics = _standing(kept)
-            whole = {
-                "view": self.name,
-                **as_dict(self.plan.root, statistics),
-                "state": {"bytes": kept.scope.nbytes(), "tuples": sum(n for n, _ in statistics.nodes)},
-                "work": _words({**self.metrics(), "keys_flipped": kept.work()[1]}),
-                "chosen": {**asdict(chosen), "adapts": self.following.adapt is not None},
-            }
-            text = f"view       {self.name}\n{explained(self.plan.root, statistics)}"
-        if form == "json":
-            return json.dumps(whole, indent=2, ensure_ascii=False)
-        lines = [text, f"state      {whole['state']['bytes']:,} bytes beside the tables", *_work(whole["work"])]
-        moves = f" (moves so far: {chosen.moves})" if chosen.moves else ""
-        lines.append(f"chosen     at version {chosen.since}: {chosen.why}{moves}")
-        if chosen.failed is not None:
-            lines.append(f"           another tree could not be built: {chosen.failed}")
-        return "\n".join(lines)
-
-    def close(self) -> None:
-        """The view was dropped."""
-        self.closed = True
-        for subscription in self.subscriptions:
-            subscription.closed = True
+            text, figures = explained(self._kept, self._access.views.clock)
+        return text if form == "text" else json.dumps(figures, indent=2, ensure_ascii=False)
 
     def _check_open(self) -> None:
-        self._db.check_open()
-        if self.closed:
+        self._access.check_open()
+        if self._kept.closed:
             raise StateError(f"view {self.name} was dropped; create it again")
 
     def __reduce__(self) -> NoReturn:
@@ -402,26 +365,3 @@ class View:
 
 def _begun(kept: Maintained, rows: int, ordered: bool) -> Iterator[list[Column]]:
     return kept.batches(rows) if ordered else kept.unordered(rows)
-
-
-def _nothing() -> None:
-    """A copy stays as it is."""
-
-
-def _standing(kept: Maintained) -> Standing:
-    return Standing(kept.statistics(), [_standing(below) for below in kept.reads or kept.below])
-
-
-def _words(figures: dict[str, Any]) -> dict[str, Any]:
-    """Metrics as `explain` names them."""
-    return {k.replace("_", " "): _words(v) if isinstance(v, dict) else v for k, v in figures.items()}
-
-
-def _work(work: dict[str, Any]) -> Iterator[str]:
-    for title, spent in (("work", work), ("minute", work["last minute"])):
-        per = f", {spent['counters per change']:.2f} a change" if spent["changes"] else ""
-        yield f"{title:<10} {spent['counters changed']:,} counters changed by {spent['changes']:,} changes{per}"
-
-
-def as_schema(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in fields])

@@ -9,125 +9,142 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from freshet.budget import unlimited
-from freshet.database.adapt import Chosen, Following
-from freshet.database.metrics import Paid
-from freshet.database.publish import Subscription
-from freshet.database.rehearsal import rehearse
-from freshet.database.view import View
+from freshet.database.adapt import Adapt, Chosen, Following
+from freshet.database.kept_view import KeptView
+from freshet.database.metrics import Clock, Paid
+from freshet.database.state import State
+from freshet.database.transaction import Subscription
+from freshet.engine.core import discard, tables_of
 from freshet.engine.maintained import Maintained
-from freshet.engine.operators import maintain
 from freshet.errors import ChangeError, EvaluationError, FreshetError, StateError
 from freshet.logical.query import AnyQuery
-from freshet.plans import AnyPlan, Plan, build_plan, codec
+from freshet.plans import Plan, build_plan, codec
 from freshet.plans.model import schemas
 from freshet.sql.output_names import apart, named_apart
 from freshet.sql.parse import bind_reading
 
-if TYPE_CHECKING:
-    from freshet.database.db import Database
+
+def nothing() -> None:
+    """Writes nothing down: a database in memory."""
 
 
 class Views:
-    """`number` gives every view's state a name in the arena that none had before; within `defining` the catalog changes
-    as a whole or not at all; `save` writes it down."""
+    """`adapt`: when views move to another join tree; `save` writes down what is defined."""
 
-    def __init__(
-        self, db: Database, number: Callable[[], int], defining: Callable[[], AbstractContextManager[None]],
-        save: Callable[[], None],
-    ) -> None:  # fmt: skip
-        self._db, self._number, self._defining, self._save = db, number, defining, save
-        self.stale = False  # whether state could not be built again after tables were put back
-        self.named: dict[str, View] = {}
-        self.definitions: dict[str, dict[str, Any]] = {}  # in order of creation, as kept on disk
+    def __init__(self, state: State, adapt: Adapt | None = None, save: Callable[[], None] = nothing) -> None:
+        self._state, self._adapt, self._save = state, adapt, save
+        self.clock = Clock()
+        self.named: dict[str, KeptView] = {}
         self._look_at = 0  # changes applied when a view may next want another tree
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
         """All there are at this moment, with the names of their views."""
-        with self._db.state_lock:
+        with self._state.lock:
             return [(view.name, each) for view in self.named.values() for each in view.subscriptions]
 
     def listed(self) -> str:
         """The views' names, as messages list them."""
         return ", ".join(sorted(self.named)) or "none yet"
 
-    def create(self, name: str, query: str | Plan) -> View:
-        db, given = self._db, isinstance(query, Plan)
+    def note(self) -> None:
+        """Notes what keeping the views has cost so far, if it is time."""
+        now = self.clock.due()
+        if now is not None:
+            for view in self.named.values():
+                view.paid.note(now, view.operator)
+
+    @contextmanager
+    def defining(self) -> Iterator[None]:
+        """Tables and views become other ones: all of it and on disk, or nothing."""
+        kept: list[dict[str, Any]] = [*self._state.entries(), self.named]
+        before = [dict(entries) for entries in kept]
+        try:
+            yield
+            self._save()
+        except BaseException:
+            for entries, old in zip(kept, before, strict=True):
+                entries.clear()
+                entries.update(old)
+            raise
+
+    def create(self, name: str, query: str | Plan) -> KeptView:
+        state, given = self._state, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
-        bound, reads = bind_reading(sql, db.catalog)
-        plan = query.checked(db.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, db.row_counts()))
-        known = "the tables' rows stood for changes to come" if db.tuples() else "all tables counted alike"
+        bound, reads = bind_reading(sql, state.catalog)
+        counts = state.row_counts()
+        plan = query.checked(state.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, counts))
+        known = "the tables' rows stood for changes to come" if counts else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         self._rehearse(bound, plan)
-        with db.state_lock:
-            return self._create(name, bound, reads, plan, given, why)
+        with state.lock:
+            return self.make(name, bound, reads, plan, given, why)
 
     def _rehearse(self, query: AnyQuery, plan: Plan) -> None:
-        if self._db.rehearses:
-            rehearse(type(self._db), schemas(plan.root), (query, plan))
+        self._state.rehearse(schemas(plan.root), (query, plan))
 
-    def _create(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> View:
-        db, key = self._db, name.lower()
+    def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
+        """A view of a bound query on a plan of it; `fixed`: it stays on that plan."""
+        state, key = self._state, name.lower()
         try:
-            maintained = self._build(plan, number := self._number())
+            operator = self._build(plan, number := state.number())
         except EvaluationError as e:
             reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
         definition = {
-            "name": name, "number": number, "account": number, "fixed": fixed, "made": db.version,
+            "name": name, "number": number, "account": number, "fixed": fixed, "made": state.version,
             "reads": sorted(reads),
         }  # fmt: skip
         try:
-            with self._defining():
-                self.definitions[key] = definition
-                db.catalog.add_view(key, bound, reads)
-                return self._begin(key, plan, maintained, Chosen(db.version, why))
+            with self.defining():
+                state.definitions[key] = definition
+                state.catalog.add_view(key, bound, reads)
+                return self._begin(key, plan, operator, Chosen(state.version, why))
         except BaseException:
-            _unmake(maintained)
-            db.arena.drop(f"account{number}/")
+            discard(operator)
+            state.core.arena.drop(f"account{number}/")
             raise
 
-    def _begin(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
+    def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
         """A view whose state was just made."""
-        view = self._add(key, plan, maintained, chosen)
-        view.paid.begin(maintained)
-        view.paid.note(self._db.clock.now(), maintained)
+        view = self._add(key, plan, operator, chosen)
+        view.paid.begin(operator)
+        view.paid.note(self.clock.now(), operator)
         self._define(key)
         return view
 
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
-        db, key = self._db, definition["name"].lower()
+        state, key = self._state, definition["name"].lower()
         plan, bound = _kept(definition)
-        maintained = maintain(db.arena.scope(f"view{definition['number']}"), plan.root, db.tables, db.pool)
-        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
-        self.definitions[key] = definition
-        view = self._add(key, plan, maintained, Chosen(**definition["chosen"]))
-        view.paid.note(db.clock.now(), maintained)
+        operator = state.core.attach(f"view{definition['number']}", plan.root)
+        state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
+        state.definitions[key] = definition
+        view = self._add(key, plan, operator, Chosen(**definition["chosen"]))
+        view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
 
     def restore(self, definition: dict[str, Any]) -> None:
         """A view of which only the definition is there. What another version wrote may not be readable as a plan; then
         its SQL is planned again."""
-        db, key = self._db, definition["name"].lower()
+        state, key = self._state, definition["name"].lower()
         try:
             plan, bound = _kept(definition)
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
-            bound, _ = bind_reading(sql, db.catalog)
-            plan = Plan(sql, build_plan(bound, db.row_counts()))
+            bound, _ = bind_reading(sql, state.catalog)
+            plan = Plan(sql, build_plan(bound, state.row_counts()))
         try:
-            maintained = self._build(plan, definition["number"])
+            operator = self._build(plan, definition["number"])
         except EvaluationError as e:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
-        self.definitions[key] = definition
-        db.catalog.add_view(key, bound, self._reads(definition, plan, bound))
-        self._begin(key, plan, maintained, Chosen(**definition["chosen"]))
+        state.definitions[key] = definition
+        state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
+        self._begin(key, plan, operator, Chosen(**definition["chosen"]))
         self._rehearse(bound, plan)
 
     def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
@@ -136,117 +153,97 @@ class Views:
         if "reads" not in definition:
             definition["reads"] = sorted(tables_of(plan.root))
             with suppress(FreshetError):  # some of it is no more
-                bound, reads = bind_reading(plan.sql, self._db.catalog)
+                bound, reads = bind_reading(plan.sql, self._state.catalog)
                 if bound == query:
                     definition["reads"] = sorted(reads)
         found: list[str] = definition["reads"]
         return found
 
-    def take(self, key: str) -> View:
+    def take(self, key: str) -> tuple[KeptView, Maintained]:
         """Takes a view out of the catalog; its state is still there."""
-        view = self.named.pop(key)
-        self._db.catalog.drop(key)
-        del self.definitions[key]
-        return view
+        self._state.catalog.drop(key)
+        del self._state.definitions[key]
+        return self.named.pop(key), self._state.core.operators.pop(key)
 
     def forget(self, key: str) -> None:
-        self.end(self.take(key))
+        self.end(*self.take(key))
 
-    def end(self, view: View) -> None:
+    def end(self, view: KeptView, operator: Maintained) -> None:
         view.close()
-        _unmake(view.maintained)
+        discard(operator)
         view.paid.scope.drop()
 
     def in_order(self, keys: Sequence[str]) -> None:
         """Brings the views into this order, that in which they were made."""
-        catalog = self._db.catalog
-        kept: tuple[dict[str, Any], ...] = (self.named, self.definitions, catalog.views, catalog.reads)
-        for entries in kept:
+        catalog, state = self._state.catalog, self._state
+        kept: list[dict[str, Any]] = [self.named, state.definitions, state.core.operators]
+        for entries in (*kept, catalog.views, catalog.reads):
             found = dict(entries)
             entries.clear()
             entries.update({key: found[key] for key in keys if key in found})
 
-    def _add(self, key: str, plan: Plan, maintained: Maintained, chosen: Chosen) -> View:
-        db, definition = self._db, self.definitions[key]
-        updates = {name: db.tables[name].scope for name in sorted(tables_of(plan.root))}
-        paid = Paid(db.arena.scope(f"account{definition['account']}"), updates)
-        following = Following(None if definition["fixed"] else db.adapt, chosen, paid.counts())
-        self.named[key] = view = View(
-            db, definition["name"], plan, maintained, paid, following, int(definition.get("made", 0))
-        )
+    def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
+        state, definition = self._state, self._state.definitions[key]
+        updates = {name: state.core.tables[name].scope for name in sorted(tables_of(plan.root))}
+        paid = Paid(state.core.arena.scope(f"account{definition['account']}"), updates)
+        following = Following(None if definition["fixed"] else self._adapt, chosen, paid.counts())
+        view = KeptView(state, definition["name"], plan, paid, following, int(definition.get("made", 0)))
+        self.named[key], state.core.operators[key] = view, operator
         self._look_at = 0
         return view
 
     def _define(self, key: str) -> None:
         """Notes down what is kept of a view on disk. The bound query, too: a view it reads may be dropped, or made
         again as something else."""
-        if self._db.on_disk:
+        if self._state.on_disk:
             view = self.named[key]
-            self.definitions[key] |= {
+            self._state.definitions[key] |= {
                 "plan": codec.to_json(view.plan, None),
-                "query": codec.encode(self._db.catalog.views[key]),
+                "query": codec.encode(self._state.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
 
     # Building -------------------------------------------------------------------------------------------------
 
     def _build(self, plan: Plan, number: int) -> Maintained:
-        """State made of the tables' rows; nothing is left of it if that fails."""
-        db = self._db
-        scope = db.arena.scope(f"view{number}")
-        try:
-            maintained = maintain(scope, plan.root, db.tables, db.pool)
-            try:
-                with db.memory.lend():
-                    maintained.load([db.tables[n] for n in sorted(tables_of(plan.root))])
-            except BaseException:
-                maintained.close()
-                raise
-        except BaseException:
-            scope.drop()
-            raise
-        return maintained
+        return self._state.core.build(f"view{number}", plan.root, self._state.memory)
 
     def reading(self, tables: Collection[str]) -> list[str]:
         """The views that read some of these tables."""
         return [key for key, view in self.named.items() if not tables_of(view.plan.root).isdisjoint(tables)]
 
-    def rebuild(self, keys: Collection[str] | None = None) -> None:
-        """All views, or those given, after rows of tables were put back or have other slots. Until that has succeeded,
-        nothing can be asked."""
-        self.stale = True
-        for key, view in self.named.items():
-            if keys is not None and key not in keys:
-                continue
-            before = view.maintained.work()[0]
-            _unmake(view.maintained)
-            with unlimited():
-                view.maintained = self._build(view.plan, int(self.definitions[key]["number"]))
-            view.paid.carry(before, view.maintained)
-        self.stale = False
+    def rebuild(self, keys: Collection[str]) -> None:
+        """Views whose tables had rows put back, or have their rows in other slots. Until all have been built, nothing
+        can be asked."""
+        core = self._state.core
+        core.stale.update(keys)
+        for key in [k for k in self.named if k in core.stale]:
+            before = core.operators[key].work()[0]
+            core.rebuild(key, self._state.memory)
+            self.named[key].paid.carry(before, core.operators[key])
 
     # Following the data ---------------------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Views for whose changes another tree has become clearly better move to it. Called between two transactions,
         when no reader is under way: those of the version before cannot go on, those of this one have not begun."""
-        db = self._db
-        if db.changes < self._look_at:
+        state = self._state
+        if state.changes < self._look_at:
             return
         waits = []
         for key, view in self.named.items():
             following, counts = view.following, view.paid.counts()
             if following.adapt is None:
                 continue
-            rows = sum(db.tables[name].tuples.live for name in counts)
+            rows = sum(state.core.tables[name].tuples.live for name in counts)
             if following.wait(counts, rows) <= 0:
                 self._look(key, view, counts)
             waits.append(following.wait(counts, rows))
-        self._look_at = db.changes + max(1, min(waits, default=sys.maxsize))
+        self._look_at = state.changes + max(1, min(waits, default=sys.maxsize))
 
-    def _look(self, key: str, view: View, counts: dict[str, int]) -> None:
+    def _look(self, key: str, view: KeptView, counts: dict[str, int]) -> None:
         """The transaction before is over: whatever goes wrong here, it stands, and the view stays as it is."""
-        query, spent = self._db.catalog.views[key], view.paid.total(view.maintained)
+        query, spent = self._state.catalog.views[key], view.paid.total(view.operator)
         try:
             better = view.following.look(counts, spent, query, view.plan.root)
         except Exception as e:
@@ -257,30 +254,30 @@ class Views:
 
     def move(self, key: str, plan: Plan, why: str) -> None:
         """Rebuilds a view on another plan of its query, if that can be done."""
-        view, number = self.named[key], self._number()
-        old, chosen = (view.plan, view.maintained), view.following.chosen
-        definition = dict(self.definitions[key])
+        state, view, number = self._state, self.named[key], self._state.number()
+        old, chosen = (view.plan, view.operator), view.following.chosen
+        definition = dict(state.definitions[key])
         try:
             made = self._build(plan, number)
         except Exception as e:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
-        view.plan, view.maintained = plan, made
-        view.following.chosen = Chosen(self._db.version, why, chosen.moves + 1)
+        view.plan, state.core.operators[key] = plan, made
+        view.following.chosen = Chosen(state.version, why, chosen.moves + 1)
         try:
-            self.definitions[key]["number"] = number
+            state.definitions[key]["number"] = number
             self._define(key)
             self._save()
         except BaseException as e:
-            view.plan, view.maintained = old
+            view.plan, state.core.operators[key] = old
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
-            self.definitions[key] = definition
-            _unmake(made)
+            state.definitions[key] = definition
+            discard(made)
             if not isinstance(e, (OSError, StateError)):
                 raise
             return
         view.paid.carry(old[1].work()[0], made)
-        _unmake(old[1])
+        discard(old[1])
 
 
 def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
@@ -288,12 +285,3 @@ def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
     plan = codec.from_json(definition["plan"])
     plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
     return plan, named_apart(codec.decode(definition["query"]))
-
-
-def _unmake(maintained: Maintained) -> None:
-    maintained.close()
-    maintained.scope.drop()
-
-
-def tables_of(plan: AnyPlan) -> set[str]:
-    return {s.name.lower() for s in schemas(plan)}

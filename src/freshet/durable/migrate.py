@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from freshet.database.metrics import changes_of
 from freshet.durable import log
 from freshet.durable.snapshot import snapshot
+from freshet.engine.core import changes_of
 from freshet.engine.table import Table
 from freshet.errors import StateError
 from freshet.plans import codec

@@ -17,26 +17,23 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from freshet.budget import Memory
 from freshet.durable import checkpoint, log, migrate
 from freshet.durable.folder import Claim, check_readable
-from freshet.durable.history import Logs, first_version
+from freshet.durable.kept_logs import KeptLogs, first_version
 from freshet.durable.log import LEVELS, Log, Place, sync_folder
 from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
-from freshet.durable.replay import Replay
 from freshet.durable.rewriting import Rewriting
 from freshet.durable.snapshot import NOTHING, differences, noted
+from freshet.engine.core import Core
 from freshet.engine.table import RowChange, Table
 from freshet.errors import StateError
 from freshet.state.arena import Arena
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
 
 logger = logging.getLogger("freshet")
 
@@ -46,6 +43,18 @@ _LEAST = (
     4 << 20
 )  # (it is looked at when it has grown by an eighth, and a quarter may come until it is done), and so large
 _PIECE, _SHARE = 256, 4  # slots written again with each transaction, and with each row that it changes
+
+
+class Stored(Protocol):
+    """What a folder keeps: the state of a database, as far as it is written down."""
+
+    core: Core
+    version: int
+    changes: int
+
+    def described(self) -> dict[str, Any]: ...
+
+    def changed_rows(self) -> dict[str, int]: ...
 
 
 class Store:
@@ -143,29 +152,25 @@ class Store:
         self.log.end = self.log.first
         return Arena(memory=memory)
 
-    def restore(self, db: Database) -> None:
-        catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
-        if self._facts is not None:
-            catalog = self._facts["catalog"]
-            db._attach(catalog)
-            self.log.end = self.log.size if self._salvage else min(Place(*self._facts["place"]).end, self.log.size)
-        replay = Replay(db, self.log, catalog)
-        replay.run()
-        while (damaged := self._damaged()) and self.read_only and replay.run():
-            pass  # the writer was just at it
-        if damaged:
-            raise StateError(
-                f"{self.log.path} is damaged at byte {self.log.end:,} of {self.log.size:,}; what comes before, up to "
-                f"version {db.version}, is recovered by: freshet recover {self.path}"
-            )
+    def catalog(self) -> dict[str, Any]:
+        """What the checkpoint in use says is defined; nothing if none is. The log is then to be read from its place
+        on."""
+        if self._facts is None:
+            return {"numbers": 0, "tables": {}, "views": {}}
+        self.log.end = self.log.size if self._salvage else min(Place(*self._facts["place"]).end, self.log.size)
+        catalog: dict[str, Any] = self._facts["catalog"]
+        return catalog
+
+    def restored(self, state: Stored, catalog: Mapping[str, Any]) -> None:
+        """State is now as the log says, whole records up to its end."""
         self._saved = noted(catalog)
         if not self.read_only:
             self._end_log()
             if self._heal:
                 logger.warning("freshet: %s was damaged since it was closed; it is written again", self.log.path)
-                self._rewrite(db)
+                self._rewrite(state)
 
-    def _damaged(self) -> bool:
+    def damaged(self) -> bool:
         """Whether the log is not whole before its last record."""
         return self.log.end < self.log.size and self.log.whole_after(self.log.end) is not None
 
@@ -243,56 +248,56 @@ class Store:
                     self._sync_log()
             self._saved = noted(catalog)
 
-    def tidy(self, db: Database, changes: list[tuple[Table, RowChange]]) -> None:
+    def tidy(self, state: Stored, changes: list[tuple[Table, RowChange]]) -> None:
         """Goes on with rewriting the log, or begins with it if it has grown enough; asked when a transaction is done
         and its texts are still there. A failure leaves the log as it is."""
         try:
             if self._rewriting is not None:
-                self._rewriting.after(changes, db.version)
-            elif self._has_grown(db):
-                self._begin(db)
+                self._rewriting.after(changes, state.version)
+            elif self._has_grown(state):
+                self._begin(state)
             if self._rewriting is not None:
-                self._advance(db, _PIECE + _SHARE * sum(len(change) for _, change in changes))
+                self._advance(state, _PIECE + _SHARE * sum(len(change) for _, change in changes))
         except (StateError, OSError, MemoryError) as e:
             logger.warning("freshet: the log was not rewritten: %s", e)
             self.stay()
 
-    def _has_grown(self, db: Database) -> bool:
+    def _has_grown(self, state: Stored) -> bool:
         if self.log.end < self._look_at:
             return False
         self._look_later()
-        return self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(db))
+        return self.log.end > _TIMES * (self._catalog_bytes() + self._scale * _live_bytes(state))
 
     def _look_later(self) -> None:
         self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
 
-    def _begin(self, db: Database) -> None:
-        self._rewriting = Rewriting(self.path / _LOG, self.level, db._described(), db.tables.values())
+    def _begin(self, state: Stored) -> None:
+        self._rewriting = Rewriting(self.path / _LOG, self.level, state.described(), state.core.tables.values())
 
-    def _advance(self, db: Database, slots: int) -> None:
+    def _advance(self, state: Stored, slots: int) -> None:
         assert self._rewriting is not None
-        if self._rewriting.advance(list(db.tables.values()), slots, db.version):
+        if self._rewriting.advance(list(state.core.tables.values()), slots, state.version):
             with self._alone():
-                self._replace_log(db)
+                self._replace_log(state)
 
-    def _replace_log(self, db: Database) -> None:
+    def _replace_log(self, state: Stored) -> None:
         """The new log takes the place of the old one. Both are on disk then: either may be there after a loss of
         power."""
         assert self._rewriting is not None
         if not self.settled(self._written):
             self._sync_log()
-        if self.retain and db.version > self._base:
+        if self.retain and state.version > self._base:
             self.log.flush()
             with contextlib.suppress(FileExistsError):
-                os.link(self.log.path, self.path / f"log.{self._base}-{db.version}")
-        fresh = self._rewriting.finish(db.version, db.changes, db._changed_rows())
+                os.link(self.log.path, self.path / f"log.{self._base}-{state.version}")
+        fresh = self._rewriting.finish(state.version, state.changes, state.changed_rows())
         self._rewriting = None
         self.log.close()
-        self.log, self._facts, self._base = fresh, None, db.version
-        for _, last, file in Logs(self.path).kept():
-            if last <= db.version - self.retain:
+        self.log, self._facts, self._base = fresh, None, state.version
+        for _, last, file in KeptLogs(self.path).all():
+            if last <= state.version - self.retain:
                 file.unlink(missing_ok=True)
-        rows, live = self.log.end - self._catalog_bytes(), _live_bytes(db)
+        rows, live = self.log.end - self._catalog_bytes(), _live_bytes(state)
         self._scale = max(1.0, rows / live) if live > _LEAST // 8 else 1.0
         self._look_later()
 
@@ -303,12 +308,12 @@ class Store:
             self._rewriting = None
             self._look_later()
 
-    def _rewrite(self, db: Database) -> None:
+    def _rewrite(self, state: Stored) -> None:
         """All at once."""
         self.stay()
-        self._begin(db)
+        self._begin(state)
         try:
-            self._advance(db, sys.maxsize)
+            self._advance(state, sys.maxsize)
         except BaseException:
             self.stay()
             raise
@@ -318,7 +323,7 @@ class Store:
 
     # Closing --------------------------------------------------------------------------------------------------
 
-    def close(self, db: Database, whole: bool) -> None:
+    def close(self, state: Stored, whole: bool) -> None:
         """Leaves a checkpoint of state that is `whole`, unless the one there says the same. Without one the log is
         replayed, so a full disk is no reason to fail here."""
         try:
@@ -331,9 +336,9 @@ class Store:
                 return
             if self.level != "none":
                 self.log.sync()
-            facts = {"place": place, "version": db.version, "catalog": db._described()}
+            facts = {"place": place, "version": state.version, "catalog": state.described()}
             try:
-                checkpoint.write(self.path / _CHECKPOINT, db.arena, facts, self.level != "none")
+                checkpoint.write(self.path / _CHECKPOINT, state.core.arena, facts, self.level != "none")
                 self._sync()
             except OSError as e:
                 logger.warning("freshet: no checkpoint of %s: %s; the log will be replayed", self.path, e.strerror)
@@ -353,6 +358,7 @@ class Store:
             self._claim.release()
 
 
-def _live_bytes(db: Database) -> int:
+def _live_bytes(state: Stored) -> int:
     """About what the live rows take in a log."""
-    return sum(t.tuples.live * (t.width + 1) * 8 for t in db.tables.values()) + db.pool.text_bytes
+    core = state.core
+    return sum(t.tuples.live * (t.width + 1) * 8 for t in core.tables.values()) + core.pool.text_bytes

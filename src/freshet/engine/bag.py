@@ -13,7 +13,7 @@ import numpy as np
 
 from freshet.aggregates.accumulators import mark_texts
 from freshet.budget import look
-from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import BagPlan
 from freshet.scalar.column import Column
@@ -131,18 +131,14 @@ class _Program:
 
 @keeps(BagPlan)
 class Bag(Maintained):
-    keeps = True
-
     def __init__(
-        self, scope: Scope, plan: BagPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: BagPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
         firsts = np.cumsum([0, *(t.lanes for t in self.types)]).tolist()
         self.lanes = firsts[-1]
         distinct = list(dict.fromkeys(plan.inputs))
-        self.below = [
-            maintain(scope.scope(f"input{i}"), each, tables, pool, nested=True) for i, each in enumerate(distinct)
-        ]
+        self.below = [maintain(scope.scope(f"input{i}"), each, tables, pool) for i, each in enumerate(distinct)]
         self.stores = [
             _Store(scope.scope(f"store{i}"), [f.type for f in each.fields]) for i, each in enumerate(distinct)
         ]
@@ -194,10 +190,10 @@ class Bag(Maintained):
 
     # Transactions ---------------------------------------------------------------------------------------------
 
-    def finish(self, deltas: bool) -> Rows:
+    def finish(self) -> Rows:
         parts = Kept()
         for number, (query, store) in enumerate(zip(self.below, self.stores, strict=True)):
-            change = query.finish(True)
+            change = query.finish()
             rows = np.ascontiguousarray(change.lanes[:, : store.lanes])
             gone, come = rows[change.weights < 0], rows[change.weights > 0]
             if len(gone):

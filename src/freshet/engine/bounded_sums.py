@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from freshet.aggregates.accumulators import mark_texts
-from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.errors import EvaluationError
 from freshet.plans.model import BoundedSumsPlan
@@ -35,16 +35,15 @@ _HALF = 32
 
 @keeps(BoundedSumsPlan)
 class BoundedSums(Maintained):
-    keeps = True
-
     def __init__(
-        self, scope: Scope, plan: BoundedSumsPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: BoundedSumsPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
-        self.plan, self.keys = plan, plan.keys
+        self.plan: BoundedSumsPlan = plan
+        self.keys = plan.keys
         self.below = [
-            maintain(scope.scope("rows"), plan.rows, tables, pool, nested=True),
-            maintain(scope.scope("bounds"), plan.bounds, tables, pool, nested=True),
+            maintain(scope.scope("rows"), plan.rows, tables, pool),
+            maintain(scope.scope("bounds"), plan.bounds, tables, pool),
         ]
         self.key_types = self.types[: plan.keys]
         self.tuples = Tuples(scope.scope("keys"), width(self.key_types))
@@ -58,8 +57,8 @@ class BoundedSums(Maintained):
 
     # Transactions ---------------------------------------------------------------------------------------------
 
-    def finish(self, deltas: bool) -> Rows:
-        rows, bounds = (query.finish(True) for query in self.below)
+    def finish(self) -> Rows:
+        rows, bounds = (query.finish() for query in self.below)
         touched = [self._take_rows(rows)] if len(rows) else []
         if len(bounds):
             touched.append(self._take_bounds(bounds))

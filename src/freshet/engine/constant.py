@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.engine.maintained import Maintained, keeps
+from freshet.engine.maintained import Maintained, Outlet, keeps
 from freshet.engine.table import Table
 from freshet.plans.model import ValuesPlan
 from freshet.scalar.column import Column
@@ -22,12 +22,12 @@ from freshet.state.strings import StringPool
 @keeps(ValuesPlan)
 class Constant(Maintained):
     def __init__(
-        self, scope: Scope, plan: ValuesPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: ValuesPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
-        self.plan = plan
+        self.plan: ValuesPlan = plan
 
-    def finish(self, deltas: bool) -> Rows:
+    def finish(self) -> Rows:
         return joined([], self.width)
 
     def batches(self, rows: int) -> Iterator[list[Column]]:

@@ -20,18 +20,9 @@ from freshet.state.strings import StringPool
 
 
 class InOrder(Maintained):
-    keeps = True
-
-    def __init__(
-        self,
-        scope: Scope,
-        plan: TopPlan | WindowPlan,
-        tables: Mapping[str, Table],
-        pool: StringPool,
-        nested: bool = False,
-    ) -> None:
+    def __init__(self, scope: Scope, plan: TopPlan | WindowPlan, tables: Mapping[str, Table], pool: StringPool) -> None:
         super().__init__(scope, plan, pool)
-        self.source = maintain(scope.scope("rows"), plan.source, tables, pool, nested=True)
+        self.source = maintain(scope.scope("rows"), plan.source, tables, pool)
         self.below = [self.source]
         self.partitions = Partitions(scope.scope("partitions"), self.source.types, plan.partition, pool)
         order = order_lines(self.source.types, plan.order)

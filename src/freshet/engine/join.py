@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from freshet.budget import look
+from freshet.engine.maintained import Outlet
 from freshet.engine.ordered_edge import COMPARISONS, OrderedEdge
 from freshet.engine.orders import CHUNK, Buffers, Order, make_order
 from freshet.engine.sources import KeyColumn, Source, bind_keys
@@ -91,12 +92,15 @@ class _Node:
 
 
 class Join:
-    """`wanted` are the columns results are made of; `sources` the tuples of each relation of the plan."""
+    """`wanted` are the columns results are made of; `sources` the tuples of each relation of the plan. Result rows that
+    appear or vanish go to `out` while `outlet` is open; while it is closed, none are made."""
 
     def __init__(
-        self, scope: Scope, plan: QueryPlan, sources: Sequence[Source], wanted: Sequence[ColumnRef], pool: StringPool
-    ) -> None:
+        self, scope: Scope, plan: QueryPlan, sources: Sequence[Source], wanted: Sequence[ColumnRef], pool: StringPool,
+        out: Sink, outlet: Outlet,
+    ) -> None:  # fmt: skip
         self.plan, self.pool, self.wanted = plan, pool, tuple(wanted)
+        self.out, self.outlet = out, outlet
         self.types = [c.type for c in wanted]
         self.width, self.nulls = width(self.types), sum(t.lanes for t in self.types)
         self.sources, self.edges = bind_keys(scope, plan, list(sources), pool)
@@ -278,8 +282,8 @@ class Join:
         than what lies between both. The other way round everything would lose its support and find it again."""
         return id(source) in self.compared
 
-    def insert(self, source: Source, slots: Slots, out: Sink | None) -> None:
-        """Tuples that are now in a table. With `out`, result rows that appear or vanish go there."""
+    def insert(self, source: Source, slots: Slots) -> None:
+        """Tuples that are now in a table."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
             return
@@ -296,14 +300,14 @@ class Join:
         for i in roles:
             if not len(members[i]):
                 continue
-            if out is None:
+            if not self.outlet.open:
                 change_unseen(self.tree_at, self.checks_at, i, members[i], 1, self.work.data)
                 continue
             alive = enter(self.tree_at, self.checks_at, i, members[i])
             if len(alive):
-                self._change(i, alive, 1, out)
+                self._change(i, alive, 1)
 
-    def remove(self, source: Source, slots: Slots, out: Sink | None) -> None:
+    def remove(self, source: Source, slots: Slots) -> None:
         """Tuples about to leave a table, which still holds them."""
         roles = self.roles.get(id(source))
         if not roles or not len(slots):
@@ -314,20 +318,20 @@ class Join:
         for column in self.keys_of.get(id(source.tuples), ()):
             column.dictionary.gone.data[0] += len(slots)
         for i in roles:
-            if out is None:
+            if not self.outlet.open:
                 change_unseen(self.tree_at, self.checks_at, i, slots, -1, self.work.data)
                 continue
             members, alive = members_of(self.tree_at, i, slots)
             if len(members):
                 if len(alive):
-                    self._change(i, alive, -1, out)
+                    self._change(i, alive, -1)
                 leave(self.tree_at, i, members)
 
-    def reweigh(self, source: Source, slots: Slots, before: Int64s, out: Sink | None) -> None:
+    def reweigh(self, source: Source, slots: Slots, before: Int64s) -> None:
         """Tuples of a bag that stay, with other weights than `before`: no counter moves, only result rows are told. As
         everywhere, roles change one after the other: those still to come are seen with the old weights."""
         roles = [i for i in self.roles.get(id(source), ()) if self.plan.nodes[i].output and self.origins[i] == i]
-        if out is None or not roles or self.plan.distinct_tree:
+        if not self.outlet.open or not roles or self.plan.distinct_tree:
             return
         if self._stale:
             self._refresh()
@@ -337,7 +341,7 @@ class Join:
         after = source.weights.data[slots]
         for at, i in enumerate(roles):
             found = self._results(self.orders[i], slots, after - before, self.orders[i].buffers)
-            out.extend(self._seen_before(found, self.orders[i], roles[at + 1 :], slots, before, after))
+            self.out.extend(self._seen_before(found, self.orders[i], roles[at + 1 :], slots, before, after))
 
     def _seen_before(
         self, found: Iterator[Rows], order: Order, roles: list[int], slots: Slots, before: Int64s, after: Int64s
@@ -366,7 +370,7 @@ class Join:
             for above in self.keys_of.get(id(column.dictionary.tuples), ()):
                 self._assign(above, fresh)
 
-    def _change(self, node: int, tuples: Slots, sign: int, out: Sink) -> None:
+    def _change(self, node: int, tuples: Slots, sign: int) -> None:
         origin, work, own = self.origins[node], self.work.data, True
         while node != origin:
             node, sign, tuples, _, _ = rise(self.tree_at, self.checks_at, node, tuples, sign, origin, own, work)
@@ -374,19 +378,19 @@ class Join:
             if node < 0:
                 return
         if sign < 0:
-            self._collect(self.orders[origin], tuples, sign, out)
+            self._collect(self.orders[origin], tuples, sign)
         _, _, _, left, keys = rise(self.tree_at, self.checks_at, node, tuples, sign, -1, own, work)
         if sign > 0:
-            self._collect(self.orders[origin], tuples, sign, out)
+            self._collect(self.orders[origin], tuples, sign)
         if left >= 0:  # the first child row replaces the row of NULLs, and the last one's departure brings it back
             parents = live_parents(self.tree_at, left, keys)
             if len(parents):
-                self._collect(self.missing[left], parents, -sign, out)
+                self._collect(self.missing[left], parents, -sign)
 
     # Results --------------------------------------------------------------------------------------------------
 
-    def _collect(self, order: Order, tuples: Slots, sign: int, out: Sink) -> None:
-        out.extend(self._results(order, tuples, self._source_weights(order.node, tuples, sign), order.buffers))
+    def _collect(self, order: Order, tuples: Slots, sign: int) -> None:
+        self.out.extend(self._results(order, tuples, self._source_weights(order.node, tuples, sign), order.buffers))
 
     def _results(self, order: Order, tuples: Slots, weights: Int64s, buffers: Buffers) -> Iterator[Rows]:
         progress = np.zeros(3, np.int64)

@@ -3,6 +3,9 @@
 A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones
 below it and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can
 stand on any other.
+
+An operator is given its outlet when it is made. A query that another one reads has an outlet that is always open; that
+of a query on top is opened and closed by whoever runs the transactions.
 """
 
 from __future__ import annotations
@@ -28,17 +31,30 @@ from freshet.state.tuples import Slots
 LOAD = 65_536
 
 
+class Outlet:
+    """Whether somebody takes the deltas of an operator. While it is closed, an operator need not make them: it changes
+    its state, and what `finish` returns may lack rows."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, open: bool = True) -> None:
+        self.open = open
+
+
+#: Of operators whose deltas are needed in any case, because another operator's state is made of them.
+ALWAYS = Outlet()
+
+
 class Maintained(ABC):
     """One query's state and its deltas. `below`: the queries it reads, each once; `reads`: the same as its plan names
-    them, where one may stand several times; `keeps`: its state needs their deltas even when nobody asks for its own."""
+    them, where one may stand several times."""
 
     below: Sequence[Maintained] = ()
     reads: Sequence[Maintained] = ()
-    keeps = False
     kinds: ClassVar[dict[type, Callable[..., Maintained]]] = {}
 
     def __init__(self, scope: Scope, plan: AnyPlan, pool: StringPool) -> None:
-        self.scope, self.pool = scope, pool
+        self.scope, self.plan, self.pool = scope, plan, pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
         self.has_text = any(t.pooled for t in self.types)
@@ -48,23 +64,23 @@ class Maintained(ABC):
 
     # Transactions ---------------------------------------------------------------------------------------------
 
-    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
+    def remove(self, table: Table, slots: Slots) -> None:
         """Tuples about to leave a table, which still holds them."""
         for query in self.below:
-            query.remove(table, slots, deltas or self.keeps)
+            query.remove(table, slots)
 
-    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
+    def insert(self, table: Table, slots: Slots) -> None:
         """Tuples that are now in a table."""
         for query in self.below:
-            query.insert(table, slots, deltas or self.keeps)
+            query.insert(table, slots)
 
-    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
+    def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
         """Tuples of a bag that stay, with other weights than `before`."""
         for query in self.below:
-            query.reweigh(table, slots, before, deltas or self.keeps)
+            query.reweigh(table, slots, before)
 
     @abstractmethod
-    def finish(self, deltas: bool) -> Rows:
+    def finish(self) -> Rows:
         """Ends a transaction: the delta of the answer, equal rows added up."""
 
     # Answers --------------------------------------------------------------------------------------------------
@@ -124,7 +140,7 @@ def keeps(plan: type) -> Callable[[type[Maintained]], type[Maintained]]:
 
 
 def maintain(
-    scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+    scope: Scope, plan: AnyPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet = ALWAYS
 ) -> Maintained:
-    """The operator that runs a plan. `nested`: somebody above needs its deltas whatever the caller asks for."""
-    return Maintained.kinds[type(plan)](scope, plan, tables, pool, nested)
+    """The operator that runs a plan, and the operators below it."""
+    return Maintained.kinds[type(plan)](scope, plan, tables, pool, outlet)

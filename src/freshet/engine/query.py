@@ -14,7 +14,7 @@ import numpy as np
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import Distinct
 from freshet.engine.join import Join
-from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.maintained import ALWAYS, LOAD, Maintained, Outlet, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
 from freshet.errors import TooMuchTextError
@@ -51,10 +51,10 @@ class _Used:
 @keeps(QueryPlan)
 class Select(Maintained):
     def __init__(
-        self, scope: Scope, plan: QueryPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: QueryPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
-        self.plan = plan
+        self.plan: QueryPlan = plan
         self.inputs: list[tuple[Maintained, Table]] = []
         self.reads: list[Maintained] = []
         self._known: dict[AnyPlan, int] = {}  # places in `inputs`
@@ -62,30 +62,34 @@ class Select(Maintained):
         self.below = [query for query, _ in self.inputs]
         self.wanted = _wanted(plan)
         self.row_types = [c.type for c in self.wanted]  # of the rows that come from below
-        self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
-        joins = plan.nodes and self.passing is None
-        self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool) if joins else None
         grouping = plan.grouping
+        certain = all(is_total(e) for e in _evaluated(plan))
+        # Where state is made of join results, or some of them may have no value, they are made in any case.
+        self.outlet = ALWAYS if grouping is not None or plan.distinct or not certain else outlet
+        self.pending = Kept()  # rows of the delta
+        self.raw = Kept()  # join results not evaluated yet
+        plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
+        self.results: Sink = self.pending if plain else self.raw if self._waits() else _Used(self._pass_on)
+        self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
+        self.join: Join | None = None
+        if plan.nodes and self.passing is None:
+            self.join = Join(scope.scope("join"), plan, sources, self.wanted, pool, self.results, self.outlet)
         self.aggregate: Aggregate | None = None
         if grouping is not None:
             keys = [k.type for k in grouping.keys]
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
         self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
-        certain = all(is_total(e) for e in _evaluated(plan))
-        # Deltas of the join are needed in any case: somebody keeps them, or must learn that a row has no value.
-        self.keeps = nested or grouping is not None or plan.distinct or not certain
-        # Within a transaction a row may appear and vanish again: a LEFT JOIN's NULLs until the partner comes, a partner
-        # of a nested query's old row. Such rows must not be evaluated where that can fail (a row that is too large is
-        # refused even so: to hold all rows back for that would cost far more).
-        passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind.turns for n in plan.nodes)
-        self.careful = passing and not all(is_total(e, but_for_size=True) for e in _evaluated(plan))
-        self.plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
         self.sources = sources
-        self.telling = self.plain and _tells_tuples(plan)
-        self.pending = Kept()
-        self.raw = Kept()  # join results not evaluated yet
-        self.used = _Used(self._pass_on)
+        self.distinguishes = plain and _tells_tuples(plan)  # whether different results are different rows
         self.touched = False  # whether groups have changed since the last flush
+
+    def _waits(self) -> bool:
+        """Whether join results are evaluated when the transaction is over. Within it a row may appear and vanish again:
+        a LEFT JOIN's NULLs until the partner comes, a partner of a nested query's old row. Such rows must not be
+        evaluated where that can fail (a row that is too large is refused even so: to hold all rows back for that would
+        cost far more). Otherwise results are used at once, so that no more than a chunk of them is ever held."""
+        passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind.turns for n in self.plan.nodes)
+        return passing and not all(is_total(e, but_for_size=True) for e in _evaluated(self.plan))
 
     def _is_generalized(self, relation: int) -> bool:
         return any(n.generalized and n.relation == relation for n in self.plan.nodes)
@@ -97,7 +101,7 @@ class Select(Maintained):
         same = unnamed(source)
         if same not in self._known:
             scope = self.scope.scope(f"input{relation}")
-            child = maintain(scope.scope("query"), source, tables, self.pool, nested=True)
+            child = maintain(scope.scope("query"), source, tables, self.pool)
             self._known[same] = len(self.inputs)
             self.inputs.append((child, Table(scope.scope("rows"), source.fields, (), self.pool)))
         child, fed = self.inputs[self._known[same]]
@@ -106,76 +110,66 @@ class Select(Maintained):
 
     # Transactions ---------------------------------------------------------------------------------------------
 
-    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
+    def remove(self, table: Table, slots: Slots) -> None:
         for child in self.below:
-            child.remove(table, slots, True)
+            child.remove(table, slots)
         if self.join is not None:
-            self.join.remove(table, slots, self._sink(deltas))
+            self.join.remove(table, slots)
 
-    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
+    def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
         for child in self.below:
-            child.reweigh(table, slots, before, True)
+            child.reweigh(table, slots, before)
         if self.join is not None:
-            self.join.reweigh(table, slots, before, self._sink(deltas))
+            self.join.reweigh(table, slots, before)
 
-    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
+    def insert(self, table: Table, slots: Slots) -> None:
         for child in self.below:
-            child.insert(table, slots, True)
+            child.insert(table, slots)
         if self.join is not None:
-            self.join.insert(table, slots, self._sink(deltas))
+            self.join.insert(table, slots)
 
-    def finish(self, deltas: bool) -> Rows:
+    def finish(self) -> Rows:
         for child, fed in self.inputs:
-            change = child.finish(True)
+            change = child.finish()
             if len(change):
-                self._take(fed, change, deltas)
+                self._take(fed, change)
         self._settle()
         if self.aggregate is not None and self.touched:
             self.touched = False
-            columns, weights = self.aggregate.flush()
-            self.pending = self._above_groups(columns, weights)
-        parts, self.pending = self.pending, Kept()
+            self._above_groups(*self.aggregate.flush())
+        parts = self.pending.take()
         if self.join is not None:
             self.join.sweep()
         if not parts:
             return joined(parts, self.width)
         if self.distinct is not None:
             return self.distinct.apply(consolidated(parts, self.width))
-        if self.telling and not any(s.counted for s in self.sources):
+        if self.distinguishes and not any(s.counted for s in self.sources):
             return joined(parts, self.width)
         return consolidated(parts, self.width)
 
-    def _take(self, fed: Table, rows: Rows, deltas: bool) -> None:
+    def _take(self, fed: Table, rows: Rows) -> None:
         """Takes in the change of a query below."""
-        sink = self._sink(deltas)
         if self.passing is not None:
-            if sink is not None:
-                sink.extend([self.passing.rows(rows)])
+            if self.outlet.open:
+                self.results.extend([self.passing.rows(rows)])
             return
         assert self.join is not None
         change = fed.resolve(rows.lanes, rows.weights)
         first = self.join.comes_first(fed)
         if first:
-            self.join.insert(fed, fed.add(change), sink)
-        self.join.remove(fed, change.removed, sink)
+            self.join.insert(fed, fed.add(change))
+        self.join.remove(fed, change.removed)
         fed.remove(change)
         if len(change.changed):
-            self.join.reweigh(fed, change.changed, fed.reweigh(change), sink)
+            self.join.reweigh(fed, change.changed, fed.reweigh(change))
         if not first:
-            self.join.insert(fed, fed.add(change), sink)
-
-    def _sink(self, deltas: bool) -> Sink | None:
-        """Where join results go: kept until the transaction ends if they are the delta itself or only pass through and
-        may have no value; else used at once, so that no more than a chunk of them is ever held."""
-        if not (deltas or self.keeps):
-            return None
-        return self.pending if self.plain else self.raw if self.careful else self.used
+            self.join.insert(fed, fed.add(change))
 
     def _settle(self) -> None:
         """Evaluates what is left of join results when the transaction is over."""
         if self.raw:
-            raw, self.raw = self.raw, Kept()
-            self._pass_on([consolidated(raw, width(self.row_types))])
+            self._pass_on([consolidated(self.raw.take(), width(self.row_types))])
 
     def _pass_on(self, chunks: Iterable[Rows]) -> None:
         """Join results on their way: into the groups, or evaluated."""
@@ -222,14 +216,12 @@ class Select(Maintained):
         self.touched = True
         self.aggregate.apply(keys, args, filters, weights)
 
-    def _above_groups(self, columns: list[Column], weights: Int64s) -> Kept:
-        kept = Kept()
+    def _above_groups(self, columns: list[Column], weights: Int64s) -> None:
         if not len(weights):
-            return kept
+            return
         outputs, mask = self._project_groups(columns, len(weights))
         n = len(weights) if mask is None else int(mask.sum())
-        kept.append(Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask]))
-        return kept
+        self.pending.append(Rows(pack(outputs, self.pool, n), weights if mask is None else weights[mask]))
 
     def _project_groups(self, columns: list[Column], n: int) -> tuple[list[Column], Bools | None]:
         grouping = self.plan.grouping
@@ -298,14 +290,14 @@ class Select(Maintained):
         for child, fed in self.inputs:
             child.load(tables)
             for rows in child.packed():
-                self._take(fed, rows, False)
+                self._take(fed, rows)
                 if self.aggregate is None:
                     self._forget_deltas()
         for table in tables:
             slots = table.tuples.slots()
             for start in range(0, len(slots), LOAD):
                 if self.join is not None:
-                    self.join.insert(table, slots[start : start + LOAD], self._sink(False))
+                    self.join.insert(table, slots[start : start + LOAD])
                     if self.aggregate is None:
                         self._forget_deltas()
         if self.join is None and self.passing is None and self.aggregate is not None:
@@ -314,8 +306,7 @@ class Select(Maintained):
                 self._into_groups(read, np.ones(1, np.int64), 1)
         self._settle()
         if self.aggregate is not None:
-            columns, weights = self.aggregate.flush()
-            self.pending = self._above_groups(columns, weights)
+            self._above_groups(*self.aggregate.flush())
         self._forget_deltas()
 
     def _forget_deltas(self) -> None:

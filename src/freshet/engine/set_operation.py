@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from freshet.aggregates.accumulators import mark_texts
-from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.errors import StateError
 from freshet.plans.model import SetPlan
@@ -29,16 +29,14 @@ from freshet.state.tuples import Tuples
 
 @keeps(SetPlan)
 class SetOperation(Maintained):
-    keeps = True
-
     def __init__(
-        self, scope: Scope, plan: SetPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: SetPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
         self.kind, self.every = plan.kind, plan.all
         self.below = [
-            maintain(scope.scope("left"), plan.left, tables, pool, nested=True),
-            maintain(scope.scope("right"), plan.right, tables, pool, nested=True),
+            maintain(scope.scope("left"), plan.left, tables, pool),
+            maintain(scope.scope("right"), plan.right, tables, pool),
         ]
         self.tuples = Tuples(scope.scope("rows"), self.width)
         self.counts = scope.array("counts", np.int64, columns=2)
@@ -48,8 +46,8 @@ class SetOperation(Maintained):
         """How often rows with these counts (left, right) are in the answer."""
         return self.kind.copies(self.every, counts[:, 0], counts[:, 1])
 
-    def finish(self, deltas: bool) -> Rows:
-        left, right = (query.finish(True) for query in self.below)
+    def finish(self) -> Rows:
+        left, right = (query.finish() for query in self.below)
         return consolidated([self._apply(0, left), self._apply(1, right)], self.width)
 
     def _apply(self, side: int, rows: Rows) -> Rows:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.budget import hold
-from freshet.engine.maintained import LOAD, Maintained, keeps, maintain
+from freshet.engine.maintained import LOAD, Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import SortPlan
 from freshet.scalar.column import Column
@@ -31,17 +31,17 @@ from freshet.state.strings import StringPool
 @keeps(SortPlan)
 class Sorted(Maintained):
     def __init__(
-        self, scope: Scope, plan: SortPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: SortPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
-        self.source = maintain(scope, plan.source, tables, pool, nested)
+        self.source = maintain(scope, plan.source, tables, pool, outlet)
         self.below = [self.source]
         self.reads = self.source.reads or self.source.below
         self.order = plan.order
         self.hides = len(self.source.types) > len(self.types)
 
-    def finish(self, deltas: bool) -> Rows:
-        rows = self.source.finish(deltas)
+    def finish(self) -> Rows:
+        rows = self.source.finish()
         if not self.hides:
             return rows
         if not len(rows):

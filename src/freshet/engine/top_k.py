@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from freshet.engine.in_order import InOrder
-from freshet.engine.maintained import keeps
+from freshet.engine.maintained import Outlet, keeps
 from freshet.engine.table import Table
 from freshet.plans.model import TopPlan
 from freshet.scalar.column import Column
@@ -21,14 +21,14 @@ from freshet.state.strings import StringPool
 @keeps(TopPlan)
 class TopK(InOrder):
     def __init__(
-        self, scope: Scope, plan: TopPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: TopPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
-        super().__init__(scope, plan, tables, pool, nested)
+        super().__init__(scope, plan, tables, pool)
         last = ENDLESS if plan.limit is None else min(plan.offset + plan.limit, ENDLESS)
         self.window = (plan.offset, last, len(plan.order) if plan.ties else 0)
 
-    def finish(self, deltas: bool) -> Rows:
-        rows = self.source.finish(True)
+    def finish(self) -> Rows:
+        rows = self.source.finish()
         if not len(rows):
             return joined([], self.width)
         lanes, weights = self.move(*self.placed(rows), *self.window)

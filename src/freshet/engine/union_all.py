@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from freshet.engine.maintained import Maintained, keeps, maintain
+from freshet.engine.maintained import Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import UnionAllPlan
 from freshet.scalar.column import Column
@@ -17,15 +17,15 @@ from freshet.state.strings import StringPool
 @keeps(UnionAllPlan)
 class UnionAll(Maintained):
     def __init__(
-        self, scope: Scope, plan: UnionAllPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: UnionAllPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
         super().__init__(scope, plan, pool)
         self.below = [
-            maintain(scope.scope(f"input{i}"), each, tables, pool, nested) for i, each in enumerate(plan.inputs)
+            maintain(scope.scope(f"input{i}"), each, tables, pool, outlet) for i, each in enumerate(plan.inputs)
         ]
 
-    def finish(self, deltas: bool) -> Rows:
-        return consolidated([rows for query in self.below if len(rows := query.finish(deltas))], self.width)
+    def finish(self) -> Rows:
+        return consolidated([rows for query in self.below if len(rows := query.finish())], self.width)
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         for query in self.below:

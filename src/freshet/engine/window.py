@@ -13,7 +13,7 @@ import numpy as np
 
 from freshet.budget import look
 from freshet.engine.in_order import InOrder
-from freshet.engine.maintained import LOAD, keeps
+from freshet.engine.maintained import LOAD, Outlet, keeps
 from freshet.engine.table import Table
 from freshet.engine.window_frames import Layout
 from freshet.engine.window_functions import window_values
@@ -30,14 +30,14 @@ from freshet.state.strings import StringPool
 @keeps(WindowPlan)
 class Windowed(InOrder):
     def __init__(
-        self, scope: Scope, plan: WindowPlan, tables: Mapping[str, Table], pool: StringPool, nested: bool = False
+        self, scope: Scope, plan: WindowPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
-        super().__init__(scope, plan, tables, pool, nested)
-        self.plan = plan
+        super().__init__(scope, plan, tables, pool)
+        self.plan: WindowPlan = plan
         self.window = (0, ENDLESS if plan.first is None else plan.first, len(plan.order) if plan.ties else 0)
 
-    def finish(self, deltas: bool) -> Rows:
-        rows = self.source.finish(True)
+    def finish(self) -> Rows:
+        rows = self.source.finish()
         if not len(rows):
             return joined([], self.width)
         groups, rows = self.placed(rows)

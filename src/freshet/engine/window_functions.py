@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from freshet.aggregates import AGGREGATES
 from freshet.aggregates import whole_sum as whole
+from freshet.aggregates.spread import Spread
 from freshet.aggregates.variance import has_huge, squared
 from freshet.engine.value_order import codes, valid_rows
 from freshet.engine.window_frames import Layout
 from freshet.errors import EvaluationError
 from freshet.logical.query import WindowCall
 from freshet.scalar.column import Column
-from freshet.scalar.functions.spread import FORMS
 from freshet.scalar.lanes import unpack, values, width
 from freshet.scalar.types import Type
 from freshet.state import wide
@@ -144,8 +145,9 @@ def _summed(call: WindowCall, rows: Layout, args: list[Column], low: Int64s, hig
     counts = _between(valid.astype(np.int64), low, high)
     if call.function == "count":
         return Column(call.type, counts)
-    if call.function in FORMS:
-        return _spread(call, args[0], valid, counts, low, high)
+    aggregate = AGGREGATES[call.function]
+    if isinstance(aggregate, Spread):
+        return _spread(aggregate, call.type, args[0], valid, counts, low, high)
     if args[0].type.is_fraction:
         sums, _ = _double_sums([args[0].data], valid, low, high)[0]
         if call.function == "avg":
@@ -155,16 +157,17 @@ def _summed(call: WindowCall, rows: Layout, args: list[Column], low: Int64s, hig
     return _finished(call, args[0].type, state, rows.pool)
 
 
-def _spread(call: WindowCall, value: Column, valid: Bools, counts: Int64s, low: Int64s, high: Int64s) -> Column:
+def _spread(
+    aggregate: Spread, type_: Type, value: Column, valid: Bools, counts: Int64s, low: Int64s, high: Int64s
+) -> Column:
     """VARIANCE and STDDEV, from the sums of values, of their squares, and of what those lost to rounding."""
-    sample, root = FORMS[call.function]
     sums = np.zeros((len(counts), SUMS))
     sums[:, :SHRUNK] = _moments(value.data, False, valid, low, high)
     if has_huge(value.data):
         sums[:, SHRUNK:] = _moments(value.data, True, valid, low, high)
     out = np.empty(len(counts))
-    spreads(counts, sums, sample, root, out)
-    return Column(call.type, out, counts > (1 if sample else 0))
+    spreads(counts, sums, aggregate.sample, aggregate.root, out)
+    return Column(type_, out, counts > (1 if aggregate.sample else 0))
 
 
 def _moments(data: Floats, huge: bool, valid: Bools, low: Int64s, high: Int64s) -> Floats:

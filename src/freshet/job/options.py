@@ -60,7 +60,7 @@ def _changes(value: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Format:
     """`needs`: alternatives, one of which must be given whole. `checks`: what is wrong with the value of an option.
-    `package`: the one Spark must be started with, and `settings`: what Spark must be told for it."""
+    `package`: the one Spark must be started with, and `settings`: what Spark must be configured with for it."""
 
     needs: tuple[tuple[str, ...], ...] = ((),)
     checks: Mapping[str, Check] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Packages of Spark that a job's sources and sinks need beside Spark itself: which it lacks, and how to name them."""
+"""Packages that a job's sources and sinks need in addition to Spark: which are missing, and how to name them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def formats(job: JobFile) -> dict[str, Format]:
 
 
 def settings_needed(job: JobFile) -> dict[str, str]:
-    """What Spark must be told for the job's sources and sinks."""
+    """What Spark must be configured with for the job's sources and sinks."""
     return {name: value for format_ in formats(job).values() for name, value in format_.settings.items()}
 
 

@@ -1,6 +1,6 @@
-"""A job on Spark: one streaming query that keeps all views and feeds all sinks, until it is told to stop.
+"""A job on Spark: one streaming query that keeps all views and feeds all sinks, until it is asked to stop.
 
-A signal lets the micro-batch in hand finish; a second one does not. Whatever ends the process, the next run with the
+A signal lets the current micro-batch finish; a second one does not. Whatever ends the process, the next run with the
 same checkpoint goes on where the last finished micro-batch left off.
 """
 
@@ -40,26 +40,26 @@ POLL = 0.1
 PATIENCE = 30.0  # seconds a batch gets to finish after the first signal
 
 #: Takes a finished micro-batch's progress.
-Told = Callable[[Any, Sinks], None]
+OnProgress = Callable[[Any, Sinks], None]
 
 #: Takes the running query, some times a second.
 Beat = Callable[[Any], None]
 
 
 class JobRun:
-    """A running job. `told` are functions that take all changes of each micro-batch; `notes`: a folder where shards
+    """A running job. `watchers` are functions that take all changes of each micro-batch; `notes`: a folder where shards
     write down what they hold and how long they took."""
 
     def __init__(
         self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
-        plans: Mapping[str, Plan] | None = None, told: list[Write] | None = None, arena: str | None = "",
+        plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
         notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
     ) -> None:  # fmt: skip
         self.spark, self.job, self.checkpoint = spark, job, checkpoint
         given = dict(plans or {})
         self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena, notes)
-        self.sinks = Sinks(spark, job, self.changes, told or [])
+        self.sinks = Sinks(spark, job, self.changes, watchers or [])
         if ready is not None:
             ready(self)
         self.query = self._start()
@@ -92,7 +92,7 @@ class JobRun:
             on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
         )  # fmt: skip
 
-    def wait(self, stop: threading.Event, told: Told, beat: Beat | None = None) -> None:
+    def wait(self, stop: threading.Event, on_progress: OnProgress, beat: Beat | None = None) -> None:
         """Until the stream ends by itself, or somebody stops it; an error of the stream is raised here. A change that
         can only be set aside by running its batch again does not end it."""
         shown, noted = -1, set[str]()
@@ -101,7 +101,7 @@ class JobRun:
             for progress in self.query.recentProgress:
                 if progress.batchId > shown and progress.numInputRows:
                     shown = progress.batchId
-                    told(progress, self.sinks)
+                    on_progress(progress, self.sinks)
             if not active:
                 failure = self.query.exception()
                 why = None if failure is None else failure_of(failure)
@@ -120,7 +120,7 @@ class JobRun:
                 return
 
     def stop(self, patience: float = PATIENCE) -> None:
-        """Lets the micro-batch in hand finish, for so many seconds."""
+        """Lets the current micro-batch finish, for so many seconds."""
         begun, end = self._finished(), time.monotonic() + patience
         while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
             if self._finished() != begun:
@@ -134,18 +134,18 @@ class JobRun:
 
 
 def run_job(
-    job: JobFile, *, told: Told, plans: Mapping[str, Plan] | None = None, master: str, shards: int, checkpoint: str,
-    watch: list[Write] | None = None, notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
-    stop: threading.Event | None = None, beat: Beat | None = None,
+    job: JobFile, *, on_progress: OnProgress, plans: Mapping[str, Plan] | None = None, master: str, shards: int,
+    checkpoint: str, watch: list[Write] | None = None, notes: str | None = None,
+    ready: Callable[[JobRun], None] | None = None, stop: threading.Event | None = None, beat: Beat | None = None,
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped; whether it went on from an earlier run."""
     try:
         _check_before(job, dict(plans or {}), shards, checkpoint)
         with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, shards, folder) as spark:
             run = JobRun(
-                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, told=watch, notes=notes, ready=ready
+                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready
             )
-            run.wait(stop or threading.Event(), told, beat)
+            run.wait(stop or threading.Event(), on_progress, beat)
             return run.resumed
     except Exception as e:
         shown = job.secrets.redacted(str(e))
@@ -210,8 +210,8 @@ def failure_of(error: Exception) -> FreshetError:
     # Spark's own errors have a class in brackets; the deepest says what happened, those above only that it did.
     classed = re.findall(r"\[[A-Z_]+(?:\.[A-Z_]+)?\] [^\n]+", text)
     causes = re.findall(r"Caused by: [\w.$]+: ([^\n]+)", text)
-    told = [*classed[-1:], *(c for c in causes[-1:] if c not in classed)]
-    return StateError("the stream failed: " + (" ".join(told) or text.split("\n")[0] or type(error).__name__))
+    reasons = [*classed[-1:], *(c for c in causes[-1:] if c not in classed)]
+    return StateError("the stream failed: " + (" ".join(reasons) or text.split("\n")[0] or type(error).__name__))
 
 
 def described(progress: Any, sinks: Sinks) -> dict[str, Any]:

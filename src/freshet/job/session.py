@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,37 +15,18 @@ from pyspark.sql import SparkSession
 
 from freshet.errors import StateError
 from freshet.job.secrets import Filled, is_secret
+from freshet.spark.session import chosen_settings, workers_find_freshet
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-#: What the job cannot do without, then what it is better with; a job's own settings (spark.*) come last.
-_NEEDED = {
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-}
+#: What a job has no use for on a terminal of its own.
+_QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
-_BETTER = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
 
 
 def start_spark(master: str, shards: int, log: Path, settings: Mapping[str, str], packages: str = "") -> SparkSession:
     """`log` takes what Spark's own process prints. StateError, with what it said, if it does not start."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Workers import freshet from where this process does, installed or not.
-    here = str(Path(__file__).resolve().parents[2])
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    workers_find_freshet()
     builder = SparkSession.builder.master(master).appName("freshet")
-    chosen = {**_BETTER, "spark.sql.shuffle.partitions": str(shards), **settings, **_NEEDED}
-    if master.startswith("local"):
-        chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    chosen = chosen_settings(master, shards, {**_QUIET, **settings})
     if packages:
         chosen["spark.jars.packages"] = packages
     hidden = {name: value for name, value in chosen.items() if isinstance(value, Filled) or is_secret(name)}

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.job.file import JobFile, Sink
 from freshet.spark.decode import VIEW
 from freshet.spark.maintain import split
@@ -42,10 +42,10 @@ class BatchCounts:
 
 
 class Sinks:
-    def __init__(self, spark: SparkSession, job: JobFile, changes: DataFrame, told: list[Write]) -> None:
-        """`told`: functions that take the changes of all views, as `maintain` gives them."""
+    def __init__(self, spark: SparkSession, job: JobFile, changes: DataFrame, watchers: list[Write]) -> None:
+        """`watchers`: functions that take the changes of all views, as `maintain` gives them."""
         self.counts = BatchCounts(rows=dict.fromkeys(job.views, 0))
-        self.told = told
+        self.watchers = watchers
         self.writes: list[tuple[str, Write]] = []
         for sink in job.sinks:
             schema = changes.schema[sink.view].dataType
@@ -60,8 +60,8 @@ class Sinks:
             for view, write in self.writes:
                 part = split(changes, view)
                 write(part.drop(WEIGHT) if view == QUARANTINE else part, number, query)
-            for tell in self.told:
-                tell(changes, number, query)
+            for watch in self.watchers:
+                watch(changes, number, query)
         finally:
             changes.unpersist()
 

@@ -237,7 +237,7 @@ class _Annotation(Parts):
         conditions = [*conditions, *(build("is_not_null", (f,)) for f in known)]
         counts = [*self._copies(), *(self._asked(p, _counted(self._inside(p, conditions))) for p in self.parts)]
         value = _product(counts, BIGINT)
-        if call.function == "count":
+        if function_of(call).counts:
             for a in call.args:
                 value = self._fitting(a, value, ())
         return self._above(AggregateCall("sum", (value,), BIGINT, filter=self._outside(conditions)))
@@ -336,7 +336,7 @@ class _Annotation(Parts):
         mine = [f for f in taken_apart(value) if any(r in inside for r in references(f))]
         outside = [self._moved(f) for f in taken_apart(value) if not any(r in inside for r in references(f))]
         ranges = [*((f, f) for f in outside), *self._ranges(mine, ())]
-        return reduce(times, ranges)[call.function == "max"]
+        return reduce(times, ranges)[function_of(call).greatest is True]
 
     def _sum_of_doubles(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
         owner = next((self.inside[r] for r in references(call.args[0]) if r in self.inside), None)
@@ -354,7 +354,7 @@ class _Annotation(Parts):
 
     def _asked(self, part: Part, call: AggregateCall) -> Expression:
         place = part.column(call)
-        return ColumnRef(call.type, part.number, place, f"a{place}", call.function != "count")
+        return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
 
     # The parts ------------------------------------------------------------------------------------------------
 
@@ -376,7 +376,7 @@ class _Annotation(Parts):
         calls = [c.mapped(moved) for c in part.calls]
         names = [k.name if isinstance(k, ColumnRef) else f"k{i}" for i, k in enumerate(keys)]
         fields = [Field(n, k.type, nullable(k)) for n, k in zip(names, keys, strict=True)]
-        fields += [Field(f"a{len(keys) + i}", c.type, c.function != "count") for i, c in enumerate(calls)]
+        fields += [Field(f"a{len(keys) + i}", c.type, not function_of(c).counts) for i, c in enumerate(calls)]
         return Query(
             tuple(self.query.relations[r] for r in part.relations),
             Block(tuple(range(len(part.relations))), tuple(map(moved, predicates))),

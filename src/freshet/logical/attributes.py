@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from freshet.scalar.expression import Call, ColumnRef, Expression, describe, references, transform, walk
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Call, ColumnRef, Expression, references, transform, walk
 from freshet.scalar.functions import build
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.types import INTEGERS

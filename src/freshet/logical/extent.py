@@ -7,21 +7,10 @@ query are shared in memory, so they are measured once each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from freshet.logical.query import (
-    AnyQuery,
-    BoundedSums,
-    Query,
-    SetOperation,
-    Sorted,
-    TableSchema,
-    TopK,
-    UnionAll,
-    Windowed,
-)
+from freshet.logical.query import AnyQuery, Query, TableSchema, children
 from freshet.scalar.expression import Call, Expression, Literal
 
 if TYPE_CHECKING:
@@ -34,38 +23,9 @@ MOST_MERGED = 64  # relations of a join that nested selects are merged into; bey
 _MOST_GROWN = 5_000  # parts that expressions may have after reading others in place of columns
 
 
-def sources(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
-    """What a query reads, as often as it does."""
-    if isinstance(query, Query):
-        yield from (relation.source for relation in query.relations)
-    elif isinstance(query, UnionAll):
-        yield from query.inputs
-    elif isinstance(query, SetOperation):
-        yield from (query.left, query.right)
-    elif isinstance(query, (TopK, Sorted, Windowed)):
-        yield query.source
-    elif isinstance(query, BoundedSums):
-        yield from (query.rows, query.bounds)
-
-
-def with_sources(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> AnyQuery:
-    """The same query of other sources, as many as it has."""
-    if isinstance(query, Query):
-        pairs = zip(query.relations, read, strict=True)
-        return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))
-    below = [source for source in read if not isinstance(source, TableSchema)]
-    if isinstance(query, UnionAll):
-        return replace(query, inputs=tuple(below))
-    if isinstance(query, SetOperation):
-        return replace(query, left=below[0], right=below[1])
-    if isinstance(query, (TopK, Sorted, Windowed)):
-        return replace(query, source=below[0])
-    return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
-
-
 def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
     """What a query reads, but for relations that binding has left behind."""
-    return [query.relations[r].source for r in query.block.within()] if isinstance(query, Query) else sources(query)
+    return [query.relations[r].source for r in query.block.within()] if isinstance(query, Query) else children(query)
 
 
 class Extents:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from freshet.logical.attributes import lane_form
 from freshet.scalar.expression import Call, Expression
+from freshet.scalar.functions.registry import function_of
 
 Value = Expression | str  # a value by itself, or all those that are equal to it
-_SIDES = {"lt": (0, 1, True), "le": (0, 1, False), "gt": (1, 0, True), "ge": (1, 0, False)}
 
 
 def without_implied(
@@ -34,11 +34,13 @@ def without_implied(
 
 def _step(predicate: Expression, named: Callable[[Expression], str | None]) -> tuple[Value, Value, bool] | None:
     """The lower side, the higher side, and whether they must differ."""
-    if not isinstance(predicate, Call) or predicate.name not in _SIDES:
+    sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    if not isinstance(predicate, Call) or sign not in ("<", "<=", ">", ">="):
         return None
-    low, high, strict = _SIDES[predicate.name]
-    sides = [named(lane_form(side)) or side for side in predicate.args]
-    return sides[low], sides[high], strict
+    low, high = (named(lane_form(side)) or side for side in predicate.args)
+    if sign in (">", ">="):
+        low, high = high, low
+    return low, high, sign in ("<", ">")
 
 
 def _leads(higher: Mapping[Value, Mapping[int, tuple[Value, bool]]], start: Value, end: Value, strict: bool) -> bool:

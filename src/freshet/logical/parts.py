@@ -192,7 +192,7 @@ def _splits(call: AggregateCall) -> bool:
     """Whether an aggregate can be put together from what the relations it reads say each for itself."""
     if call.filter is not None and not _is_local(call.filter):
         return False
-    if not call.args or call.function == "count":
+    if not call.args or function_of(call).counts:
         return all(_is_local(a) or (products(a) is not None and _is_checked(a, call)) for a in call.args)
     if is_exact(call.args[0].type):
         return products(call.args[0]) is not None and _is_checked(call.args[0], call)
@@ -208,7 +208,7 @@ def _multiplies(call: AggregateCall) -> bool:
 def _is_checked(e: Expression, call: AggregateCall) -> bool:
     """Whether it is known of a sum of products that all values fit their types."""
     found = unsure(e)
-    if call.function == "count" and call.filter is not None and found:
+    if function_of(call).counts and call.filter is not None and found:
         return False
     return all(_is_checkable(u.type) for u in found)
 

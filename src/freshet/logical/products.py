@@ -15,7 +15,7 @@ from freshet.scalar.expression import Call, Expression, Literal, references
 from freshet.scalar.functions.coercion import MOST_DIGITS
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.functions.extremes import limits
-from freshet.scalar.functions.registry import TOTAL_WHEN
+from freshet.scalar.functions.registry import function_of
 from freshet.scalar.types import Type
 
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
@@ -59,7 +59,7 @@ def _products(e: Expression) -> tuple[Product, ...] | None:
     if not isinstance(e, Call) or not all(is_exact(a.type) for a in e.args):
         return None
     if e.name == "cast":
-        return _products(e.args[0]) if TOTAL_WHEN["cast"](e) else None
+        return _products(e.args[0]) if function_of(e).is_total(e) else None
     sides = [s for a in e.args if (s := _products(a)) is not None]
     if len(sides) < len(e.args) or sum(map(len, sides)) > _MOST:
         return None

@@ -12,8 +12,8 @@ it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, SortKey
@@ -209,6 +209,35 @@ class BoundedSums:
 
 
 AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
+
+
+def children(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
+    """What a query reads, as often as it does."""
+    if isinstance(query, Query):
+        yield from (relation.source for relation in query.relations)
+    elif isinstance(query, UnionAll):
+        yield from query.inputs
+    elif isinstance(query, SetOperation):
+        yield from (query.left, query.right)
+    elif isinstance(query, (TopK, Sorted, Windowed)):
+        yield query.source
+    elif isinstance(query, BoundedSums):
+        yield from (query.rows, query.bounds)
+
+
+def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> AnyQuery:
+    """The same query of other sources, as many as it has."""
+    if isinstance(query, Query):
+        pairs = zip(query.relations, read, strict=True)
+        return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))
+    below = [source for source in read if not isinstance(source, TableSchema)]
+    if isinstance(query, UnionAll):
+        return replace(query, inputs=tuple(below))
+    if isinstance(query, SetOperation):
+        return replace(query, left=below[0], right=below[1])
+    if isinstance(query, (TopK, Sorted, Windowed)):
+        return replace(query, source=below[0])
+    return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
 
 
 # Statements -----------------------------------------------------------------------------------------------------

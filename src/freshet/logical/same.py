@@ -7,8 +7,7 @@ of everything below it.
 
 from __future__ import annotations
 
-from freshet.logical.extent import sources, with_sources
-from freshet.logical.query import AnyQuery, Field, TableSchema, Values
+from freshet.logical.query import AnyQuery, Field, TableSchema, Values, children, with_children
 from freshet.scalar.types import INT
 
 
@@ -20,8 +19,8 @@ class Numbers:
     def of(self, query: AnyQuery) -> int:
         seen = self._seen.get(id(query))
         if seen is None:
-            read = [s if isinstance(s, TableSchema) else _stand_in(self.of(s)) for s in sources(query)]
-            number = self._known.setdefault(with_sources(query, read), len(self._known))
+            read = [s if isinstance(s, TableSchema) else _stand_in(self.of(s)) for s in children(query)]
+            number = self._known.setdefault(with_children(query, read), len(self._known))
             seen = self._seen[id(query)] = query, number
         return seen[1]
 

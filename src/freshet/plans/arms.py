@@ -15,7 +15,8 @@ from freshet.plans.comparisons import Compared, compared, unmarked
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import Comparison, Edge
 from freshet.query import Hypergraph, JoinTree, plain_trees, some_trees
-from freshet.scalar.expression import Expression, describe, references
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Expression, references
 
 
 class Arms:

@@ -16,9 +16,9 @@ from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.budget import Budget
 from freshet.scalar.expression import Call, Expression, Literal, references
+from freshet.scalar.functions.comparison import TURNED
+from freshet.scalar.functions.registry import function_of
 
-_OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 _MARK = "~"  # first letter of a comparison's attribute
 _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
@@ -45,12 +45,13 @@ class Compared:
         """As carried by an edge whose parent is the given relation."""
         if self.relations[0] == parent:
             return Comparison(self.operator, self.left, self.right)
-        return Comparison(_TURNED[self.operator], self.right, self.left)
+        return Comparison(TURNED[self.operator], self.right, self.left)
 
 
 def compared(predicate: Expression) -> Compared | None:
     """The comparison an edge could carry: of two relations, by values whose order their lanes have."""
-    if not isinstance(predicate, Call) or predicate.name not in _OPERATORS:
+    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    if not isinstance(predicate, Call) or operator in ("", "="):
         return None
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
@@ -59,7 +60,7 @@ def compared(predicate: Expression) -> Compared | None:
         return None
     if is_asked_by_key(left) or is_asked_by_key(right):
         return None
-    return Compared(predicate, _OPERATORS[predicate.name], left, right)
+    return Compared(predicate, operator, left, right)
 
 
 def elsewhere(comparison: Compared, relations: Sequence[int], attributes: Attributes) -> Iterator[Compared]:

@@ -19,7 +19,8 @@ from freshet.plans.model import (
     WindowPlan,
     inputs,
 )
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey
 
 
 class Standing(NamedTuple):

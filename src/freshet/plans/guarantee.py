@@ -9,7 +9,8 @@ from freshet.logical.query import Query, TableSchema
 from freshet.plans.model import Guarantee, Node
 from freshet.query import Assertion, Classification, JoinTree
 from freshet.query.classify import BY_PREDICATES
-from freshet.scalar.expression import Expression, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Expression
 
 
 def described(e: Expression, query: Query) -> str:

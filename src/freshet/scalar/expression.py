@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from freshet.scalar.interval import interval_text
 from freshet.scalar.types import BOOLEAN, VOID, Type
 
 
@@ -127,6 +125,11 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     return expression.args if isinstance(expression, Call) else ()
 
 
+def with_children(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
+    """The same expression of other children, as many as it has; itself where they are equal."""
+    return replace(expression, args=parts) if isinstance(expression, Call) and parts != expression.args else expression
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
@@ -140,59 +143,4 @@ def references(expression: Expression) -> frozenset[int]:
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Rebuilds bottom-up, each node passed through `change`."""
-    if isinstance(expression, Call):
-        args = tuple(transform(a, change) for a in expression.args)
-        if args != expression.args:
-            expression = replace(expression, args=args)
-    return change(expression)
-
-
-def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = None) -> str:
-    """Readable SQL-like text, for explain and error messages. `names`: how columns of relations are called."""
-    if isinstance(expression, ColumnRef) and names is not None:
-        return names(expression)
-    if isinstance(expression, Reference):
-        return expression.name
-    if isinstance(expression, Literal):
-        return _literal(expression)
-    assert isinstance(expression, Call)
-    args = [describe(a, names) for a in expression.args]
-    infix = INFIX.get(expression.name)
-    if infix and (len(args) == 2 or expression.name in ("and", "or")):
-        return f"({f' {infix} '.join(args)})"
-    if expression.name == "cast":
-        return f"CAST({args[0]} AS {expression.type})"
-    return f"{expression.name.upper()}({', '.join(args)})"
-
-
-def _literal(literal: Literal) -> str:
-    value: Any = literal.value
-    if value is None:
-        return "NULL"
-    if literal.type.name == "STRING":
-        return "'" + str(value).replace("'", "''") + "'"
-    if literal.type.name == "BINARY":
-        return f"X'{value.hex().upper()}'"
-    if literal.type.name == "BOOLEAN":
-        return "TRUE" if value else "FALSE"
-    if literal.type.name == "DECIMAL":
-        digits, scale = str(abs(value)).rjust(literal.type.scale + 1, "0"), literal.type.scale
-        return ("-" if value < 0 else "") + (f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits)
-    if literal.type.name == "DATE":
-        import datetime
-
-        return f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=value)}'"
-    if literal.type.name == "TIMESTAMP":
-        import datetime
-
-        return f"TIMESTAMP '{datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=value)}'"
-    if literal.type.is_interval:
-        return interval_text(value, literal.type)
-    return str(value)
-
-
-INFIX = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%",
-    "eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "and": "AND", "or": "OR", "not_distinct": "IS NOT DISTINCT FROM", "like": "LIKE",
-}  # fmt: skip
+    return change(with_children(expression, tuple(transform(e, change) for e in children(expression))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
+from freshet.spark.session import session
 from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
 
@@ -15,6 +16,7 @@ __all__ = [
     "quarantined",
     "read_materialized",
     "reason",
+    "session",
     "sizes",
     "snapshot",
     "split",

@@ -36,7 +36,7 @@ _MOST_OPEN = 16
 
 @dataclass(slots=True)
 class Cached:
-    """A shard in hand: `whole` if it holds what the state store says, else it is empty. `why` says what was wrong."""
+    """A shard as it was opened: `whole` if it holds what the state store says, else empty. `why`: what was wrong."""
 
     shard: Shard
     whole: bool

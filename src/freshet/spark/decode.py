@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructType
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.logical.query import Field
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import Type

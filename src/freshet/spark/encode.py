@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.changes import CHANGE_TYPE, null_column
+from freshet.database.change_type import CHANGE_TYPE, ChangeType
+from freshet.database.changes import null_column
 from freshet.errors import ChangeError, EvaluationError
 from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import from_arrow
@@ -28,14 +29,11 @@ from freshet.spark.disputed import Note, notes
 from freshet.spark.expressions import node_filters
 from freshet.spark.failure import plainly
 from freshet.spark.feed import (
-    KIND_SIGNS,
-    KINDS,
+    changes_of,
     check_nulls,
-    kinds_of,
     refuse_copies,
     refuse_upserts,
     sequence_of,
-    weights_of,
 )
 from freshet.spark.job import Job, Stream
 from freshet.spark.quarantine import QUARANTINE, Refused, refused_block, to_json
@@ -163,16 +161,16 @@ class Encoder:
 
     def _encode(self, job: Job, schema: TableSchema, given: pa.Table, first: int) -> Iterator[Sent]:
         n = given.num_rows
-        kinds = kinds_of(schema, given, first)
+        kinds, weights = changes_of(schema, given, first)
         keyed = next((m for m in job.normalized if m.table == self.table), None)
         ordered = keyed is not None and keyed.ordered
         if not ordered:
             refuse_upserts(schema, kinds, first)
         whole = None  # rows that must have a value in every column that wants one; None: all
         if ordered:
-            whole = KIND_SIGNS[kinds] > 0
+            whole = kinds.signs > 0
         elif keyed is not None and schema.primary_key and CHANGE_TYPE in given.column_names:
-            whole = kinds != KINDS.index("delete")
+            whole = ~kinds.are(ChangeType.DELETE)
         names = {name.lower(): name for name in given.column_names}
         columns: dict[int, Column] = {}
         for i in needed_columns(job, self.table):
@@ -191,18 +189,17 @@ class Encoder:
             self._check_filters(schema, columns, np.ones(n, np.bool_) if whole is None else whole, first)
         if keyed is not None:
             stream = next(s for s in job.streams if s.name == keyed.stream)
-            told, weights = [], weights_of(given, kinds)
+            kept_with = []
             if ordered:
                 refuse_copies(schema, weights, first)
-                told = [Column(TINYINT, kinds), Column(BIGINT, sequence_of(schema, given, first))]
+                kept_with = [Column(TINYINT, kinds.codes), Column(BIGINT, sequence_of(schema, given, first))]
                 weights = np.ones(n, np.int64)
             elif schema.primary_key:
                 by_key = np.zeros(n, np.int64) if whole is None else (~whole).astype(np.int64)
-                told = [Column(TINYINT, by_key)]
-            rows = Signed([*(columns[c] for c in stream.columns), *told], weights)
+                kept_with = [Column(TINYINT, by_key)]
+            rows = Signed([*(columns[c] for c in stream.columns), *kept_with], weights)
             yield from send(stream, job.shards, rows)
             return
-        weights = weights_of(given, kinds)
         for note in self.notes:
             refused = note.first(columns, weights)
             if refused is not None:

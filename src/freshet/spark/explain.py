@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from freshet.plans.model import AnyPlan, QueryPlan
-from freshet.scalar.expression import describe
+from freshet.scalar.describe import describe
 from freshet.spark.job import Job
 
 

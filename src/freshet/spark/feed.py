@@ -5,50 +5,40 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from freshet.database.changes import CHANGE_TYPE, SIGNS, WEIGHT
+from freshet.database.change_type import (
+    CHANGE_TYPE,
+    WEIGHT,
+    ChangeType,
+    ChangeTypes,
+    read_change_types,
+    read_weights,
+)
 from freshet.errors import ChangeError
 from freshet.logical.query import TableSchema
 from freshet.scalar.column import Column
 from freshet.spark.job import SEQUENCE
 from freshet.state.arrays import Bools, Int64s
 
-KINDS = list(SIGNS)
-KIND_SIGNS = np.array(list(SIGNS.values()), np.int64)
 
-
-def kinds_of(schema: TableSchema, given: pa.Table, first: int) -> Int64s:
-    """What each row does, as its place in KINDS; an insert where nothing is said."""
+def changes_of(schema: TableSchema, given: pa.Table, first: int) -> tuple[ChangeTypes, Int64s]:
+    """What each row does, and its weight; an insert where nothing is said."""
     if WEIGHT in given.column_names:
-        array = given.column(WEIGHT).combine_chunks()
-        if array.null_count:
-            row = int(np.argmax(np.asarray(array.is_null())))
-            raise ChangeError(f"{WEIGHT} is NULL; +n adds n copies, -n removes n", schema.name, first + row)
-        return np.where(np.asarray(array) > 0, KINDS.index("insert"), KINDS.index("delete")).astype(np.int64)
-    if CHANGE_TYPE not in given.column_names:
-        return np.full(given.num_rows, KINDS.index("insert"), np.int64)
-    kinds = given.column(CHANGE_TYPE).combine_chunks().cast(pa.string())
-    found = np.array(pa.compute.index_in(kinds, value_set=pa.array(KINDS)).fill_null(-1), np.int64)
-    if (found < 0).any():
-        row = int(np.argmax(found < 0))
-        raise ChangeError(
-            f"{CHANGE_TYPE} is {kinds[row].as_py()!r}; give one of {', '.join(KINDS)}", schema.name, first + row
-        )
-    return found
+        weights = read_weights(given.column(WEIGHT).combine_chunks(), schema.name, first)
+        return ChangeTypes.of_weights(weights), weights
+    if CHANGE_TYPE in given.column_names:
+        kinds = read_change_types(given.column(CHANGE_TYPE).combine_chunks(), schema.name, first)
+    else:
+        kinds = ChangeTypes.alike(ChangeType.INSERT, given.num_rows)
+    return kinds, kinds.signs
 
 
-def refuse_upserts(schema: TableSchema, kinds: Int64s, first: int) -> None:
-    upserts = kinds == KINDS.index("upsert")
+def refuse_upserts(schema: TableSchema, kinds: ChangeTypes, first: int) -> None:
+    upserts = kinds.are(ChangeType.UPSERT)
     if upserts.any():
         raise ChangeError(
             "an upsert replaces a row, so order matters; name the column that orders changes (sequence=...)",
             schema.name, first + int(np.argmax(upserts)),
         )  # fmt: skip
-
-
-def weights_of(given: pa.Table, kinds: Int64s) -> Int64s:
-    if WEIGHT in given.column_names:
-        return np.array(given.column(WEIGHT).combine_chunks().cast(pa.int64()), np.int64)
-    return KIND_SIGNS[kinds]
 
 
 def refuse_copies(schema: TableSchema, weights: Int64s, first: int) -> None:

@@ -48,7 +48,7 @@ class Stream:
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A plan whose tables are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
-    count): see `partials`. One that reads no table is told once, with the first transaction."""
+    count): see `partials`. One that reads no table is emitted once, with the first transaction."""
 
     name: str
     level: int

@@ -32,7 +32,7 @@ from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Log, Place
 from freshet.spark.shard import Shard
-from freshet.spark.transaction import read_block, take_in, tell
+from freshet.spark.transaction import emit, read_block, take_in
 
 STANDING = StructType(
     [
@@ -65,11 +65,11 @@ class _Standing:
 
 @dataclass(slots=True)
 class _Done:
-    """A transaction of one shard: rows it changed, what belongs in the log, what it tells, when it was applied."""
+    """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied."""
 
     rows: int
     log: list[Block]
-    told: list[Sent]
+    emitted: list[Sent]
     applied: float
 
 
@@ -104,10 +104,10 @@ class Level(StatefulProcessor):
             else:
                 passing.append((key[0], row.level, row.stream, bytes(row.payload)))
         read = time.perf_counter()
-        told: list[Sent] = []
+        emitted: list[Sent] = []
         if arrived:
-            told = self._transaction(job, shard_keys(job.shards).index(key[0]), arrived, read - began)
-        for sent in (*passing, *told):
+            emitted = self._transaction(job, shard_keys(job.shards).index(key[0]), arrived, read - began)
+        for sent in (*passing, *emitted):
             yield Row(key=sent[0], level=sent[1], stream=sent[2], payload=sent[3])
 
     def _transaction(self, job: Job, shard: int, arrived: dict[str, list[bytes]], reading: float) -> list[Sent]:
@@ -155,7 +155,7 @@ class Level(StatefulProcessor):
             logging=time.perf_counter() - encoded, rows=done.rows,
             bytes=sum(len(b) for bs in arrived.values() for b in bs),
         )  # fmt: skip
-        return done.told
+        return done.emitted
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
@@ -164,11 +164,11 @@ class Level(StatefulProcessor):
         taken = take_in(shard, arrived, job.quarantine)
         deltas = shard.apply(taken.changes)
         applied = time.perf_counter()
-        told = tell(job, shard, number, taken, deltas, standing.version == 0)
+        emitted = emit(job, shard, number, taken, deltas, standing.version == 0)
         shard.sweep()
         if self.profile_to is not None:
             profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=shard.work() - before)
-        return _Done(taken.rows, taken.log, told, applied)
+        return _Done(taken.rows, taken.log, emitted, applied)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else Place(self.checkpoint, self.level, shard)

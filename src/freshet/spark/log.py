@@ -1,6 +1,6 @@
 """The log of a shard: the blocks applied to it, from which alone it can be made again.
 
-The state store holds an entry for each block. A small block stands in its entry; others stand in files beside the
+The state store holds an entry for each block. A small block stands in its entry; others stand in files next to the
 checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark keeps of
 a state are versions of names, and the rows themselves are there once.
 
@@ -174,7 +174,7 @@ def read_entry(
     assert file is not None and start is not None and size is not None
     if place is None:
         raise StateError(
-            "the rows of this checkpoint are in files beside it; give maintain() the folder as checkpoint=, as before"
+            "the rows of this checkpoint are in files next to it; give maintain() the folder as checkpoint=, as before"
         )
     path = place.folder / file
     try:

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from freshet.database.changes import CHANGE_TYPE, SIGNS, WEIGHT
+from freshet.database.change_type import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
@@ -105,9 +105,9 @@ def maintain(
             "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
             count, spark.conf.get("spark.sql.shuffle.partitions"),
         )  # fmt: skip
-    beside = None if checkpoint is None else _folder(spark, checkpoint)
+    log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
-    _advise(retained, beside is not None)
+    _advise(retained, log_folder is not None)
     _look_at(tables)
     ordered = _sequences(tables, sequence)
     if checkpoint is not None and count > 1:
@@ -123,9 +123,9 @@ def maintain(
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
     job_text = job.to_text()
-    blocks = _encoded(job, job_text, tables, ordered, profile, beside)
+    blocks = _encoded(job, job_text, tables, ordered, profile, log_folder)
     for level in range(job.levels):
-        processor = Level(job_text, level, arena, beside, retained, profile)
+        processor = Level(job_text, level, arena, log_folder, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
     return decoded(blocks, Decoder(job_text, single), functools.partial(result_ddl, job, single))
@@ -135,7 +135,7 @@ def explain(
     views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
 ) -> str:
     """How the views would run on so many shards: levels, grids and what each table sends. The sizes a running query was
-    laid out by are told by `sizes(spark, checkpoint)`."""
+    laid out by are given by `sizes(spark, checkpoint)`."""
     return explain_job(compile_job(views, schema, shards, sizes), sizes)
 
 
@@ -248,7 +248,7 @@ def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataTy
 
 def _encoded(
     job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
-    beside: str | None,
+    log_folder: str | None,
 ) -> DataFrame:  # fmt: skip
     given = {name.lower(): df for name, df in tables.items()}
     parts = []
@@ -270,7 +270,7 @@ def _encoded(
         if WEIGHT in columns:
             _check_type(df, table.name, WEIGHT, (IntegralType,), "whole numbers: +n adds n copies, -n removes n")
         if CHANGE_TYPE in columns:
-            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {', '.join(SIGNS)}")
+            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {CHANGE_TYPES}")
         wanted = []
         for position in needed_columns(job, name):
             field = table.fields[position]
@@ -285,5 +285,5 @@ def _encoded(
         chosen = [functions.col(f"`{c}`") for c in wanted]
         if moment is not None:
             chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, beside), BLOCKS))
+        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, log_folder), BLOCKS))
     return functools.reduce(DataFrame.union, parts)

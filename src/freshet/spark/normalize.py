@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshet.database.changes import SIGNS
+from freshet.database.change_type import ChangeTypes
 from freshet.engine.table import Table
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.column import Column
@@ -33,7 +33,6 @@ from freshet.state.enumeration import consolidate
 from freshet.state.tuples import Slots, Tuples
 
 _NEVER = np.iinfo(np.int64).min
-_ADDS = np.array(list(SIGNS.values()), np.int64) > 0
 
 logger = logging.getLogger("freshet.spark")
 
@@ -57,9 +56,9 @@ class Whole:
 
 
 def normalize(keyed: Keyed, rows: Signed) -> Whole:
-    """The last two columns of the rows say what each does (its place in KINDS) and when."""
+    """The last two columns of the rows say what each does (the code of its `ChangeType`) and when."""
     table, gone = keyed.table, keyed.gone
-    adds, moments = _ADDS[rows.columns[-2].data], rows.columns[-1].data
+    adds, moments = ChangeTypes(rows.columns[-2].data).signs > 0, rows.columns[-1].data
     columns = [*rows.columns[:-2], rows.columns[-1]]
     lanes = pack([columns[i] for i in table.order], table.pool, len(rows))
     gone_lanes = pack([columns[i] for i in (*table.primary_key, -1)], gone.pool, len(rows))

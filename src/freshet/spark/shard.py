@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from freshet.database.changes import null_column, resolve_rows
+from freshet.engine.core import Core
 from freshet.engine.maintained import Maintained
 from freshet.engine.operators import maintain
 from freshet.engine.query import Select
@@ -30,7 +31,6 @@ from freshet.state.arrays import Bools
 from freshet.state.enumeration import consolidate
 from freshet.state.kernel_cache import compile_kernels
 from freshet.state.rows import Rows, consolidated
-from freshet.state.strings import StringPool
 
 CHUNK = 262_144  # rows of a block in a compacted log
 
@@ -39,8 +39,8 @@ class Shard:
     def __init__(self, job: Job, level: int, number: int, arena: Arena, only: str | None = None) -> None:
         """`only`: the one operator wanted, to read its answer."""
         compile_kernels()
-        self.arena = arena
-        self.pool = StringPool(arena.scope("text"))
+        self.core = Core(arena)
+        self.pool = self.core.pool
         operators = [o for o in job.operators if o.level == level and number < o.cells and only in (None, o.name)]
         self.constants = [o for o in operators if o.constant]
         read = {table.name for o in operators for table in schemas(o.plan)}
@@ -49,9 +49,9 @@ class Shard:
         self.streams: dict[str, Stream] = {s.name: s for s in job.streams if s.level == level and s.name in read}
         self.normalized = {n.stream: n for n in job.normalized if n.stream in self.streams}
         self.tables: dict[str, Table] = {
-            s.name: Table(arena.scope(f"table{i}"), s.schema.fields, s.schema.primary_key, self.pool)
-            for i, s in enumerate(self.streams.values())
+            s.name: self.core.table(f"table{i}", s.schema) for i, s in enumerate(self.streams.values())
         }
+        self.core.tables = {name.lower(): table for name, table in self.tables.items()}
         self.keyed = {
             n.stream: Keyed(n, self.tables[n.stream], self.tables[n.gone])
             for n in self.normalized.values()
@@ -63,29 +63,21 @@ class Shard:
         self.disputed = {name for name in self.judged if not job.alone(self.streams[name])}
         self.judged |= {n.stream: n.table for n in self.normalized.values()}
         self.reports = {name for name in self.judged if is_first_copy(self.streams[name].grid, number)}
-        self.operators: list[tuple[Operator, Maintained]] = []
-        by_name = {name.lower(): table for name, table in self.tables.items()}
-        for i, o in enumerate(o for o in operators if not o.constant):
-            kept = maintain(arena.scope(f"view{i}"), o.plan, by_name, self.pool)
-            _touch(kept)
-            self.operators.append((o, kept))
+        self.operators = [o for o in operators if not o.constant]
+        for i, o in enumerate(self.operators):
+            self.core.operators[o.name] = self.core.attach(f"view{i}", o.plan)
+            _touch(self.core.operators[o.name])
 
     def apply(self, changes: Mapping[str, Signed]) -> dict[str, Rows]:
         """One transaction; every operator's delta. A refusal comes before the first change; an expression without a
-        value comes later, and then the shard is spoiled: its maker throws it away and has the log."""
-        resolved = {name: self._resolve(name, rows) for name, rows in changes.items() if len(rows)}
+        value comes later, and then the operators are stale: the shard's maker throws it away and has the log."""
+        resolved = {name.lower(): self._resolve(name, rows) for name, rows in changes.items() if len(rows)}
         try:
-            # All that goes goes first, as the join expects: no row appears only to vanish again.
-            for name, change in resolved.items():
-                self._take(self.tables[name], change)
-            for name, change in resolved.items():
-                self._bring(self.tables[name], change, True)
-            deltas = {o.name: kept.finish(True) for o, kept in self.operators}
+            return self.core.apply(resolved)
         except EvaluationError as e:
             raise ChangeError(
                 f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
             ) from e
-        return deltas
 
     def _resolve(self, name: str, rows: Signed) -> RowChange:
         table, stream = self.tables[name], self.streams[name]
@@ -95,22 +87,6 @@ class Shard:
             return resolve_rows(table, schema, lanes, rows.weights)
         except ChangeError as e:  # which of a shard's rows it is says nothing to anybody
             raise ChangeError(e.reason, e.table) from None
-
-    def _take(self, table: Table, change: RowChange) -> None:
-        if len(change.removed):
-            for _, kept in self.operators:
-                kept.remove(table, change.removed, True)
-            table.remove(change)
-        if len(change.changed):
-            before = table.reweigh(change)
-            for _, kept in self.operators:
-                kept.reweigh(table, change.changed, before, True)
-
-    def _bring(self, table: Table, change: RowChange, deltas: bool) -> None:
-        slots = table.add(change)
-        if len(slots):
-            for _, kept in self.operators:
-                kept.insert(table, slots, deltas)
 
     def check(self, name: str, rows: Signed) -> dict[int, str]:
         """The signed rows of a stream that its table must refuse, and why."""
@@ -156,44 +132,36 @@ class Shard:
         if (signed < 0).any():
             raise ChangeError("the log removes a row it never added; the checkpoint is damaged: restore it", name)
         table.reserve(len(signed))
-        for start in range(0, len(signed), CHUNK):
-            part = slice(start, start + CHUNK)
-            change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
-            self._bring(table, change, False)
+        with self.core.unheard():
+            for start in range(0, len(signed), CHUNK):
+                part = slice(start, start + CHUNK)
+                change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
+                self.core.enter(table, change)
         return read
 
     def loaded(self) -> None:
-        """Ends a load: what changed was told long ago."""
-        for _, kept in self.operators:
-            kept.finish(False)
+        """Ends a load: what changed was emitted long ago."""
+        with self.core.unheard():
+            self.core.finish()
 
     def close(self) -> None:
-        """Gives its memory back, now: operators and arrays refer to each other."""
-        for _, kept in self.operators:
-            kept.close()
-        self.arena.release()
+        self.core.close()
 
     def sweep(self) -> None:
         """Frees text nobody holds any more."""
-        if not self.pool.wants_sweep():
-            return
-        marked = np.zeros(self.pool.used, np.bool_)
-        for table in self.tables.values():
-            table.string_marks(marked)
-        for _, kept in self.operators:
-            kept.string_marks(marked)
-        self.pool.sweep(marked)
+        if self.pool.wants_sweep():
+            self.core.sweep()
 
     def live_rows(self) -> int:
-        return sum(t.tuples.live for t in self.tables.values())
+        return self.core.live_rows()
 
     def trees(self) -> dict[str, list[list[tuple[str, int, int]]]]:
         """Of each operator's join trees, inner ones first, every node's alias, tuples and alive tuples."""
-        return {o.name: list(_trees(o.plan, kept)) for o, kept in self.operators}
+        return {o.name: list(_trees(o.plan, self.core.operators[o.name])) for o in self.operators}
 
     def work(self) -> int:
         """Counters changed since the shard was made."""
-        return sum(kept.work()[0] for _, kept in self.operators)
+        return sum(kept.work()[0] for kept in self.core.operators.values())
 
     def contents(self) -> Iterator[tuple[str, Signed]]:
         """The rows of every stream, some at a time."""
@@ -206,9 +174,9 @@ class Shard:
 
     def answer(self, operator: Operator) -> Maintained:
         """What holds an operator's answer; one that is constant is made for the purpose."""
-        for o, kept in self.operators:
-            if o is operator:
-                return kept
+        known = self.core.operators.get(operator.name)
+        if known is not None:
+            return known
         kept = maintain(Arena().scope("constant"), operator.plan, {}, self.pool)
         kept.load([])
         return kept
@@ -218,11 +186,11 @@ class Shard:
         kept = self.answer(operator)
         return consolidated(list(kept.packed()), kept.width)
 
-    def told(self, operator: Operator, rows: Rows) -> Signed:
+    def emitted(self, operator: Operator, rows: Rows) -> Signed:
         """An operator's delta as columns."""
         types = [f.type for f in operator.plan.fields]
-        told = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
-        return _with_zeros(told, operator) if operator.averages else told
+        emitted = Signed(unpack(rows.lanes, types, self.pool), rows.weights)
+        return _with_zeros(emitted, operator) if operator.averages else emitted
 
 
 def _valid(column: Column) -> Bools:
@@ -230,7 +198,7 @@ def _valid(column: Column) -> Bools:
 
 
 def _touch(kept: Maintained) -> None:
-    """A total over no rows is an answer, to be told by the first transaction."""
+    """A total over no rows is an answer, to be emitted by the first transaction."""
     if isinstance(kept, Select):
         kept.touched = True
     for below in kept.below:
@@ -247,7 +215,7 @@ def _trees(plan: AnyPlan, kept: Maintained) -> Iterator[list[tuple[str, int, int
 
 
 def _with_zeros(rows: Signed, operator: Operator) -> Signed:
-    """Partial averages of n values: beside their sum, n - 1 rows of value 0 (see `partials`)."""
+    """Partial averages of n values: in addition to their sum, n - 1 rows of value 0 (see `partials`)."""
     assert isinstance(operator.plan, QueryPlan) and operator.plan.grouping is not None
     keys = len(operator.plan.grouping.keys)
     parts = [rows]

@@ -19,7 +19,8 @@ from freshet.errors import PlanError
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import TableSchema
 from freshet.plans.model import QueryPlan
-from freshet.scalar.expression import ColumnRef, Expression, describe, transform
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import ColumnRef, Expression, transform
 
 _STEP = 4.0  # how much larger than a table those that refer to its primary key are taken to be, where nobody says
 

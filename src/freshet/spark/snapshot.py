@@ -39,9 +39,9 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     """
     say_reason_first()
     folder = open_folder(spark, checkpoint)
-    beside = folder.path if isinstance(folder, LocalFolder) else None
+    log_folder = folder.path if isinstance(folder, LocalFolder) else None
     batch = _last_batch(folder)
-    held = None if batch is None else _Held(spark, checkpoint, beside, batch)
+    held = None if batch is None else _Held(spark, checkpoint, log_folder, batch)
     found = {} if held is None else held.levels()
     if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
@@ -69,11 +69,11 @@ def _last_batch(folder: Folder) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a checkpoint holds as of one batch. `beside`: its folder, if it is one."""
+    """What a checkpoint holds as of one batch. `log_folder`: its folder, if it is one."""
 
     spark: SparkSession
     checkpoint: str
-    beside: str | None
+    log_folder: str | None
     batch: int
 
     def levels(self) -> dict[int, tuple[int, str]]:
@@ -105,15 +105,15 @@ def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operat
     streams = [table.name for table in schemas(operator.plan)]
     log = held.read(number, "log").select(functions.col("key.key").alias("key"), "list_element.*")
     parts = standing.join(log.where(functions.col("stream").isin(streams)), "key", "left").drop("key")
-    answer = _Answer(job.to_text(), view.name, operator.name, held.beside)
+    answer = _Answer(job.to_text(), view.name, operator.name, held.log_folder)
     return decoded(parts.repartition(job.shards, "shard"), answer, functools.partial(fields_ddl, view.fields))
 
 
 class _Answer:
     """A function for mapInArrow: logs of whole shards in, their parts of the answer out."""
 
-    def __init__(self, job_text: str, view: str, operator: str, beside: str | None) -> None:
-        self.job_text, self.view, self.operator, self.beside = job_text, view, operator, beside
+    def __init__(self, job_text: str, view: str, operator: str, log_folder: str | None) -> None:
+        self.job_text, self.view, self.operator, self.log_folder = job_text, view, operator, log_folder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():
@@ -135,7 +135,7 @@ class _Answer:
         operator = next(o for o in job.operators if o.name == self.operator)
         if number >= operator.cells:
             return
-        place = None if self.beside is None else Place(self.beside, operator.level, number)
+        place = None if self.log_folder is None else Place(self.log_folder, operator.level, number)
         shard = Shard(job, operator.level, number, Arena(), only=operator.name)
         for stream, entries in log.items():
             shard.load(stream, (read_block(shard, stream, read_entry(place, *entry)) for entry in entries))

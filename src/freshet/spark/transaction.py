@@ -1,4 +1,4 @@
-"""What a shard is given by blocks, and what it tells in blocks: one transaction's way in and out."""
+"""What a shard is given by blocks, and what it emits in blocks: one transaction's way in and out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, EvaluationError
 from freshet.scalar.arrow import to_arrow
 from freshet.scalar.types import BIGINT, TINYINT
@@ -94,32 +94,32 @@ def _shown(shard: Shard, name: str, rows: Signed, row: int) -> str:
     return to_json({**shown, WEIGHT: int(own.weights[0])})
 
 
-def tell(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str, Rows], first: bool) -> list[Sent]:
+def emit(job: Job, shard: Shard, number: int, taken: Taken, deltas: Mapping[str, Rows], first: bool) -> list[Sent]:
     """What was normalized, and the operators' deltas, on their way to the streams that read them and to the views; and
     what was set aside, on its way out."""
     keys = shard_keys(job.shards)
-    told: list[Sent] = []
+    emitted: list[Sent] = []
     if taken.refused:
-        told.append((keys[number], job.levels, QUARANTINE, refused_block(taken.refused)))
+        emitted.append((keys[number], job.levels, QUARANTINE, refused_block(taken.refused)))
     for name, known in shard.normalized.items():
         if name in taken.passed:
             schema = next(t for t in job.tables if t.name.lower() == known.table)
             whole = taken.passed[name]
             by_place = dict(zip(shard.streams[name].columns, whole.columns, strict=True))
             try:
-                told += send_table(job, schema, by_place, whole.weights)
+                emitted += send_table(job, schema, by_place, whole.weights)
             except EvaluationError as e:
                 raise ChangeError(e.reason, known.table) from None
-    for operator in [o for o, _ in shard.operators] + (shard.constants if first else []):
+    for operator in shard.operators + (shard.constants if first else []):
         rows = shard.constant(operator) if operator.constant else deltas[operator.name]
         streams = [s for s in job.streams if operator.name in s.sources]
         if first and number == 0:
-            told += [(keys[0], s.level, BEGIN, b"") for s in streams]
+            emitted += [(keys[0], s.level, BEGIN, b"") for s in streams]
         if not len(rows):
             continue
-        columns = shard.told(operator, rows)
+        columns = shard.emitted(operator, rows)
         for s in streams:
-            told += send(s, job.shards, Signed([columns.columns[c] for c in s.columns], columns.weights))
+            emitted += send(s, job.shards, Signed([columns.columns[c] for c in s.columns], columns.weights))
         if any(operator.name in v.operators for v in job.views):
-            told.append((keys[number], job.levels, operator.name, to_block(columns)))
-    return told
+            emitted.append((keys[number], job.levels, operator.name, to_block(columns)))
+    return emitted

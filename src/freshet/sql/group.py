@@ -15,7 +15,8 @@ from freshet.errors import SqlError
 from freshet.logical.query import Grouping
 from freshet.logical.references import GroupingRef
 from freshet.scalar import functions, types
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.scope import Scope
 from freshet.sql.source import sql_of

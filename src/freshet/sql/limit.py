@@ -14,7 +14,8 @@ from sqlglot import exp
 from freshet.errors import SqlError
 from freshet.logical.query import AnyQuery, Field, Query, Sorted, TopK
 from freshet.scalar import functions
-from freshet.scalar.expression import Call, Expression, Literal, SortKey, describe
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Call, Expression, Literal, SortKey
 from freshet.sql.binder import Binder
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import Statement, sql_of

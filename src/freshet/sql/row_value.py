@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from freshet.scalar import types
 from freshet.scalar.expression import Expression, Literal
+from freshet.scalar.functions import FUNCTIONS
 from freshet.sql.source import Statement, sql_of
 
 Bind = Callable[[exp.Expr], Expression]
 Build = Callable[[str, list[Expression]], Expression]
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "not_distinct", "distinct_from")
 
 
 def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
@@ -37,7 +37,7 @@ class RowComparison:
         self.statement, self.bind, self.build, self.node = statement, bind, build, node
 
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
-        if name not in _COMPARISONS:
+        if not FUNCTIONS[name].mirror:
             self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
         mine, theirs = row_of(left), row_of(right)
         if mine is None or theirs is None:

@@ -1,7 +1,8 @@
 """A scalar expression: parsed node → bound, typed Expression.
 
 Names are resolved by the caller's `column`, aggregates by its `aggregate` (absent where none may stand). Everything a
-node can be is listed in the tables here or in sql/calls.py; what is in neither is refused by name, never guessed at.
+node can be is listed in the table here or in the records of functions (sql/calls.py); what is in neither is refused by
+name, never guessed at.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from freshet.logical.extent import check_parts
 from freshet.scalar import functions, types
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
 from freshet.scalar.types import Type
-from freshet.sql.calls import ANONYMOUS, ARITHMETIC, BINARY, CALLS, NEVER_THE_SAME
+from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NEVER_THE_SAME, SPELLED
 from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
@@ -65,7 +66,7 @@ class ScalarBinder:
             return self._quantified(node, binary)
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
-        if binary in _COMPARISONS:
+        if binary and functions.FUNCTIONS[binary].mirror:
             self._check_sides(node)
         if isinstance(node, CHAINS):
             return self._call(BINARY[type(node)], operands(node), node)
@@ -92,7 +93,7 @@ class ScalarBinder:
         return value
 
     def _call(self, name: str, parts: list[exp.Expr], node: exp.Expr) -> Expression:
-        if name in _LAZY and parts:
+        if functions.FUNCTIONS[name].guards and parts:
             first = self.bind(parts[0])
             return self._lazily(lambda: self.build(name, [first, *map(self.bind, parts[1:])], node), node)
         return self.build(name, [self.bind(p) for p in parts], node)
@@ -311,10 +312,9 @@ class ScalarBinder:
         name = node.name.lower()
         if name in NEVER_THE_SAME or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
-        target = ANONYMOUS.get(name, name)
-        if target not in functions.names() or target in OPERATORS:
+        if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
-        return self._call(target, node.expressions, node)
+        return self._call(name, node.expressions, node)
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
@@ -352,16 +352,6 @@ class ScalarBinder:
             self.statement.fail("an argument is missing; complete it", node)
         self.statement.refuse(sql_of(node), "rewrite it with plain operators and functions", node)
 
-
-_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "not_distinct", "distinct_from"})
-
-#: Names of operators, which are not callable as functions.
-OPERATORS = frozenset(BINARY.values()) - {"concat", "like", "ilike"} | {
-    "not", "negate", "case", "in", "nulls_first_lt", "plus_interval", "bit_not", "seconds", "single", "only_row",
-}  # fmt: skip
-
-#: Those that compute their first argument for every row, and the others for the rows that need them.
-_LAZY = frozenset({"and", "or", "if", "coalesce", "ifnull", "nvl", "nvl2", "decode"})
 
 _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
 _Method = Callable[[ScalarBinder, exp.Expr], Expression]

@@ -18,6 +18,7 @@ from freshet.logical.query import AnyQuery, Block, Field, Query, Relation, Sorte
 from freshet.logical.references import BesideRef, GroupingRef, OuterRef, WindowRef, outer_columns
 from freshet.logical.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
 from freshet.scalar import functions, types
+from freshet.scalar.describe import describe
 from freshet.scalar.expression import (
     FALSE,
     TRUE,
@@ -27,7 +28,6 @@ from freshet.scalar.expression import (
     GroupRef,
     Literal,
     Reference,
-    describe,
     transform,
     walk,
 )

@@ -27,7 +27,7 @@ from freshet.sql.names import Names
 from freshet.sql.outside import ApartError
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.scope import Scope
-from freshet.sql.subquery_value import OPPOSITE, compared_query
+from freshet.sql.subquery_value import compared_query
 
 #: What connects an arm: predicates made of the subquery's columns.
 Connect = Callable[[list[Expression]], list[Expression]]
@@ -42,10 +42,11 @@ def bind_conditions(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft, 
         if query is not None and isinstance(part, exp.Exists):
             _hang(binder, JoinKind.ANTI if negated else JoinKind.SEMI, query, scope, draft, None, None)
         elif query is not None and comparison is not None:
+            opposite = functions.FUNCTIONS[comparison].opposite
             if every != negated:
-                _hang_all(binder, query, scope, draft, part, OPPOSITE[comparison] if every else comparison)
+                _hang_all(binder, query, scope, draft, part, opposite if every else comparison)
             else:
-                test = OPPOSITE[comparison] if negated else comparison
+                test = opposite if negated else comparison
                 wanted = _sides(binder, part, scope, draft)
                 _hang(binder, JoinKind.SEMI, query, scope, draft, part, _comparing(binder, wanted, test, part))
         else:

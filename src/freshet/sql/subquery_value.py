@@ -38,8 +38,6 @@ from freshet.sql.correlate import tests
 from freshet.sql.inner_query import InnerQuery, bind_inner, singled
 from freshet.sql.source import sql_of
 
-OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-
 
 def bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Expression]) -> Expression:
     """The value of a subquery in an expression; `bind` binds what stands next to it. What is written twice is kept
@@ -70,7 +68,7 @@ def _bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Express
         what = "a window function compared with a subquery"
         statement.refuse(what, "compute the window function in a FROM subquery", node)
     if every:
-        return functions.build("not", (_any(place, values, OPPOSITE[comparison], query, node),))
+        return functions.build("not", (_any(place, values, functions.FUNCTIONS[comparison].opposite, query, node),))
     return _any(place, values, comparison, query, node)
 
 
@@ -83,7 +81,8 @@ def compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, bool]:
         return None, None, False
     inside, comparison = test.this, BINARY.get(type(node))
     query = inside if isinstance(inside, (exp.Query, exp.Subquery)) else None
-    return query, comparison if comparison in OPPOSITE else None, isinstance(test, exp.All)
+    known = comparison is not None and functions.FUNCTIONS[comparison].comparison
+    return query, comparison if known else None, isinstance(test, exp.All)
 
 
 def _scalar(place: Place, node: exp.Expr) -> Expression:

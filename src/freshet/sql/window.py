@@ -15,16 +15,8 @@ from sqlglot import exp
 from freshet.logical.query import AnyQuery, Field, Frame, WindowCall, Windowed
 from freshet.logical.references import WindowRef
 from freshet.scalar import functions, types
-from freshet.scalar.expression import (
-    Call,
-    ColumnRef,
-    Expression,
-    Literal,
-    SortKey,
-    describe,
-    transform,
-    walk,
-)
+from freshet.scalar.describe import describe
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, SortKey, transform, walk
 from freshet.sql.limit import Ordering
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement, sql_of

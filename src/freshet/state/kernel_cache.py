@@ -8,7 +8,8 @@ lock on the folder, so it goes when its process does.
 The folder's name is a digest of all that code depends on: the sources of kernels, because numba notices a change in a
 kernel's own file only and not in one it calls from another file; the compiler; the processor; the settings that change
 code. Constants that a kernel has from files without kernels are in its own stamp. Nothing depends on where Freshet is
-installed, so a folder may be copied to other machines with the same processor.
+installed, so a folder may be copied to other machines with the same processor. A wheel has such folders inside, for
+levels that many processors have (processor.py); where one fits, nothing is compiled.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType
@@ -30,37 +31,57 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from llvmlite import binding
 from numba.core import caching, config, sigutils
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime.nrt import rtsys
 
+from freshet.state.processor import compiling_for, levels, target
 from freshet.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_SETTINGS = ("BOUNDSCHECK", "OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")
+_SHIPPED = _PACKAGE / "compiled"  # folders that came with the installation
+_SETTINGS = ("BOUNDSCHECK", "OPT", "ENABLE_AVX")
 _MARKS = tuple(b"@" + word for word in (b"kernel", b"inlined", b"intrinsic"))  # of files with code that is compiled
 _PATIENCE = 120.0  # seconds that another process may take for one kernel
 _HELPED = 4  # kernels to compile that make a second process worth its start
-_HELP = "import freshet.database.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile(helping=True)"
+_ALL = "import freshet.database.db; from freshet.state.kernel_cache import KERNELS; KERNELS.compile()"
+_HELP = _ALL.replace("compile()", "compile(helping=True)")
 
 
-def _digest() -> str:
+def _stamp() -> bytes:
+    """All that compiled code depends on, but the processor."""
     settings = [getattr(config, name, None) for name in _SETTINGS]
-    machine = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     versions = numba.__version__, llvmlite.__version__, sys.implementation.cache_tag
-    digest = hashlib.sha256(repr((settings, machine, versions)).encode())
+    digest = hashlib.sha256(repr((settings, versions)).encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         text = path.read_bytes()
         if any(mark in text for mark in _MARKS):
             digest.update(text)
-    return digest.hexdigest()[:16]
+    return digest.digest()
+
+
+def _name(stamp: bytes, processor: tuple[str, str]) -> str:
+    return f"kernels-{hashlib.sha256(stamp + repr(processor).encode()).hexdigest()[:16]}"
 
 
 def _folder() -> Path:
+    stamp = _stamp()
+    if _SHIPPED.exists():
+        for level in levels():
+            folder = _SHIPPED / _name(stamp, (level, ""))
+            if folder.exists():
+                return folder
     home = os.environ.get("FRESHET_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "freshet"
     )
-    return Path(home) / f"kernels-{_digest()}"
+    return Path(home) / _name(stamp, target())
+
+
+def ship(home: Path, level: str) -> Path:
+    """Compiles all kernels for a level of processors into a folder of `home`, for an installation to bring."""
+    environment = {**os.environ, **compiling_for(level), "FRESHET_CACHE": str(home)}
+    subprocess.run([sys.executable, "-c", _ALL], env=_with_package(environment), check=True)
+    return home / _name(_stamp(), (level, ""))
 
 
 def _constants(function: Any, seen: set[int]) -> Iterator[tuple[str, str]]:
@@ -129,6 +150,12 @@ class Kernels:
             if self._unsure:
                 self._compile(show, helping)
         return time.perf_counter() - start
+
+    def attach(self) -> None:
+        """Attaches what is kept, for processes that are forked from this one."""
+        for kernel in self.all:
+            if kernel.is_there():
+                kernel.compile()
 
     def attached(self) -> int:
         """How many this process has attached so far."""
@@ -202,9 +229,17 @@ class _Kept(caching.FunctionCache):  # type: ignore[misc]
         except Exception:  # whatever is wrong with a torn file
             return False
 
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """As numba has it without the processor, which the folder's name has: kernels that were shipped are compiled
+        for a level, not for the processor that loads them."""
+        signature, _, code = super()._index_key(sig, codegen)
+        return signature, code
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            # numba would first learn to compile everything it knows, which takes longer than all that is loaded.
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         except Exception:
             with suppress(OSError):
                 self._cache_file.flush()
@@ -279,14 +314,19 @@ def _claimed(file: int, name: str) -> Iterator[bool]:
 def _helper(code: str) -> subprocess.Popen[bytes] | None:
     if not sys.executable or (os.cpu_count() or 1) < 2:
         return None
-    path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", code], env=_with_package(os.environ), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError:
         return None  # then this process does it all
+
+
+def _with_package(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which a process finds this package."""
+    path = os.pathsep.join(filter(None, (str(_PACKAGE.parent), environment.get("PYTHONPATH"))))
+    return {**environment, "PYTHONPATH": path}
 
 
 KERNELS = Kernels(_folder(), _HELP)

@@ -46,6 +46,12 @@ class Kept(list[Rows]):
         for rows in chunks:
             self.append(rows)
 
+    def take(self) -> list[Rows]:
+        """The rows so far, which stay counted."""
+        rows = self[:]
+        super().clear()
+        return rows
+
     def clear(self) -> None:
         hold(-sum(rows.nbytes for rows in self))
         super().clear()

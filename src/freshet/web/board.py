@@ -167,8 +167,8 @@ class Board:
         raise PlanError(str(view.error)) from error
 
     def _notify(self) -> None:
-        for told in list(self.listeners):
-            told()
+        for wake in list(self.listeners):
+            wake()
 
     def looked_at(self, name: str, window: Window, chart: dict[str, Any]) -> dict[str, Any]:
         """A view as somebody looks at it; in its place, why it cannot be shown."""

@@ -1,7 +1,7 @@
 """How long a connection may take, and how many there may be.
 
 Whoever opens connections and says nothing, says it a byte at a time, or does not read what is sent, would otherwise
-hold them for ever. Each must have sent a request within HEAD, its body within BODY, and take what is sent to it
+hold them indefinitely. Each must have sent a request within HEAD, its body within BODY, and take what is sent to it
 without a pause of STALL; what is not done by then is ended, without another word.
 """
 
@@ -62,7 +62,7 @@ class Uvicorn(uvicorn.Server):
         self._ending()
         for server in self.servers:
             server.close()
-        for _ in range(10):  # open pages are told; who does not take it is not waited for
+        for _ in range(10):  # open pages are notified; one that does not read is not waited for
             if not self.server_state.tasks:
                 break
             await asyncio.sleep(0.05)

@@ -28,7 +28,8 @@ class Contained(Maintained):
     def __init__(self, query: Maintained, budget: Budget) -> None:
         self.query, self.budget = query, budget
         self.failure: str | None = None
-        self.scope, self.pool, self.below, self.reads = query.scope, query.pool, query.below, query.reads
+        self.scope, self.plan, self.pool = query.scope, query.plan, query.pool
+        self.below, self.reads = query.below, query.reads
         self.types, self.width, self.has_text = query.types, query.width, query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
@@ -41,21 +42,21 @@ class Contained(Maintained):
         except Exception as e:
             self.failure = reason_of(e)
 
-    def remove(self, table: Table, slots: Slots, deltas: bool) -> None:
-        self._try(lambda: self.query.remove(table, slots, deltas))
+    def remove(self, table: Table, slots: Slots) -> None:
+        self._try(lambda: self.query.remove(table, slots))
 
-    def insert(self, table: Table, slots: Slots, deltas: bool) -> None:
-        self._try(lambda: self.query.insert(table, slots, deltas))
+    def insert(self, table: Table, slots: Slots) -> None:
+        self._try(lambda: self.query.insert(table, slots))
 
-    def reweigh(self, table: Table, slots: Slots, before: Int64s, deltas: bool) -> None:
-        self._try(lambda: self.query.reweigh(table, slots, before, deltas))
+    def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
+        self._try(lambda: self.query.reweigh(table, slots, before))
 
-    def finish(self, deltas: bool) -> Rows:
+    def finish(self) -> Rows:
         found = joined([], self.width)
 
         def step() -> None:
             nonlocal found
-            found = self.query.finish(deltas)
+            found = self.query.finish()
 
         self._try(step)
         self.budget.renew()

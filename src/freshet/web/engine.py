@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import freshet
 from freshet.budget import Budget
+from freshet.database.db import inside
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.errors import FreshetError
@@ -135,11 +136,11 @@ class InProcess:
 
     def _contain(self) -> None:
         """Every view fails alone, also one that has moved to another join tree since."""
-        for view in self.db.views.values():
-            if not isinstance(view.maintained, Contained):
-                view.maintained = Contained(view.maintained, self._budget())
-        kept = [view.maintained for view in self.db.views.values()]
-        self._keeping = [each.budget for each in kept if isinstance(each, Contained)]
+        operators = inside(self.db).state.core.operators
+        for name, operator in operators.items():
+            if not isinstance(operator, Contained):
+                operators[name] = Contained(operator, self._budget())
+        self._keeping = [each.budget for each in operators.values() if isinstance(each, Contained)]
 
     def drop(self, name: str) -> None:
         with self._turn.taken():
@@ -181,8 +182,7 @@ class InProcess:
     def _outcome(self, tx: Transaction) -> tuple[dict[str, pa.Table], dict[str, str]]:
         """The deltas that are not empty; and the views that have failed, which end here, with the reason."""
         deltas, failures = dict[str, pa.Table](), dict[str, str]()
-        for name, view in list(self.db.views.items()):
-            kept = view.maintained
+        for name, kept in list(inside(self.db).state.core.operators.items()):
             try:
                 delta = tx.deltas[name]
             except Exception as e:

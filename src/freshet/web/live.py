@@ -106,7 +106,7 @@ class Pages:
                     await asyncio.wait_for(woken.wait(), PULSE)
 
     def _message(self, looking: dict[str, Any], charted: object) -> tuple[str, object]:
-        """What the page is told now; and which chart it has then."""
+        """What is sent to the page now; and which chart it has then."""
         found = self._found(looking)
         seen = found.get("seen")
         if seen is not None and "chart" in seen:  # a chart travels when it has grown, not with every row
@@ -127,5 +127,5 @@ class Pages:
                 found["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
             return found
         except Exception:
-            logger.exception("a page could not be told")
+            logger.exception("a page could not be sent to")
             return {"error": "something broke inside; the server's log says what"}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 import freshet
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.database.view import View
 from freshet.errors import PlanError
 from freshet.logical.query import Field, TableSchema
@@ -97,8 +97,8 @@ class Mirror:
         given = {self.copies[name.lower()]: delta for name, delta in deltas.items() if delta.num_rows}
         with self._turn.taken(None):
             tx = self.db.apply(given)
-            told = {name: tx.deltas[f"{self.copies[name.lower()]}_rows"] for name in deltas}
-        self._changed(tx.version, {name: delta for name, delta in told.items() if delta.num_rows})
+            changed = {name: tx.deltas[f"{self.copies[name.lower()]}_rows"] for name in deltas}
+        self._changed(tx.version, {name: delta for name, delta in changed.items() if delta.num_rows})
 
     def look(self, name: str, patience: float = PATIENCE) -> Look:
         with self._turn.taken(patience):

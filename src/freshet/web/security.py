@@ -50,7 +50,7 @@ def is_loopback(host: str) -> bool:
 
 
 def named_host(header: str) -> str | None:
-    """The name or address in a Host header, without its port; None if that is no Host."""
+    """The name or address in a Host header, without its port; None if it is not valid."""
     found = _HOST.fullmatch(header)
     return None if found is None else (found[1] or found[2]).lower()
 

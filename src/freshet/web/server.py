@@ -90,7 +90,7 @@ def _steer(hub: Hub, given: dict[str, Any]) -> dict[str, Any]:
     elif action == "restart":
         wanted = given.get("settings", {})
         if not isinstance(wanted, dict):
-            raise PlanError("settings is no object; give names with their values")
+            raise PlanError("settings is not an object; give names with their values")
         hub.restart(wanted)
     else:
         raise PlanError(f"no action {action!r}; there are pause, resume and restart")
@@ -115,10 +115,10 @@ def _answering(work: Work, workers: Workers) -> Callable[[Request], Awaitable[Re
             given: Any = {}
             if request.method == "POST":
                 if not request.headers.get("content-type", "").startswith("application/json"):
-                    raise PlanError("the request is no JSON; send it as application/json")
+                    raise PlanError("the request is not JSON; send it as application/json")
                 given = _parsed(await request.body())
             if not isinstance(given, dict):
-                raise PlanError("the request is no JSON object; send one")
+                raise PlanError("the request is not JSON object; send one")
             found = await workers.run(work, request, given)
             return Response(to_json(found or {}), media_type="application/json")
         except FreshetError as e:
@@ -233,7 +233,7 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (socket.gaierror, ValueError):
-        raise StateError(f"the page cannot be at {host}, which is no address; give another --host") from None
+        raise StateError(f"the page cannot be at {host}; that is not an address; give another --host") from None
     except OSError as e:
         said = os.strerror(e.errno) if e.errno else str(e)
         other = "--host" if e.errno == errno.EADDRNOTAVAIL else "--port"

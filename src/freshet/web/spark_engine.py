@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError, StateError
 from freshet.job.run import failure_of
 from freshet.job.session import start_spark

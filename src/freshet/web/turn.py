@@ -25,7 +25,7 @@ class Turn:
 
     @contextmanager
     def taken(self, patience: float | None = PATIENCE) -> Iterator[None]:
-        """`patience`: seconds to wait at most; None waits for ever."""
+        """`patience`: seconds to wait at most; None waits without limit."""
         if not self._lock.acquire(timeout=-1 if patience is None else patience):
             raise BusyError("the engine is busy with another query; try again in a moment")
         try:

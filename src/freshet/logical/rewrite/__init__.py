@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from freshet.logical.extent import sources, with_sources
-from freshet.logical.query import AnyQuery, Query, TableSchema
+from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
 from freshet.logical.rewrite.absorb_semi import absorb_semi
 from freshet.logical.rewrite.blocks import Again
 from freshet.logical.rewrite.drop_unseen import drop_unseen
@@ -88,9 +87,9 @@ class _Rewriter:
         here = set(query.block.within()) if isinstance(query, Query) else None  # others were left behind by binding
         read = [
             s if isinstance(s, TableSchema) or (here is not None and i not in here) else self.rewritten(s)
-            for i, s in enumerate(sources(query))
+            for i, s in enumerate(children(query))
         ]
-        query = settle_fields(with_sources(query, read))
+        query = settle_fields(with_children(query, read))
         if isinstance(query, Query):
             return unwrap(rewrite_select(query), rewrite_select)
         return flatten_unions(query)

@@ -7,14 +7,14 @@ a partition are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from freshet.logical.query import Block, Query, Relation, TopK, Windowed
-from freshet.logical.rewrite.blocks import Again, map_blocks, upper_expressions
+from freshet.logical.rewrite.blocks import Again, map_blocks, predicates_in, upper_expressions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
+from freshet.scalar.functions.comparison import TURNED
+from freshet.scalar.functions.registry import function_of
 
-_MIRROR = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _PREFIX = {"row_number", "rank", "dense_rank", "lag"}  # decided by the rows before, whatever comes after
 
 
@@ -53,7 +53,7 @@ def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windo
             continue
         least, most = max(found.least for found in tests.values()), min(ends)
         kept, ties = tuple(p for p in block.predicates if p not in tests), call.function == "rank"
-        others = list(_expressions(query))
+        others = [*predicates_in(query.block), *upper_expressions(query)]
         for test in block.predicates:
             if test in tests:
                 others.remove(test)  # once: the select list may have it too
@@ -68,18 +68,19 @@ def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windo
 
 def _range(predicate: Expression, relation: int, column: int) -> _Range | None:
     """What a comparison of the rank with a number leaves of the ranks."""
-    if not isinstance(predicate, Call) or predicate.name not in _MIRROR:
+    sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    if not isinstance(predicate, Call) or sign in ("", "<>"):
         return None
-    name, (left, right) = predicate.name, (_plain(a) for a in predicate.args)
+    left, right = (_plain(a) for a in predicate.args)
     if isinstance(left, Literal):
-        name, left, right = _MIRROR[name], right, left
+        sign, left, right = TURNED[sign], right, left
     if not (isinstance(left, ColumnRef) and (left.relation, left.column) == (relation, column)):
         return None
     if not isinstance(right, Literal) or not isinstance(right.value, int) or not right.type.is_integer:
         return None
     n = right.value
-    least = {"eq": n, "gt": n + 1, "ge": n}.get(name, 1)
-    most = {"eq": n, "lt": n - 1, "le": n}.get(name)
+    least = {"=": n, ">": n + 1, ">=": n}.get(sign, 1)
+    most = {"=": n, "<": n - 1, "<=": n}.get(sign)
     return _Range(max(least, 1), None if most is None else max(most, 0))
 
 
@@ -90,16 +91,6 @@ def _plain(expression: Expression) -> Expression:
             break
         expression = expression.args[0]
     return expression
-
-
-def _expressions(query: Query) -> Iterator[Expression]:
-    def inside(block: Block) -> Iterator[Expression]:
-        yield from block.predicates
-        for arm in block.arms:
-            yield from inside(arm.block)
-
-    yield from inside(query.block)
-    yield from upper_expressions(query)
 
 
 def _reads(expression: Expression, relation: int, column: int) -> bool:

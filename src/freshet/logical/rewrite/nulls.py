@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference
-from freshet.scalar.functions.registry import SEES_NULL, STRICT
-
-#: Functions that are NULL only when all arguments are.
-SKIPS_NULL = frozenset({"and", "or", "coalesce", "greatest", "least"})
+from freshet.scalar.functions.registry import function_of
 
 
 def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
@@ -18,13 +15,7 @@ def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
     if isinstance(expression, Literal):
         return expression.value is None
     assert isinstance(expression, Call)
-    if expression.name in SKIPS_NULL:
-        return all(surely_null(a, relations) for a in expression.args)
-    if expression.name == "in":
-        return surely_null(expression.args[0], relations)
-    if expression.name in STRICT and expression.name not in SEES_NULL:
-        return any(surely_null(a, relations) for a in expression.args)
-    return False
+    return function_of(expression).nulls.surely([surely_null(a, relations) for a in expression.args])
 
 
 def rejects(predicate: Expression, relations: frozenset[int]) -> bool:

@@ -10,11 +10,7 @@ from dataclasses import replace
 from freshet.logical.query import Query
 from freshet.logical.rewrite.blocks import Again, map_predicates
 from freshet.scalar.expression import Call, Expression
-
-_OPPOSITE = {
-    "eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "is_null": "is_not_null",
-    "is_not_null": "is_null", "not_distinct": "distinct_from", "distinct_from": "not_distinct",
-}  # fmt: skip
+from freshet.scalar.functions.registry import function_of
 
 
 def push_not(query: Query, again: Again) -> Query:
@@ -30,6 +26,6 @@ def push(expression: Expression, negated: bool) -> Expression:
             args = tuple(push(a, negated) for a in expression.args)
             swapped = {"and": "or", "or": "and"}[name] if negated else name
             return replace(expression, name=swapped, args=args)
-        if negated and name in _OPPOSITE:
-            return replace(expression, name=_OPPOSITE[name])
+        if negated and (opposite := function_of(expression).opposite):
+            return replace(expression, name=opposite)
     return Call(expression.type, "not", (expression,)) if negated else expression

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freshet.aggregates import AGGREGATES
+from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.logical.rewrite.blocks import Again, reads, reads_all
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
+from freshet.scalar.describe import describe
 from freshet.scalar.expression import (
     AggregateCall,
     Call,
@@ -27,13 +28,10 @@ from freshet.scalar.expression import (
     Expression,
     GroupRef,
     Literal,
-    describe,
     references,
     transform,
 )
-
-_OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+from freshet.scalar.functions.comparison import TURNED
 
 
 def sum_within_bounds(query: Query, again: Again) -> Query:
@@ -48,14 +46,15 @@ def sum_within_bounds(query: Query, again: Again) -> Query:
 
 
 def _sides(predicate: Expression) -> list[tuple[str, Expression, Expression]]:
-    if not isinstance(predicate, Call) or predicate.name not in _OPERATORS:
+    operator = functions.function_of(predicate).comparison if isinstance(predicate, Call) else ""
+    if not isinstance(predicate, Call) or operator not in ("<", "<=", ">", ">="):
         return []
-    operator, (left, right) = _OPERATORS[predicate.name], predicate.args
+    left, right = predicate.args
     if left.type.lanes != right.type.lanes or left.type.pooled or right.type.pooled:
         return []
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
         return []
-    return [(operator, left, right), (_TURNED[operator], right, left)]
+    return [(operator, left, right), (TURNED[operator], right, left)]
 
 
 class _Rewrite:
@@ -153,7 +152,7 @@ class _Rewrite:
         calls = [made for c in old.aggregates if (made := self._call(c)) is not None]
         if len(calls) < len(old.aggregates):
             return None
-        counts = {len(keys) + i for i, c in enumerate(old.aggregates) if c.function == "count"}
+        counts = {len(keys) + i for i, c in enumerate(old.aggregates) if function_of(c).counts}
 
         def counted(e: Expression) -> Expression:
             """COUNT over no rows at all is 0, where a sum of counts is NULL."""
@@ -173,7 +172,7 @@ class _Rewrite:
             (arg,) = call.args
             if references(arg) != {self.rows} or arg.type.is_fraction or arg.type.lanes != 1:
                 return None
-            if call.function == "count":
+            if function_of(call).counts:
                 one, none = Literal(types.BIGINT, 1), Literal(types.BIGINT, 0)
                 arg = functions.build("case", (functions.build("is_null", (arg,)), none, one))
             if arg not in self.measures:

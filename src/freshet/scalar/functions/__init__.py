@@ -1,6 +1,7 @@
-"""Scalar functions: `build` types a call by Spark's ANSI rules, the families beside this file compute it.
+"""Scalar functions: `build` types a call by Spark's ANSI rules, the families next to this file compute it.
 
-One file a family; each registers its names in `registry`. To add a function, write its resolver and its step there.
+One file a family, which ends with the records of its functions (see `registry`). To add a function, write its resolver,
+its step and its record there.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from freshet.scalar.expression import Expression
-from freshet.scalar.functions import (  # noqa: F401  (importing a family registers its functions)
+from freshet.scalar.functions import (  # noqa: F401  (importing a family declares its functions)
     arithmetic,
     binary,
     bits,
@@ -40,10 +41,21 @@ from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type
 from freshet.scalar.functions.compiled import fold, unreached
 from freshet.scalar.functions.nullability import nullable
-from freshet.scalar.functions.registry import names, resolve
+from freshet.scalar.functions.registry import FUNCTIONS, function_of, names, resolve
 from freshet.scalar.types import Type
 
-__all__ = ["build", "cast", "common_type", "fold", "names", "nullable", "try_cast", "unreached"]
+__all__ = [
+    "FUNCTIONS",
+    "build",
+    "cast",
+    "common_type",
+    "fold",
+    "function_of",
+    "names",
+    "nullable",
+    "try_cast",
+    "unreached",
+]
 
 
 def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:

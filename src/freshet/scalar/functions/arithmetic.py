@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
@@ -18,7 +19,7 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import arithmetic_decimal, common_type, operand_decimal
 from freshet.scalar.functions.intervals import bounds, resolve_temporal
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.registry import THIS, Function, Step, declare, function_of, refuse
 from freshet.scalar.functions.rows import ALL, both, first_bad, lane, longest
 from freshet.scalar.types import BIGINT, DOUBLE, INTEGER_RANGE, Type
 from freshet.state import checked, wide
@@ -33,14 +34,12 @@ _FLOATS: dict[str, Callable[[Any, Any], Any]] = {
     "divide": np.divide,
     "modulo": np.fmod,
 }
-_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulo": "%", "div": "div"}
 _ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 # Typing ---------------------------------------------------------------------------------------------------------
 
 
-@resolves("add", "subtract", "multiply", "divide", "modulo", "div", takes="two numbers")
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
@@ -83,7 +82,6 @@ def _numbers(name: str, a: Expression, b: Expression) -> tuple[Expression, Expre
     return fit(a), fit(b)
 
 
-@resolves("negate", "abs", takes="a number")
 def _resolve_unary(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
@@ -95,7 +93,6 @@ def _resolve_unary(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(a.type, name, (a,))
 
 
-@resolves("negative", "positive", takes="a number")
 def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
     negated = _resolve_unary("negate", args)
     assert isinstance(negated, Call)
@@ -108,7 +105,6 @@ def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict("add", "subtract", "multiply", "divide", "modulo", "div")
 def _compute(call: Call) -> Step:
     operands = call.args[0].type  # both have the same
     if operands.name == "DECIMAL":
@@ -120,7 +116,7 @@ def _compute(call: Call) -> Step:
 
 def _failure(call: Call, row: int, divisor: Column | None = None) -> EvaluationError:
     """Zero divisor or a result that does not fit."""
-    sign = _SIGNS[call.name]
+    sign = function_of(call).sign or call.name
     if divisor is not None:
         at = 0 if len(divisor) == 1 else row
         if divisor.data[at] == 0 and (divisor.hi is None or divisor.hi[at] == 0):
@@ -304,7 +300,6 @@ def _wide_column(call: Call, bad: int, lo: Int64s, hi: Int64s, valid: Any, divis
     return Column(call.type, lo, valid, wide.narrow(lo, hi))
 
 
-@strict("negate", "abs")
 def _unary(call: Call) -> Step:
     type = call.type
     if type.is_fraction:
@@ -328,3 +323,16 @@ def _unary(call: Call) -> Step:
         return Column(type, new_lo, a.valid, wide.narrow(new_lo, new_hi))
 
     return step
+
+
+declare(
+    Function("add", "two numbers", _resolve, _compute, spelled=False, operator=exp.Add, sign="+"),
+    Function("subtract", "two numbers", _resolve, _compute, spelled=False, operator=exp.Sub, sign="-"),
+    Function("multiply", "two numbers", _resolve, _compute, spelled=False, operator=exp.Mul, sign="*"),
+    Function("divide", "two numbers", _resolve, _compute, spelled=False, operator=exp.Div, sign="/"),
+    Function("modulo", "two numbers", _resolve, _compute, spelled=False, operator=exp.Mod, sign="%"),
+    Function("div", "two numbers", _resolve, _compute, spelled=False, operator=exp.IntDiv),
+    Function("negate", "a number", _resolve_unary, _unary, spelled=False),
+    Function("abs", "a number", _resolve_unary, _unary, parsed={exp.Abs: THIS}),
+    *(Function(name, "a number", _resolve_signed) for name in ("negative", "positive")),
+)

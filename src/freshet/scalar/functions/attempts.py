@@ -15,15 +15,11 @@ from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import can_cast, cast
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import STRICT, Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import FUNCTIONS, Function, Resolver, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import gather, longest, spread
 from freshet.scalar.types import BIGINT, DOUBLE, STRING, Type
 from freshet.state.arrays import Int64s
-
-_PLAIN = {"try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide",
-          "try_mod": "modulo"}  # fmt: skip
-MAY_BE_NULL.add("try")
 
 
 def attempt(plain: Expression) -> Expression:
@@ -40,22 +36,25 @@ def try_cast(expression: Expression, type: Type) -> Expression:
     return fold(attempt(Call(type, "cast", (expression,))))
 
 
-@resolves(*_PLAIN, takes="two numbers")
-def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
-    if len(args) != 2:
-        raise refuse(name, args)
-    number = next((a.type for a in args if a.type.is_numeric), None)
-    if number is not None:  # text beside a number is read as one, which is attempted too
-        read = BIGINT if number.is_integer else DOUBLE
-        args = tuple(try_cast(a, read) if a.type.name == "STRING" else a for a in args)
-    return attempt(resolve(_PLAIN[name], args))
+def _attempted(plain: str) -> Resolver:
+    def resolver(name: str, args: tuple[Expression, ...]) -> Expression:
+        if len(args) != 2:
+            raise refuse(name, args)
+        number = next((a.type for a in args if a.type.is_numeric), None)
+        if number is not None:  # text next to a number is read as one, which is attempted too
+            read = BIGINT if number.is_integer else DOUBLE
+            args = tuple(try_cast(a, read) if a.type.name == "STRING" else a for a in args)
+        return attempt(resolve(plain, args))
+
+    return resolver
 
 
-@strict("try", total=True)
 def _try(call: Call) -> Step:
     named, *args = call.args
     assert isinstance(named, Literal)
-    plain = STRICT[str(named.value)](Call(call.type, str(named.value), tuple(args)))
+    strict = FUNCTIONS[str(named.value)].strict
+    assert strict is not None
+    plain = strict(Call(call.type, str(named.value), tuple(args)))
 
     def parts(columns: Sequence[Column], rows: Int64s) -> list[tuple[Int64s, Column]]:
         try:
@@ -72,3 +71,13 @@ def _try(call: Call) -> Step:
             return gather(call.type, parts([spread(c, rows) for c in columns], np.arange(rows)), rows)
 
     return step
+
+
+declare(
+    Function("try", strict=_try, nulls=IF_ANY_OR_ELSE, total=True),
+    Function("try_add", "two numbers", _attempted("add")),
+    Function("try_subtract", "two numbers", _attempted("subtract")),
+    Function("try_multiply", "two numbers", _attempted("multiply")),
+    Function("try_divide", "two numbers", _attempted("divide")),
+    Function("try_mod", "two numbers", _attempted("modulo")),
+)

@@ -6,6 +6,8 @@ import base64
 import re
 from collections.abc import Callable
 
+from sqlglot import exp
+
 from freshet.errors import EvaluationError, SqlError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
@@ -13,16 +15,11 @@ from freshet.scalar.functions.attempts import attempt
 from freshet.scalar.functions.bounds import byte_sizes, check_sizes
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import THIS, Function, Step, declare, refuse
 from freshet.scalar.functions.rows import as_bytes, every, longest
-from freshet.scalar.functions.text_calls import as_text, in_python, register, signature
+from freshet.scalar.functions.text_calls import as_text, in_python, typed
 from freshet.scalar.types import BINARY, STRING
-
-register(BINARY, "hexadecimal digits", signature("s", least=1), "unhex")
-register(BINARY, "text in base 64", signature("s", least=1), "unbase64")
-register(BINARY, "text and a character set", signature("s", "s", least=2), "encode")
-MAY_BE_NULL.add("unhex")
 
 _HEX = re.compile("[0-9A-Fa-f]*")
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -40,14 +37,12 @@ _LITTLE = {"UTF-16": "utf-16-le", "UTF-32": "utf-32-le"}
 _FORMATS = ("hex", "base64", "utf-8", "utf8")
 
 
-@resolves("binary", takes="text")
 def _resolve_binary(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
     return cast(args[0], BINARY)
 
 
-@resolves("to_binary", "try_to_binary", takes="text, and optionally 'hex', 'base64' or 'utf-8' as a literal")
 def _resolve_to_binary(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 1 <= len(args) <= 2:
         raise refuse(name, args)
@@ -139,28 +134,23 @@ def decode(data: bytes, name: str) -> str:
         raise EvaluationError(f"{brief(data)} is not text in {charset}; choose the right character set") from None
 
 
-@strict("unhex", total=True)
 def _unhex(call: Call) -> Step:
     return in_python(BINARY, unhex)
 
 
-@strict("unbase64")
 def _unbase64(call: Call) -> Step:
     return in_python(BINARY, unbase64)
 
 
-@strict("to_binary")
 def _to_binary(call: Call) -> Step:
     return in_python(BINARY, to_binary)
 
 
-@strict("encode")
 def _encode(call: Call) -> Step:
     return _sized("encode", 4, in_python(BINARY, encode))
 
 
-@strict("decode")
-def _decode(call: Call) -> Step:
+def decode_bytes(call: Call) -> Step:
     step = _sized("decode", 2, in_python(STRING, decode))
     return lambda data, charset: step(as_bytes(data), charset)
 
@@ -173,3 +163,29 @@ def _sized(name: str, times: int, step: Callable[[Column, Column], Column]) -> S
         return step(a, charset)
 
     return sized
+
+
+declare(
+    Function(
+        "unhex",
+        "hexadecimal digits",
+        typed(BINARY, "s"),
+        _unhex,
+        parsed={exp.Unhex: THIS},
+        nulls=IF_ANY_OR_ELSE,
+        total=True,
+    ),
+    Function("unbase64", "text in base 64", typed(BINARY, "s"), _unbase64, parsed={exp.FromBase64: THIS}),
+    Function(
+        "encode",
+        "text and a character set",
+        typed(BINARY, "s", "s"),
+        _encode,
+        parsed={exp.Encode: ("this", "charset")},
+    ),
+    Function("binary", "text", _resolve_binary),
+    Function(
+        "to_binary", "text, and optionally 'hex', 'base64' or 'utf-8' as a literal", _resolve_to_binary, _to_binary
+    ),
+    Function("try_to_binary", "text, and optionally 'hex', 'base64' or 'utf-8' as a literal", _resolve_to_binary),
+)

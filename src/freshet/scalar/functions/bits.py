@@ -6,22 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.registry import BOTH, THIS, Function, Step, Strict, declare, refuse
 from freshet.scalar.functions.rows import both, first_bad, longest
 from freshet.scalar.types import BIGINT, BOOLEAN, INT, TINYINT
 from freshet.state.arrays import Int64s
 
-_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "bit_and": np.bitwise_and,
-    "bit_or": np.bitwise_or,
-    "bit_xor": np.bitwise_xor,
-}
 _WIDTHS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
@@ -31,7 +27,6 @@ def _integers(name: str, args: tuple[Expression, ...], count: int) -> tuple[Expr
     return args
 
 
-@resolves(*_PAIRS, takes="two integers")
 def _resolve_pair(name: str, args: tuple[Expression, ...]) -> Expression:
     common = common_type([a.type for a in _integers(name, args, 2)])
     if common is None or not common.is_integer:
@@ -39,28 +34,24 @@ def _resolve_pair(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(common, name, tuple(cast(a, common) for a in args))
 
 
-@resolves("bit_not", takes="an integer")
 def _resolve_not(name: str, args: tuple[Expression, ...]) -> Expression:
     (a,) = _integers(name, args, 1)
     a = cast(a, INT) if a.type.name == "VOID" else a
     return Call(a.type, name, (a,))
 
 
-@resolves("shiftleft", "shiftright", "shiftrightunsigned", takes="an INT or BIGINT, and by how many bits")
 def _resolve_shift(name: str, args: tuple[Expression, ...]) -> Expression:
     a, by = _integers(name, args, 2)
     type = BIGINT if a.type.name == "BIGINT" else INT
     return Call(type, name, (cast(a, type), cast(by, INT)))
 
 
-@resolves("getbit", "bit_get", takes="an integer and the place of a bit, 0 being the last")
 def _resolve_get(name: str, args: tuple[Expression, ...]) -> Expression:
     a, at = _integers(name, args, 2)
     a = cast(a, BIGINT) if a.type.name == "VOID" else a
     return Call(TINYINT, "getbit", (a, cast(at, INT)))
 
 
-@resolves("bit_count", takes="an integer or BOOLEAN")
 def _resolve_count(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not (args[0].type.is_integer or args[0].type == BOOLEAN or args[0].type.name == "VOID"):
         raise refuse(name, args)
@@ -70,18 +61,14 @@ def _resolve_count(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict(*_PAIRS, total=True)
-def _pair(call: Call) -> Step:
-    function = _PAIRS[call.name]
-    return lambda a, b: Column(call.type, function(a.data, b.data), both(a.valid, b.valid))
+def _pair(operation: Callable[[Any, Any], Any]) -> Strict:
+    return lambda call: lambda a, b: Column(call.type, operation(a.data, b.data), both(a.valid, b.valid))
 
 
-@strict("bit_not", total=True)
 def _not(call: Call) -> Step:
     return lambda a: Column(call.type, ~a.data, a.valid)
 
 
-@strict("shiftleft", "shiftright", "shiftrightunsigned", total=True)
 def _shift(call: Call) -> Step:
     """By the low bits of the second argument; what is shifted out of an INT is lost, and its 32nd bit is the sign."""
     left, narrow = call.name == "shiftleft", call.type.name == "INT"
@@ -99,7 +86,6 @@ def _shift(call: Call) -> Step:
     return step
 
 
-@strict("getbit")
 def _get(call: Call) -> Step:
     width = _WIDTHS[call.args[0].type.name]
 
@@ -114,10 +100,41 @@ def _get(call: Call) -> Step:
     return step
 
 
-@strict("bit_count", total=True)
 def _count(call: Call) -> Step:
     def step(a: Column) -> Column:
         bits = np.unpackbits(np.ascontiguousarray(a.data).view(np.uint8).reshape(-1, 8), axis=1)
         return Column(INT, bits.sum(axis=1, dtype=np.int64), a.valid)
 
     return step
+
+
+declare(
+    Function("bit_not", "an integer", _resolve_not, _not, spelled=False, parsed={exp.BitwiseNot: THIS}, total=True),
+    Function(
+        "shiftleft",
+        "an INT or BIGINT, and by how many bits",
+        _resolve_shift,
+        _shift,
+        parsed={exp.BitwiseLeftShift: BOTH},
+        total=True,
+    ),
+    Function(
+        "shiftright",
+        "an INT or BIGINT, and by how many bits",
+        _resolve_shift,
+        _shift,
+        parsed={exp.BitwiseRightShift: BOTH},
+        total=True,
+    ),
+    Function("shiftrightunsigned", "an INT or BIGINT, and by how many bits", _resolve_shift, _shift, total=True),
+    Function("getbit", "an integer and the place of a bit, 0 being the last", _resolve_get, _get, also=("bit_get",)),
+    Function("bit_count", "an integer or BOOLEAN", _resolve_count, _count, total=True),
+    *(
+        Function(name, "two integers", _resolve_pair, _pair(operation), spelled=False, operator=node, total=True)
+        for name, operation, node in (
+            ("bit_and", np.bitwise_and, exp.BitwiseAnd),
+            ("bit_or", np.bitwise_or, exp.BitwiseOr),
+            ("bit_xor", np.bitwise_xor, exp.BitwiseXor),
+        )
+    ),
+)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
@@ -14,7 +15,7 @@ from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.date_patterns import DAYS
 from freshet.scalar.functions.datetime import DAY, WHEN, day_of_month, first_day, months, plus_months, year_start
 from freshet.scalar.functions.intervals import part
-from freshet.scalar.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.registry import Function, Step, Strict, declare, refuse, resolve
 from freshet.scalar.functions.rows import both, every, first_bad, out_of_years, within_years
 from freshet.scalar.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from freshet.state.arrays import Bools, Int64s
@@ -22,8 +23,6 @@ from freshet.state.arrays import Bools, Int64s
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000,
           "day": DAY, "week": 7 * DAY}  # fmt: skip
 _MONTH_UNITS = {"month": 1, "quarter": 3, "year": 12}
-_PER_SECOND = {"unix_seconds": 1_000_000, "unix_millis": 1_000, "unix_micros": 1}
-_OF_SECOND = {"timestamp_seconds": 1_000_000, "timestamp_millis": 1_000, "timestamp_micros": 1}
 
 
 def only(name: str, args: tuple[Expression, ...], *kinds: tuple[str, ...]) -> None:
@@ -41,33 +40,29 @@ def _week(days: Int64s) -> Int64s:
     return (thursday - year_start(thursday)) // 7 + 1
 
 
-_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
-    "weekofyear": _week,
-    "yearofweek": lambda d: months(_thursday(d)) // 12 + 1970,
-    "dayofweek_iso": lambda d: (d + 3) % 7 + 1,
-}
+def _year_of_week(days: Int64s) -> Int64s:
+    return months(_thursday(days)) // 12 + 1970
 
 
-@resolves(*_PARTS, takes="a DATE or TIMESTAMP")
+def _monday_first(days: Int64s) -> Int64s:
+    return (days + 3) % 7 + 1
+
+
 def _resolve_part(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, WHEN)
     return Call(INT, name, (cast(args[0], DATE),))
 
 
-@strict(*_PARTS, total=True)
-def _part(call: Call) -> Step:
-    part = _PARTS[call.name]
-    return lambda a: Column(INT, part(a.data), a.valid)
+def _part(of: Callable[[Int64s], Int64s]) -> Strict:
+    return lambda call: lambda a: Column(INT, of(a.data), a.valid)
 
 
-@resolves("seconds", takes="a TIMESTAMP")
 def _resolve_seconds(name: str, args: tuple[Expression, ...]) -> Expression:
     """EXTRACT(SECOND): with the fraction."""
     only(name, args, WHEN)
     return Call(decimal(8, 6), name, (cast(args[0], TIMESTAMP),))
 
 
-@strict("seconds", total=True)
 def _seconds(call: Call) -> Step:
     return lambda a: Column(call.type, a.data % 60_000_000, a.valid)
 
@@ -82,7 +77,6 @@ _FIELDS = {
 _FIELD = {written: name for name, words in _FIELDS.items() for written in words.split()}
 
 
-@resolves("date_part", "datepart", takes="a literal part and a DATE or TIMESTAMP")
 def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
     given = str(args[0].value).lower() if args and isinstance(args[0], Literal) else ""
     if len(args) == 2 and args[1].type.is_interval:
@@ -98,36 +92,28 @@ def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
 # Epochs -----------------------------------------------------------------------------------------------------------
 
 
-@resolves(*_PER_SECOND, takes="a TIMESTAMP")
 def _resolve_since(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, ("TIMESTAMP", "VOID"))
     return Call(BIGINT, name, (cast(args[0], TIMESTAMP),))
 
 
-@strict("unix_timestamp", total=True)
-def _unix(call: Call) -> Step:
+def seconds_since(call: Call) -> Step:
     """Unlike UNIX_SECONDS it drops the fraction of a second before 1970, too."""
     return lambda a: Column(BIGINT, _towards_zero(a.data, 1_000_000), a.valid)
 
 
-@strict(*_PER_SECOND, total=True)
-def _since(call: Call) -> Step:
-    unit = _PER_SECOND[call.name]
-    return lambda a: Column(BIGINT, a.data // unit, a.valid)
+def _since(unit: int) -> Strict:
+    return lambda call: lambda a: Column(BIGINT, a.data // unit, a.valid)
 
 
-@resolves(*_OF_SECOND, takes="an integer since 1970-01-01")
 def _resolve_instant(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not (args[0].type.is_integer or args[0].type.name == "VOID"):
         raise refuse(name, args)
     return Call(TIMESTAMP, name, (cast(args[0], BIGINT),))
 
 
-@strict(*_OF_SECOND)
-def _instant(call: Call) -> Step:
-    unit = _OF_SECOND[call.name]
-
-    return lambda a: within_years(_micros(a.data, unit, a.valid), a.valid, TIMESTAMP)
+def _instant(unit: int) -> Strict:
+    return lambda call: lambda a: within_years(_micros(a.data, unit, a.valid), a.valid, TIMESTAMP)
 
 
 def _micros(count: Int64s, unit: int, valid: Bools | None) -> Int64s:
@@ -140,37 +126,31 @@ def _micros(count: Int64s, unit: int, valid: Bools | None) -> Int64s:
     return np.where(outside, 0, count) * unit
 
 
-@resolves("unix_date", takes="a DATE")
 def _resolve_unix_date(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, ("DATE", "VOID"))
     return Call(INT, name, (cast(args[0], DATE),))
 
 
-@strict("unix_date", total=True)
 def _unix_date(call: Call) -> Step:
     return lambda a: Column(INT, a.data, a.valid)
 
 
-@resolves("date_from_unix_date", takes="an INT, the days since 1970-01-01")
 def _resolve_from_days(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not (args[0].type.is_integer or args[0].type.name == "VOID"):
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], INT),))
 
 
-@strict("date_from_unix_date")
 def _from_days(call: Call) -> Step:
     return lambda a: within_years(a.data, a.valid, DATE)
 
 
-@resolves("make_date", takes="a year, a month and a day (INT)")
 def _resolve_make_date(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 3 or not all(a.type.is_integer or a.type.name == "VOID" for a in args):
         raise refuse(name, args)
     return Call(DATE, name, tuple(cast(a, INT) for a in args))
 
 
-@strict("make_date")
 def _make_date(call: Call) -> Step:
     def step(year: Column, month: Column, day: Column) -> Column:
         valid = every((year, month, day))
@@ -197,13 +177,11 @@ def _unit(name: str, argument: Expression) -> str:
     return given
 
 
-@resolves("timestampdiff", takes="a unit, a start and an end")
 def _resolve_between(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, ("STRING",), WHEN, WHEN)
     return Call(BIGINT, name, (Literal(STRING, _unit(name, args[0])), *(cast(a, TIMESTAMP) for a in args[1:])))
 
 
-@strict("timestampdiff", total=True)
 def _between(call: Call) -> Step:
     """Whole units, towards zero."""
     assert isinstance(call.args[0], Literal)
@@ -231,14 +209,12 @@ def _towards_zero(data: Int64s, by: int) -> Int64s:
     return np.where(data < 0, -(-data // by), data // by)
 
 
-@resolves("timestampadd", takes="a unit, a number of them (INT) and a TIMESTAMP")
 def _resolve_add(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 3 or args[2].type.name not in WHEN or not args[1].type.is_integer:
         raise refuse(name, args)
     return Call(TIMESTAMP, name, (Literal(STRING, _unit(name, args[0])), cast(args[1], INT), cast(args[2], TIMESTAMP)))
 
 
-@strict("timestampadd")
 def _add(call: Call) -> Step:
     assert isinstance(call.args[0], Literal)
     unit = str(call.args[0].value)
@@ -254,13 +230,11 @@ def _add(call: Call) -> Step:
     return step
 
 
-@resolves("months_between", takes="two DATEs or TIMESTAMPs: end and start")
 def _resolve_months_between(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, WHEN, WHEN)
     return Call(DOUBLE, name, tuple(cast(a, TIMESTAMP) for a in args))
 
 
-@strict("months_between", total=True)
 def _months_between(call: Call) -> Step:
     """Whole months between equal days, and between last days; otherwise a month has 31 days. Eight digits."""
 
@@ -280,7 +254,6 @@ def _is_last(days: Int64s) -> Any:
     return day_of_month(days + 1) == 1
 
 
-@resolves("next_day", takes="a DATE and a literal day of the week")
 def _resolve_next_day(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, WHEN, ("STRING",))
     given = str(args[1].value).strip().lower() if isinstance(args[1], Literal) else ""
@@ -290,6 +263,42 @@ def _resolve_next_day(name: str, args: tuple[Expression, ...]) -> Expression:
     raise SqlError(f"NEXT_DAY has no day {given!r}; write one of {', '.join(DAYS)} as a literal")
 
 
-@strict("next_day")
 def _next_day(call: Call) -> Step:
     return lambda a, day: within_years(a.data + 1 + (day.data - a.data - 4) % 7, a.valid, DATE)
+
+
+declare(
+    Function("seconds", "a TIMESTAMP", _resolve_seconds, _seconds, spelled=False, total=True),
+    Function("date_part", "a literal part and a DATE or TIMESTAMP", _resolve_date_part, also=("datepart",)),
+    Function("unix_date", "a DATE", _resolve_unix_date, _unix_date, total=True),
+    Function("date_from_unix_date", "an INT, the days since 1970-01-01", _resolve_from_days, _from_days),
+    Function("make_date", "a year, a month and a day (INT)", _resolve_make_date, _make_date),
+    Function(
+        "timestampdiff",
+        "a unit, a start and an end",
+        _resolve_between,
+        _between,
+        parsed={exp.TimestampDiff: None},
+        total=True,
+    ),
+    Function(
+        "timestampadd",
+        "a unit, a number of them (INT) and a TIMESTAMP",
+        _resolve_add,
+        _add,
+        parsed={exp.TimestampAdd: None},
+    ),
+    Function(
+        "months_between", "two DATEs or TIMESTAMPs: end and start", _resolve_months_between, _months_between, total=True
+    ),
+    Function("next_day", "a DATE and a literal day of the week", _resolve_next_day, _next_day),
+    Function("weekofyear", "a DATE or TIMESTAMP", _resolve_part, _part(_week), total=True),
+    Function("yearofweek", "a DATE or TIMESTAMP", _resolve_part, _part(_year_of_week), spelled=False, total=True),
+    Function("dayofweek_iso", "a DATE or TIMESTAMP", _resolve_part, _part(_monday_first), spelled=False, total=True),
+    Function("unix_seconds", "a TIMESTAMP", _resolve_since, _since(1_000_000), total=True),
+    Function("unix_millis", "a TIMESTAMP", _resolve_since, _since(1_000), total=True),
+    Function("unix_micros", "a TIMESTAMP", _resolve_since, _since(1), total=True),
+    Function("timestamp_seconds", "an integer since 1970-01-01", _resolve_instant, _instant(1_000_000)),
+    Function("timestamp_millis", "an integer since 1970-01-01", _resolve_instant, _instant(1_000)),
+    Function("timestamp_micros", "an integer since 1970-01-01", _resolve_instant, _instant(1)),
+)

@@ -6,7 +6,7 @@ are rounded HALF_UP to decimals and dropped to integers. Text is in `text_casts`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
@@ -20,7 +20,7 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions import text_casts
 from freshet.scalar.functions.coercion import as_decimal
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, strict
+from freshet.scalar.functions.registry import Function, Step, declare
 from freshet.scalar.functions.rows import ALL, as_bytes, first_bad, lane, out_of_years, within_years
 from freshet.scalar.interval import SIZES
 from freshet.scalar.types import BIGINT, DOUBLE, INTEGER_RANGE, TIME_RANGE, Type, decimal
@@ -100,10 +100,6 @@ def _never_fails(call: Call) -> bool:
     return False
 
 
-TOTAL_WHEN["cast"] = _never_fails
-
-
-@strict("cast")
 def _compute(call: Call) -> Step:
     source, target = call.args[0].type, call.type
     if target.name == "BINARY":
@@ -364,3 +360,10 @@ def _to_interval(source: Type, target: Type) -> Step:
         return Column(target, lo, a.valid)
 
     return step
+
+
+def _written(call: Call, args: Sequence[str]) -> str:
+    return f"CAST({args[0]} AS {call.type})"
+
+
+declare(Function("cast", strict=_compute, total=_never_fails, written=_written))

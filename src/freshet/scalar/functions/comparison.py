@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type, literal_decimal
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.nulls import NEVER, UNLESS_FOUND
+from freshet.scalar.functions.registry import FUNCTIONS, Function, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import both, flags, text_of
 from freshet.scalar.types import BOOLEAN, INT, STRING
 from freshet.state import wide
@@ -43,14 +45,12 @@ _ARROW: dict[str, Callable[[Any, Any], Any]] = {
 _TAKES = "two values of comparable types"
 
 
-@resolves("eq", "ne", "lt", "le", "gt", "ge", "not_distinct", "distinct_from", takes=_TAKES)
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
     return Call(BOOLEAN, name, aligned(name, args))
 
 
-@resolves("in", takes="a value and a list of values of comparable types")
 def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2:
         raise refuse(name, args)
@@ -94,7 +94,6 @@ def _padded(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict("eq", "ne", "lt", "le", "gt", "ge", total=True)
 def _compute(call: Call) -> Step:
     compare = comparer(call.name, call.args)
 
@@ -104,8 +103,7 @@ def _compute(call: Call) -> Step:
     return step
 
 
-@strict("not_distinct", "distinct_from", total=True, sees_null=True)
-def _null_safe(call: Call) -> Step:
+def _safe(call: Call) -> Step:
     equal, same = comparer("eq", call.args), call.name == "not_distinct"
 
     def step(a: Column, b: Column) -> Column:
@@ -120,13 +118,11 @@ def _null_safe(call: Call) -> Step:
     return step
 
 
-@resolves("nulls_first_lt", takes=_TAKES)
 def _resolve_before(name: str, args: tuple[Expression, ...]) -> Expression:
     """Whether one value comes before the other, NULL before all: never NULL."""
     return _resolve(name, args)
 
 
-@strict("nulls_first_lt", total=True, sees_null=True)
 def _before(call: Call) -> Step:
     less = comparer("lt", call.args)
 
@@ -139,7 +135,6 @@ def _before(call: Call) -> Step:
     return step
 
 
-@strict("in", total=True, sees_null=True)
 def _in(call: Call) -> Step:
     equals = [comparer("eq", (call.args[0], other)) for other in call.args[1:]]
 
@@ -231,3 +226,59 @@ def _text(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Column],
         return flags(arrow_operation(x, y))
 
     return compare
+
+
+def _comparison(name: str, operator: type[exp.Expr], sign: str, opposite: str, mirror: str) -> Function:
+    return Function(
+        name,
+        _TAKES,
+        _resolve,
+        _compute,
+        spelled=False,
+        operator=operator,
+        sign=sign,
+        total=True,
+        opposite=opposite,
+        mirror=mirror,
+    )
+
+
+def _null_safe(name: str, operator: type[exp.Expr], sign: str, opposite: str) -> Function:
+    return Function(
+        name,
+        _TAKES,
+        _resolve,
+        _safe,
+        spelled=False,
+        operator=operator,
+        sign=sign,
+        nulls=NEVER,
+        total=True,
+        opposite=opposite,
+        mirror=name,
+    )
+
+
+declare(
+    _comparison("eq", exp.EQ, "=", opposite="ne", mirror="eq"),
+    _comparison("ne", exp.NEQ, "<>", opposite="eq", mirror="ne"),
+    _comparison("lt", exp.LT, "<", opposite="ge", mirror="gt"),
+    _comparison("le", exp.LTE, "<=", opposite="gt", mirror="ge"),
+    _comparison("gt", exp.GT, ">", opposite="le", mirror="lt"),
+    _comparison("ge", exp.GTE, ">=", opposite="lt", mirror="le"),
+    _null_safe("not_distinct", exp.NullSafeEQ, "IS NOT DISTINCT FROM", opposite="distinct_from"),
+    _null_safe("distinct_from", exp.NullSafeNEQ, "", opposite="not_distinct"),
+    Function(
+        "in",
+        "a value and a list of values of comparable types",
+        _resolve_in,
+        _in,
+        spelled=False,
+        nulls=UNLESS_FOUND,
+        total=True,
+    ),
+    Function("nulls_first_lt", _TAKES, _resolve_before, _before, spelled=False, nulls=NEVER, total=True),
+)
+
+#: The sign of a comparison → that of the same one with its sides exchanged.
+TURNED = {f.comparison: FUNCTIONS[f.mirror].sign for f in FUNCTIONS.values() if f.comparison}

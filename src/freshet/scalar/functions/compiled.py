@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal, Reference
-from freshet.scalar.functions.registry import LAZY, SEES_NULL, SIZED, STRICT, TOTAL, TOTAL_WHEN, Columns, Node, Step
+from freshet.scalar.functions.registry import Columns, Node, Step, function_of
 from freshet.scalar.functions.rows import constant, scalar
 
 _unreached: ContextVar[bool] = ContextVar("unreached", default=False)
@@ -42,10 +42,11 @@ def _compile(expression: Expression) -> Node:
         nothing = constant(Literal(expression.type, None))
         return lambda columns, rows: nothing
     nodes = tuple(compiled(a) for a in expression.args)
-    lazy = LAZY.get(expression.name)
-    if lazy is not None:
-        return lazy(expression, nodes)
-    return _strict(STRICT[expression.name](expression), nodes)
+    function = function_of(expression)
+    if function.lazy is not None:
+        return function.lazy(expression, nodes)
+    assert function.strict is not None, expression
+    return _strict(function.strict(expression), nodes)
 
 
 def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
@@ -65,9 +66,7 @@ def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
 def is_total(expression: Expression, but_for_size: bool = False) -> bool:
     """Whether evaluation cannot fail on any row, or fails only on what is too large."""
     if isinstance(expression, Call):
-        depends = TOTAL_WHEN.get(expression.name)
-        certain = expression.name in TOTAL if depends is None else depends(expression)
-        certain = certain or (but_for_size and expression.name in SIZED)
+        certain = function_of(expression).is_total(expression, but_for_size)
         return certain and all(is_total(a, but_for_size) for a in expression.args)
     return True
 
@@ -112,5 +111,4 @@ def fold_null(expression: Expression) -> Expression:
 
 
 def _null_decides(call: Call) -> bool:
-    is_strict = call.name in STRICT and call.name not in SEES_NULL
-    return is_strict and any(isinstance(a, Literal) and a.value is None for a in call.args)
+    return function_of(call).nulls.decides and any(isinstance(a, Literal) and a.value is None for a in call.args)

@@ -6,14 +6,17 @@ A branch is computed only for the rows that reach it, so a condition guards what
 from __future__ import annotations
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.binary import decode_bytes
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type
 from freshet.scalar.functions.comparison import aligned, comparer
-from freshet.scalar.functions.registry import Columns, Node, Step, lazy, refuse, resolve, resolves, strict
+from freshet.scalar.functions.nulls import IF_ALL, OF_BRANCHES
+from freshet.scalar.functions.registry import BOTH, Columns, Function, Node, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import gather, longest, on_rows, spread, truth
 from freshet.scalar.functions.text_calls import signature
 from freshet.scalar.types import BOOLEAN, INT, STRING, VOID, Type
@@ -22,7 +25,6 @@ from freshet.state.arrays import Int64s
 _decoded = signature("d", "s", least=2)
 
 
-@resolves("case", takes="conditions and values in turn, then the value for all other rows")
 def _resolve_case(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) % 2 == 0:
         args = (*args, Literal(VOID, None))
@@ -35,14 +37,12 @@ def _resolve_case(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(type, name, tuple(made))
 
 
-@resolves("if", takes="a condition and two values of one type")
 def _resolve_if(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 3:
         raise refuse(name, args)
     return _resolve_case("case", args)
 
 
-@resolves("coalesce", takes="one or more values of one type")
 def _resolve_coalesce(name: str, args: tuple[Expression, ...]) -> Expression:
     if not args:
         raise refuse(name, args)
@@ -50,7 +50,6 @@ def _resolve_coalesce(name: str, args: tuple[Expression, ...]) -> Expression:
     return values[0] if len(values) == 1 else Call(values[0].type, name, values)
 
 
-@resolves("greatest", "least", takes="two or more values of one type")
 def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2:
         raise refuse(name, args)
@@ -60,7 +59,6 @@ def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(values[0].type, name, values)
 
 
-@resolves("nullif", takes="two comparable values")
 def _resolve_nullif(name: str, args: tuple[Expression, ...]) -> Expression:
     """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END, and has the type of a."""
     if len(args) != 2:
@@ -68,25 +66,18 @@ def _resolve_nullif(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(args[0].type, "case", (Call(BOOLEAN, "eq", aligned("eq", args)), Literal(args[0].type, None), args[0]))
 
 
-@resolves("ifnull", "nvl", takes="two values of one type")
 def _resolve_ifnull(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
     return resolve("coalesce", args)
 
 
-@resolves("nvl2", takes="a value, and two of one type: the first where it is not NULL")
 def _resolve_nvl2(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 3:
         raise refuse(name, args)
     return _resolve_case("case", (resolve("is_not_null", args[:1]), *args[1:]))
 
 
-@resolves(
-    "decode",
-    takes="a value, then pairs of a value to compare it with and a result, and optionally one for others; or BINARY "
-    "and a character set",
-)
 def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
     """Unlike CASE, NULL is found where NULL is looked for, and what is for others is a text unless it is given."""
     if len(args) == 2:
@@ -101,21 +92,18 @@ def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
     return _resolve_case("case", (*branches, *(rest or (Literal(STRING, None),))))
 
 
-@resolves("zeroifnull", takes="a number")
 def _resolve_zero(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
     return resolve("coalesce", (args[0], Literal(INT, 0)))
 
 
-@resolves("nullifzero", takes="a number")
 def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
     return resolve("nullif", (args[0], Literal(INT, 0)))
 
 
-@resolves("equal_null", takes="two comparable values")
 def _resolve_equal_null(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
@@ -132,7 +120,6 @@ def _same(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@lazy("case", total=True)
 def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
     branches, otherwise, type = list(zip(nodes[:-1:2], nodes[1::2], strict=True)), nodes[-1], call.type
 
@@ -159,7 +146,6 @@ def _case(call: Call, nodes: tuple[Node, ...]) -> Node:
     return node
 
 
-@lazy("coalesce", total=True)
 def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
     type = call.type
 
@@ -188,7 +174,6 @@ def _typed(column: Column, type: Type) -> Column:
     return column if column.type == type else Column(type, column.data, column.valid, column.hi, column.pool)
 
 
-@strict("greatest", "least", total=True, sees_null=True)
 def _extreme(call: Call) -> Step:
     """NULLs are skipped; the result is NULL when all are."""
     beats = comparer("gt" if call.name == "greatest" else "lt", call.args[:2])
@@ -216,14 +201,12 @@ def _extreme(call: Call) -> Step:
     return step
 
 
-@resolves("single", "only_row", takes="a value and how many rows it was taken from")
 def _resolve_single(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2:
         raise refuse(name, args)
     return Call(args[0].type, name, args)
 
 
-@strict("single", "only_row")
 def _single(call: Call) -> Step:
     """The value of a subquery that must not have more than one row: `single` for each of its keys, `only_row` where it
     has none."""
@@ -240,10 +223,73 @@ def _single(call: Call) -> Step:
     return step
 
 
-@resolves("typeof", takes="any value")
 def _resolve_typeof(name: str, args: tuple[Expression, ...]) -> Expression:
     """The name of its type, which every row has."""
     if len(args) != 1:
         raise refuse(name, args)
     kind = args[0].type
     return Literal(STRING, {"STRING": "string", "VOID": "void"}.get(kind.name, str(kind).lower()))
+
+
+declare(
+    Function(
+        "case",
+        "conditions and values in turn, then the value for all other rows",
+        _resolve_case,
+        spelled=False,
+        lazy=_case,
+        nulls=OF_BRANCHES,
+        total=True,
+    ),
+    Function("if", "a condition and two values of one type", _resolve_if, parsed={exp.If: None}, guards=True),
+    Function(
+        "coalesce",
+        "one or more values of one type",
+        _resolve_coalesce,
+        parsed={exp.Coalesce: ("this", "expressions")},
+        lazy=_coalesce,
+        nulls=IF_ALL,
+        total=True,
+        guards=True,
+    ),
+    Function(
+        "greatest",
+        "two or more values of one type",
+        _resolve_extreme,
+        _extreme,
+        parsed={exp.Greatest: ("this", "expressions")},
+        nulls=IF_ALL,
+        total=True,
+    ),
+    Function(
+        "least",
+        "two or more values of one type",
+        _resolve_extreme,
+        _extreme,
+        parsed={exp.Least: ("this", "expressions")},
+        nulls=IF_ALL,
+        total=True,
+    ),
+    Function("nullif", "two comparable values", _resolve_nullif, parsed={exp.Nullif: BOTH}),
+    Function(
+        "ifnull", "two values of one type", _resolve_ifnull, also=("nvl",), parsed={exp.Coalesce: None}, guards=True
+    ),
+    Function("nvl2", "a value, and two of one type: the first where it is not NULL", _resolve_nvl2, guards=True),
+    Function(
+        "decode",
+        "a value, then pairs of a value to compare it with and a result, and optionally one for others; "
+        "or BINARY and a character set",
+        _resolve_decode,
+        decode_bytes,
+        parsed={exp.Decode: ("this", "charset"), exp.DecodeCase: ("expressions",)},
+        guards=True,
+    ),
+    Function("zeroifnull", "a number", _resolve_zero),
+    Function("nullifzero", "a number", _resolve_null),
+    Function("equal_null", "two comparable values", _resolve_equal_null),
+    *(
+        Function(name, "a value and how many rows it was taken from", _resolve_single, _single, spelled=False)
+        for name in ("single", "only_row")
+    ),
+    Function("typeof", "any value", _resolve_typeof),
+)

@@ -15,15 +15,17 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.errors import EvaluationError, SqlError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
+from freshet.scalar.functions.calendar import seconds_since
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.date_patterns import MONTHS, Piece, cut, literal_pattern, unknown
 from freshet.scalar.functions.datetime import WHEN, first_day
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import Function, Step, declare, refuse
 from freshet.scalar.functions.rows import both, strings, text_of
 from freshet.scalar.types import BIGINT, DATE, STRING, TIME_RANGE, TIMESTAMP
 from freshet.state.arrays import TEXT, Bools, Int64s
@@ -212,7 +214,6 @@ def _closing(pieces: list[Piece], at: int) -> int:
 
 # Typing ---------------------------------------------------------------------------------------------------------
 
-MAY_BE_NULL.add("try_read_timestamp")
 _DEFAULT = Literal(STRING, "yyyy-MM-dd HH:mm:ss")
 
 
@@ -225,8 +226,6 @@ def _read(name: str, args: tuple[Expression, ...], attempt: bool = False) -> Exp
     return Call(TIMESTAMP, "try_read_timestamp" if attempt else "read_timestamp", (cast(text, STRING), pattern))
 
 
-@resolves("to_timestamp", "to_timestamp_ltz", "timestamp", "to_date", "date",
-          takes="a DATE, TIMESTAMP or text of one, and optionally a literal pattern")  # fmt: skip
 def _resolve_moment(name: str, args: tuple[Expression, ...]) -> Expression:
     kind, most = DATE if name in ("to_date", "date") else TIMESTAMP, 1 if name in ("date", "timestamp") else 2
     if not 1 <= len(args) <= most:
@@ -239,7 +238,6 @@ def _resolve_moment(name: str, args: tuple[Expression, ...]) -> Expression:
     return cast(args[0], kind)
 
 
-@resolves("try_to_timestamp", "try_to_date", takes="a DATE, TIMESTAMP or text of one, and optionally a literal pattern")
 def _resolve_try(name: str, args: tuple[Expression, ...]) -> Expression:
     from freshet.scalar.functions.attempts import try_cast
 
@@ -251,7 +249,6 @@ def _resolve_try(name: str, args: tuple[Expression, ...]) -> Expression:
     return try_cast(args[0], kind)
 
 
-@resolves("unix_timestamp", "to_unix_timestamp", takes="a DATE, TIMESTAMP or text, and optionally a literal pattern")
 def _resolve_unix(name: str, args: tuple[Expression, ...]) -> Expression:
     texts = all(a.type.name in ("STRING", "VOID") for a in args[1:])
     if not 1 <= len(args) <= 2 or args[0].type.name not in WHEN or not texts:
@@ -264,7 +261,6 @@ def _resolve_unix(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict("read_timestamp", "try_read_timestamp")
 def _compute(call: Call) -> Step:
     assert isinstance(call.args[1], Literal)
     attempt, reader = call.name == "try_read_timestamp", _reader("to_timestamp", str(call.args[1].value))
@@ -387,3 +383,19 @@ def _offsets(fields: _Fields) -> Int64s:
     size = fields.get("hours", 0, 0, 18) * 3600 + fields.get("minutes", 0, 0, 59) * 60 + fields.get("seconds", 0, 0, 59)
     fields.good &= size <= 18 * 3600
     return sign * size
+
+
+_MOMENT = "a DATE, TIMESTAMP or text of one, and optionally a literal pattern"
+_UNIX = "a DATE, TIMESTAMP or text, and optionally a literal pattern"
+
+declare(
+    Function("to_timestamp", _MOMENT, _resolve_moment, also=("to_timestamp_ltz",)),
+    Function("to_date", _MOMENT, _resolve_moment),
+    Function("timestamp", _MOMENT, _resolve_moment, parsed={exp.Cast: None}),
+    Function("date", _MOMENT, _resolve_moment, parsed={exp.Cast: None}),
+    Function("try_to_timestamp", _MOMENT, _resolve_try),
+    Function("try_to_date", _MOMENT, _resolve_try),
+    Function("unix_timestamp", _UNIX, _resolve_unix, seconds_since, also=("to_unix_timestamp",), total=True),
+    Function("read_timestamp", strict=_compute),
+    Function("try_read_timestamp", strict=_compute, nulls=IF_ANY_OR_ELSE),
+)

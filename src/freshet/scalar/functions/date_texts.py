@@ -16,7 +16,7 @@ from freshet.scalar.functions.calendar import only
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.date_patterns import DAYS, MONTHS, Piece, cut, literal_pattern, unknown
 from freshet.scalar.functions.datetime import DAY, WHEN, day_of_month, months, year_start
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.registry import Function, Step, declare, refuse
 from freshet.scalar.functions.rows import joined
 from freshet.scalar.functions.text_calls import is_number
 from freshet.scalar.types import BIGINT, STRING, TIMESTAMP
@@ -112,19 +112,12 @@ def _format(name: str, moment: Expression, pattern: Expression) -> Expression:
     return Call(STRING, "date_format", (cast(moment, TIMESTAMP), given))
 
 
-@resolves("date_format", takes="a DATE or TIMESTAMP and a literal pattern")
 def _resolve_format(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return _format(name, *args)
 
 
-@resolves(
-    "to_char",
-    "to_varchar",
-    takes="a DATE or TIMESTAMP and a literal pattern, or BINARY and 'hex', 'base64' or 'utf-8'; cast numbers to STRING "
-    "instead",
-)
 def _resolve_to_char(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) == 2 and args[0].type.name == "BINARY":
         return written_as(name, *args)
@@ -133,7 +126,6 @@ def _resolve_to_char(name: str, args: tuple[Expression, ...]) -> Expression:
     return _format(name, *args)
 
 
-@resolves("from_unixtime", takes="seconds since 1970-01-01, and optionally a literal pattern")
 def _resolve_from_unixtime(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 1 <= len(args) <= 2 or not is_number(args[0].type):
         raise refuse(name, args)
@@ -141,7 +133,6 @@ def _resolve_from_unixtime(name: str, args: tuple[Expression, ...]) -> Expressio
     return _format(name, Call(TIMESTAMP, "timestamp_seconds", (cast(args[0], BIGINT),)), pattern)
 
 
-@strict("date_format", total=True)
 def _date_format(call: Call) -> Step:
     assert isinstance(call.args[1], Literal)
     writers = _writers("date_format", str(call.args[1].value))
@@ -155,8 +146,21 @@ def _date_format(call: Call) -> Step:
     return step
 
 
-@resolves("monthname", "dayname", takes="a DATE")
 def _resolve_named(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, WHEN)
     pattern = Literal(STRING, "MMM" if name == "monthname" else "EEE")
     return Call(STRING, "date_format", (cast(args[0], TIMESTAMP), pattern))
+
+
+declare(
+    Function("date_format", "a DATE or TIMESTAMP and a literal pattern", _resolve_format, _date_format, total=True),
+    Function(
+        "to_char",
+        "a DATE or TIMESTAMP and a literal pattern, or BINARY and 'hex', 'base64' or 'utf-8'; "
+        "cast numbers to STRING instead",
+        _resolve_to_char,
+        also=("to_varchar",),
+    ),
+    Function("from_unixtime", "seconds since 1970-01-01, and optionally a literal pattern", _resolve_from_unixtime),
+    *(Function(name, "a DATE", _resolve_named) for name in ("monthname", "dayname")),
+)

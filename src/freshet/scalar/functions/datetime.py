@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import SqlError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
-from freshet.scalar.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.registry import BOTH, FUNCTIONS, THIS, Function, Step, Strict, declare, refuse, resolve
 from freshet.scalar.functions.rows import both, first_bad, out_of_years, within_years
 from freshet.scalar.types import DATE, INT, STRING, TIMESTAMP, Type
 from freshet.state.arrays import Bools, Int64s
@@ -40,21 +41,6 @@ def _day_of_year(days: Int64s) -> Int64s:
     return days - year_start(days) + 1
 
 
-_DATE_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
-    "year": lambda d: months(d) // 12 + 1970,
-    "quarter": lambda d: months(d) % 12 // 3 + 1,
-    "month": lambda d: months(d) % 12 + 1,
-    "day": day_of_month,
-    "dayofmonth": day_of_month,
-    "dayofyear": _day_of_year,
-    "dayofweek": lambda d: (d + 4) % 7 + 1,  # 1970-01-01 was a Thursday; Sunday is 1
-    "weekday": lambda d: (d + 3) % 7,  # Monday is 0
-}
-_TIME_PARTS: dict[str, Callable[[Int64s], Int64s]] = {
-    "hour": lambda t: t // 3_600_000_000 % 24,
-    "minute": lambda t: t // 60_000_000 % 60,
-    "second": lambda t: t // 1_000_000 % 60,
-}
 #: The first day of the unit a day lies in, and the length of units within a day.
 _DATE_UNITS: dict[str, Callable[[Int64s], Int64s]] = {
     "year": year_start,
@@ -67,21 +53,18 @@ _SHORT = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "da
 WHEN = ("DATE", "TIMESTAMP", "STRING", "VOID")
 
 
-@resolves(*_DATE_PARTS, takes="a DATE or TIMESTAMP")
 def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
-    return Call(INT, name, (cast(args[0], DATE),))
+    return Call(INT, FUNCTIONS[name].name, (cast(args[0], DATE),))
 
 
-@resolves(*_TIME_PARTS, takes="a TIMESTAMP")
 def _resolve_time_part(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(INT, name, (cast(args[0], TIMESTAMP),))
 
 
-@resolves("date_add", "date_sub", "dateadd", takes="a DATE and a number of days (INT)")
 def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
         raise refuse(name, args)
@@ -99,28 +82,24 @@ def _is_int(argument: Expression) -> bool:
     return argument.type.name in ("TINYINT", "SMALLINT", "INT", "STRING", "VOID")
 
 
-@resolves("datediff", "date_diff", takes="two DATEs: end and start")
 def _resolve_datediff(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or any(a.type.name not in WHEN for a in args):
         raise refuse(name, args)
     return Call(INT, "datediff", (cast(args[0], DATE), cast(args[1], DATE)))
 
 
-@resolves("add_months", takes="a DATE and a number of months (INT)")
 def _resolve_add_months(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or args[0].type.name not in WHEN or not _is_int(args[1]):
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], DATE), cast(args[1], INT)))
 
 
-@resolves("last_day", takes="a DATE")
 def _resolve_last_day(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or args[0].type.name not in WHEN:
         raise refuse(name, args)
     return Call(DATE, name, (cast(args[0], DATE),))
 
 
-@resolves("date_trunc", takes="a literal unit and a TIMESTAMP")
 def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or args[1].type.name not in WHEN:
         raise refuse(name, args)
@@ -128,7 +107,6 @@ def _resolve_date_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(TIMESTAMP, name, (Literal(STRING, unit), cast(args[1], TIMESTAMP)))
 
 
-@resolves("trunc", takes="a DATE and a literal unit")
 def _resolve_trunc(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or args[0].type.name not in WHEN:
         raise refuse(name, args)
@@ -145,7 +123,6 @@ def _unit(name: str, argument: Expression, known: tuple[str, ...]) -> str:
     return unit
 
 
-@resolves("plus_interval", takes="a DATE or TIMESTAMP and an INTERVAL")
 def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
     """A DATE stays one when months or an INTERVAL DAY are added, and becomes a TIMESTAMP otherwise."""
     when, interval = args
@@ -159,18 +136,14 @@ def _resolve_interval(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict(*_DATE_PARTS, *_TIME_PARTS, total=True)
-def _part(call: Call) -> Step:
-    part = _DATE_PARTS.get(call.name) or _TIME_PARTS[call.name]
-    return lambda a: Column(INT, part(a.data), a.valid)
+def _part(of: Callable[[Int64s], Int64s]) -> Strict:
+    return lambda call: lambda a: Column(INT, of(a.data), a.valid)
 
 
-@strict("date_add")
 def _date_add(call: Call) -> Step:
     return lambda a, b: within_years(a.data + b.data, both(a.valid, b.valid), DATE)
 
 
-@strict("datediff", total=True)
 def _datediff(call: Call) -> Step:
     return lambda a, b: Column(INT, a.data - b.data, both(a.valid, b.valid))
 
@@ -197,7 +170,6 @@ def _bounded(by: Int64s, to: Int64s, most: int, valid: Bools | None, type: Type)
     return np.where(far, 0, by)
 
 
-@strict("add_months")
 def _add_months(call: Call) -> Step:
     def step(a: Column, b: Column) -> Column:
         valid = both(a.valid, b.valid)
@@ -206,18 +178,15 @@ def _add_months(call: Call) -> Step:
     return step
 
 
-@strict("last_day", total=True)
 def _last_day(call: Call) -> Step:
     return lambda a: Column(DATE, first_day(months(a.data) + 1) - 1, a.valid)
 
 
-@strict("trunc", total=True)
 def _trunc(call: Call) -> Step:
     first = _DATE_UNITS[_word(call.args[1])]
     return lambda a, _: Column(DATE, first(a.data), a.valid)
 
 
-@strict("date_trunc", total=True)
 def _date_trunc(call: Call) -> Step:
     unit = _word(call.args[0])
     first, length = _DATE_UNITS.get(unit), _TIME_UNITS.get(unit, DAY)
@@ -231,7 +200,6 @@ def _word(argument: Expression) -> str:
     return argument.value
 
 
-@strict("plus_interval")
 def _plus_interval(call: Call) -> Step:
     in_micros = call.args[1].type.name == "MICROS"
 
@@ -243,3 +211,63 @@ def _plus_interval(call: Call) -> Step:
         return within_years(days * DAY + a.data % DAY, valid, TIMESTAMP)
 
     return step
+
+
+_ADDED: dict[type[exp.Expr], None] = {exp.TsOrDsAdd: None, exp.TimestampAdd: None}
+
+declare(
+    Function(
+        "date_add", "a DATE and a number of days (INT)", _resolve_days, _date_add, also=("dateadd",), parsed=_ADDED
+    ),
+    Function("date_sub", "a DATE and a number of days (INT)", _resolve_days, parsed=_ADDED),
+    Function(
+        "datediff",
+        "two DATEs: end and start",
+        _resolve_datediff,
+        _datediff,
+        also=("date_diff",),
+        parsed={exp.DateDiff: None},
+        total=True,
+    ),
+    Function(
+        "add_months",
+        "a DATE and a number of months (INT)",
+        _resolve_add_months,
+        _add_months,
+        parsed={exp.AddMonths: BOTH},
+    ),
+    Function("last_day", "a DATE", _resolve_last_day, _last_day, parsed={exp.LastDay: THIS}, total=True),
+    Function("date_trunc", "a literal unit and a TIMESTAMP", _resolve_date_trunc, _date_trunc, total=True),
+    Function("trunc", "a DATE and a literal unit", _resolve_trunc, _trunc, total=True),
+    Function("plus_interval", "a DATE or TIMESTAMP and an INTERVAL", _resolve_interval, _plus_interval, spelled=False),
+    *(
+        Function(
+            name, "a DATE or TIMESTAMP", _resolve_date_part, _part(of), parsed=dict.fromkeys(nodes, THIS), total=True
+        )
+        for name, of, nodes in (
+            ("year", lambda d: months(d) // 12 + 1970, (exp.Year,)),
+            ("quarter", lambda d: months(d) % 12 // 3 + 1, (exp.Quarter,)),
+            ("month", lambda d: months(d) % 12 + 1, (exp.Month,)),
+            ("dayofyear", _day_of_year, (exp.DayOfYear,)),
+            ("dayofweek", lambda d: (d + 4) % 7 + 1, (exp.DayOfWeek,)),  # 1970-01-01 was a Thursday; Sunday is 1
+            ("weekday", lambda d: (d + 3) % 7, ()),  # Monday is 0
+        )
+    ),
+    Function(
+        "day",
+        "a DATE or TIMESTAMP",
+        _resolve_date_part,
+        _part(day_of_month),
+        also=("dayofmonth",),
+        parsed={exp.Day: THIS, exp.DayOfMonth: THIS},
+        total=True,
+    ),
+    *(
+        Function(name, "a TIMESTAMP", _resolve_time_part, _part(of), parsed={node: THIS}, total=True)
+        for name, of, node in (
+            ("hour", lambda t: t // 3_600_000_000 % 24, exp.Hour),
+            ("minute", lambda t: t // 60_000_000 % 60, exp.Minute),
+            ("second", lambda t: t // 1_000_000 % 60, exp.Second),
+        )
+    ),
+)

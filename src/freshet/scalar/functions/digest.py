@@ -9,28 +9,21 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.errors import EvaluationError, UnsupportedError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.bounds import byte_sizes, check_sizes
 from freshet.scalar.functions.casting import cast
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import THIS, Function, Step, declare, refuse
 from freshet.scalar.functions.rows import as_bytes, longest, text_of
-from freshet.scalar.functions.text_calls import as_text, in_python, literal, register, signature
+from freshet.scalar.functions.text_calls import as_text, in_python, literal, typed
 from freshet.scalar.functions.text_casts import writer
 from freshet.scalar.hexadecimal import digits
 from freshet.scalar.types import BIGINT, DOUBLE, INT, STRING, Type
 from freshet.state.arrays import Int64s
-
-register(STRING, "text or BINARY", signature("d", least=1), "md5")
-register(STRING, "text or BINARY", signature("d", least=1), "sha1", "sha")
-register(STRING, "text or BINARY, and 224, 256, 384 or 512", signature("d", "i", least=2), "sha2")
-register(BIGINT, "text or BINARY", signature("d", least=1), "crc32")
-register(STRING, "text or BINARY", signature("d", least=1), "base64")
-
-MAY_BE_NULL.update(("sha2", "format_number"))
 
 #: The digits after the point that FORMAT_NUMBER shows of a decimal, and of other numbers.
 _MOST_DIGITS, _LANE_DIGITS = 10_000, 340
@@ -39,7 +32,6 @@ _EXACT = Context(prec=_MOST_DIGITS + 400, rounding=ROUND_HALF_EVEN)
 _WORDS = {"NaN": "NaN", "Infinity": "∞", "-Infinity": "-∞"}
 
 
-@resolves("hex", takes="a number, text or BINARY")
 def _resolve_hex(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
@@ -48,7 +40,6 @@ def _resolve_hex(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(STRING, name, (cast(args[0], BIGINT) if args[0].type.is_numeric else as_text(args[0]),))
 
 
-@resolves("format_number", takes="a number and how many digits after the point")
 def _resolve_format(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or not (args[0].type.is_numeric or args[0].type.name == "VOID"):
         raise refuse(name, args)
@@ -63,7 +54,6 @@ def _resolve_format(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict("md5", "sha1", total=True)
 def _digest(call: Call) -> Step:
     made = hashlib.md5 if call.name == "md5" else hashlib.sha1
     return _of_bytes(in_python(STRING, lambda data: made(data, usedforsecurity=False).hexdigest()))
@@ -81,17 +71,14 @@ def sha2(data: bytes, bits: int) -> str | None:
     return hashlib.new(f"sha{bits or 256}", data).hexdigest()
 
 
-@strict("sha2", total=True)
 def _sha2(call: Call) -> Step:
     return _of_bytes(in_python(STRING, sha2))
 
 
-@strict("crc32", total=True)
 def _crc32(call: Call) -> Step:
     return _of_bytes(in_python(BIGINT, zlib.crc32))
 
 
-@strict("base64", sized=True)
 def _base64(call: Call) -> Step:
     """As in MIME: lines of 76 characters."""
 
@@ -112,10 +99,6 @@ def _sized(call: Call, step: Step, made: Callable[[Int64s], Int64s]) -> Step:
     return sized
 
 
-TOTAL_WHEN["hex"] = lambda call: not call.args[0].type.pooled
-
-
-@strict("hex", sized=True)
 def _hex(call: Call) -> Step:
     if call.args[0].type.pooled:
         return _sized(call, lambda a: Column(STRING, digits(text_of(a)), a.valid), lambda size: 2 * size)
@@ -146,10 +129,6 @@ def _shows_few(call: Call) -> bool:
     return call.args[0].type.name != "DECIMAL" or (digits is not None and digits <= _MOST_DIGITS)
 
 
-TOTAL_WHEN["format_number"] = _shows_few
-
-
-@strict("format_number")
 def _format_number(call: Call) -> Step:
     source = call.args[0].type
     write = writer(source, STRING)
@@ -161,3 +140,52 @@ def _format_number(call: Call) -> Step:
         return shown(write(a), digits)
 
     return step
+
+
+declare(
+    Function("md5", "text or BINARY", typed(STRING, "d"), _digest, parsed={exp.MD5: THIS}, total=True),
+    Function(
+        "sha1",
+        "text or BINARY",
+        typed(STRING, "d"),
+        _digest,
+        also=("sha",),
+        parsed={exp.SHA: THIS},
+        total=True,
+    ),
+    Function(
+        "sha2",
+        "text or BINARY, and 224, 256, 384 or 512",
+        typed(STRING, "d", "i"),
+        _sha2,
+        parsed={exp.SHA2: ("this", "length")},
+        nulls=IF_ANY_OR_ELSE,
+        total=True,
+    ),
+    Function("crc32", "text or BINARY", typed(BIGINT, "d"), _crc32, total=True),
+    Function(
+        "base64",
+        "text or BINARY",
+        typed(STRING, "d"),
+        _base64,
+        parsed={exp.ToBase64: THIS},
+        sized=True,
+    ),
+    Function(
+        "hex",
+        "a number, text or BINARY",
+        _resolve_hex,
+        _hex,
+        parsed={exp.Hex: THIS},
+        total=lambda call: not call.args[0].type.pooled,
+        sized=True,
+    ),
+    Function(
+        "format_number",
+        "a number and how many digits after the point",
+        _resolve_format,
+        _format_number,
+        nulls=IF_ANY_OR_ELSE,
+        total=_shows_few,
+    ),
+)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
-from freshet.scalar.functions.registry import STRICT, Step, strict
+from freshet.scalar.functions.nulls import OWN
+from freshet.scalar.functions.registry import FUNCTIONS, Function, Step, declare
 from freshet.scalar.functions.rows import both, first_bad, lane, longest, spread
 from freshet.scalar.types import INTEGER_RANGE, Type, decimal
 from freshet.state import wide
@@ -70,24 +71,22 @@ def _cut(type_: Type, x: Column, y: Column, product: bool) -> Column:
     return Column(type_, lo, valid, wide.narrow(lo, hi))
 
 
-@strict("exact_multiply", "exact_add")
 def _exact(call: Call) -> Step:
     """Multiplication and addition that plans make of others: in 38 digits, whatever the types are."""
     name = call.name.removeprefix("exact_")
-    return STRICT[name](replace(call, name=name))
+    strict = FUNCTIONS[name].strict
+    assert strict is not None
+    return strict(replace(call, name=name))
 
 
-@strict("clamped_multiply", total=True)
 def _product(call: Call) -> Step:
     return lambda x, y: _cut(call.type, x, y, True)
 
 
-@strict("clamped_add", total=True)
 def _sum(call: Call) -> Step:
     return lambda x, y: _cut(call.type, x, y, False)
 
 
-@strict("least_product", "greatest_product", total=True)
 def _extreme_product(call: Call) -> Step:
     """Of a number between the first two and one between the last two: that of two of these four."""
     least = call.name == "least_product"
@@ -111,7 +110,6 @@ def _extreme_product(call: Call) -> Step:
     return step
 
 
-@strict("within", "within_bounds", sees_null=True)
 def _within(call: Call) -> Step:
     """The first value, where the next two, the least and the greatest that something has, fit the type of the last;
     `within_bounds` of bounds that may lie further apart than any value."""
@@ -129,3 +127,12 @@ def _within(call: Call) -> Step:
         return value
 
     return step
+
+
+declare(
+    *(Function(name, strict=_exact) for name in ("exact_multiply", "exact_add")),
+    Function("clamped_multiply", strict=_product, total=True),
+    Function("clamped_add", strict=_sum, total=True),
+    *(Function(name, strict=_extreme_product, total=True) for name in ("least_product", "greatest_product")),
+    *(Function(name, strict=_within, nulls=OWN) for name in ("within", "within_bounds")),
+)

@@ -12,7 +12,7 @@ from freshet.errors import SqlError, UnsupportedError
 from freshet.scalar.expression import Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.registry import refuse, resolve, resolves
+from freshet.scalar.functions.registry import Function, declare, refuse, resolve
 from freshet.scalar.functions.text_calls import as_text
 from freshet.scalar.types import BIGINT, INT, STRING, decimal
 
@@ -30,7 +30,6 @@ def _text(value: str) -> Expression:
     return Literal(STRING, value)
 
 
-@resolves("format_string", "printf", takes="a literal format and as many arguments as it reads")
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if not args:
         raise refuse(name, args)
@@ -141,3 +140,8 @@ def _signed(sign: Expression, body: Expression, fill: int) -> Expression:
 def _padded(text: Expression, width: Expression, name: str, filler: str) -> Expression:
     most = _made("greatest", (width, _made("length", (text,))))
     return _made(name, (text, most, _text(filler)))
+
+
+declare(
+    Function("format_string", "a literal format and as many arguments as it reads", _resolve, also=("printf",)),
+)

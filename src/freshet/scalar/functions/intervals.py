@@ -15,7 +15,7 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.registry import Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.registry import Function, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import ALL, both, every, first_bad, lane, longest
 from freshet.scalar.interval import SIZES
 from freshet.scalar.types import (
@@ -125,7 +125,6 @@ def part(field: str, e: Expression) -> Expression:
     return Call(_PARTS[field][2], "interval_part", (Literal(STRING, field), e))
 
 
-@resolves("make_dt_interval", takes="days, hours, minutes (INT) and seconds (DECIMAL), as many as are wanted")
 def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
     kinds = (INT, INT, INT, decimal(18, 6))
     if len(args) > len(kinds):
@@ -134,7 +133,6 @@ def _resolve_days(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(MICROS, name, (*given, *(Literal(k, 0) for k in kinds[len(args) :])))
 
 
-@resolves("make_ym_interval", takes="years and months (INT), as many as are wanted")
 def _resolve_months(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) > 2:
         raise refuse(name, args)
@@ -155,17 +153,14 @@ def _too_long(type: Type, row: int) -> EvaluationError:
     return EvaluationError(f"an interval longer than {type} holds; use smaller numbers", row)
 
 
-@strict("date_difference", total=True)
 def _dates(call: Call) -> Step:
     return lambda a, b: Column(call.type, (a.data - b.data) * SIZES["DAY"], both(a.valid, b.valid))
 
 
-@strict("moment_difference", total=True)
 def _moments(call: Call) -> Step:
     return lambda a, b: Column(call.type, a.data - b.data, both(a.valid, b.valid))
 
 
-@strict("interval_part", total=True)
 def _part(call: Call) -> Step:
     """Towards zero: the parts of a negative interval are negative."""
     assert isinstance(call.args[0], Literal)
@@ -178,7 +173,6 @@ def _part(call: Call) -> Step:
     return step
 
 
-@strict("interval_times", "interval_over")
 def _scaled(call: Call) -> Step:
     divides, factor, (least, greatest) = call.name == "interval_over", call.args[1].type, bounds(call.type)
 
@@ -230,7 +224,6 @@ def _exact(
     return lo, far
 
 
-@strict("interval_div")
 def _quotient(call: Call) -> Step:
     def step(a: Column, b: Column) -> Column:
         valid = both(a.valid, b.valid)
@@ -243,7 +236,6 @@ def _quotient(call: Call) -> Step:
     return step
 
 
-@strict("make_dt_interval")
 def _make_days(call: Call) -> Step:
     def step(days: Column, hours: Column, minutes: Column, seconds: Column) -> Column:
         valid = every((days, hours, minutes, seconds))
@@ -261,7 +253,6 @@ def _make_days(call: Call) -> Step:
     return step
 
 
-@strict("make_ym_interval")
 def _make_months(call: Call) -> Step:
     def step(years: Column, months: Column) -> Column:
         valid, data = both(years.valid, months.valid), years.data * 12 + months.data
@@ -272,3 +263,19 @@ def _make_months(call: Call) -> Step:
         return Column(MONTHS, data, valid)
 
     return step
+
+
+declare(
+    Function(
+        "make_dt_interval",
+        "days, hours, minutes (INT) and seconds (DECIMAL), as many as are wanted",
+        _resolve_days,
+        _make_days,
+    ),
+    Function("make_ym_interval", "years and months (INT), as many as are wanted", _resolve_months, _make_months),
+    Function("date_difference", strict=_dates, total=True),
+    Function("moment_difference", strict=_moments, total=True),
+    Function("interval_part", strict=_part, total=True),
+    *(Function(name, strict=_scaled) for name in ("interval_times", "interval_over")),
+    Function("interval_div", strict=_quotient),
+)

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.errors import EvaluationError, SqlError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.bounds import STEPS_A_BYTE, Texts, known, most_steps, too_many_steps
 from freshet.scalar.functions.compiled import fold
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, refuse, resolve, resolves, strict
+from freshet.scalar.functions.registry import Function, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import every, longest, spread, text_or_null
 from freshet.scalar.functions.text_calls import as_text, literal, whole
 from freshet.scalar.types import BOOLEAN
@@ -26,7 +27,6 @@ from freshet.state.arrays import Bools, Int64s
 from freshet.state.texts import ANY, MANY
 
 
-@resolves("like", takes="text, a pattern, and optionally a literal escape character")
 def _resolve_like(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
         raise refuse(name, args)
@@ -48,7 +48,6 @@ def _escape(args: tuple[Expression, ...]) -> str:
     return str(literal(args[2])) if len(args) == 3 else "\\"
 
 
-@resolves("ilike", takes="text, a pattern, and optionally a literal escape character")
 def _resolve_ilike(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
         raise refuse(name, args)
@@ -97,10 +96,6 @@ def _few_steps(call: Call) -> bool:
     return isinstance(pattern, Literal) and len(str(pattern.value)) < STEPS_A_BYTE
 
 
-TOTAL_WHEN["like"] = _few_steps
-
-
-@strict("like", sized=True)
 def _like(call: Call) -> Step:
     escape, pattern = _escape(call.args), literal(call.args[1])
     if pattern is not None:
@@ -136,3 +131,24 @@ def _run(a: Column, which: Int64s, begins: Int64s, tokens: Any, valid: Bools | N
     if bad >= 0:
         raise too_many_steps("like", args, rows, bad, "use a shorter pattern, or compare shorter texts")
     return Column(BOOLEAN, out, valid)
+
+
+def _written(call: Call, args: Sequence[str]) -> str:
+    text, pattern, *escape = args
+    return f"({text} LIKE {pattern}{''.join(f' ESCAPE {e}' for e in escape)})"
+
+
+declare(
+    Function(
+        "like",
+        "text, a pattern, and optionally a literal escape character",
+        _resolve_like,
+        _like,
+        operator=exp.Like,
+        sign="LIKE",
+        written=_written,
+        total=_few_steps,
+        sized=True,
+    ),
+    Function("ilike", "text, a pattern, and optionally a literal escape character", _resolve_ilike, operator=exp.ILike),
+)

@@ -8,25 +8,25 @@ runs on all rows, which is faster.
 from __future__ import annotations
 
 import numpy as np
+from sqlglot import exp
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.compiled import is_total
-from freshet.scalar.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
+from freshet.scalar.functions.nulls import NEVER, UNLESS_DECIDED
+from freshet.scalar.functions.registry import FUNCTIONS, Columns, Function, Node, Step, declare, refuse
 from freshet.scalar.functions.rows import on_rows, spread, truth
 from freshet.scalar.types import BOOLEAN
 from freshet.state.arrays import Bools, Int64s
 
 
-@resolves("and", "or", takes="two or more BOOLEAN conditions")
 def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2:
         raise refuse(name, args)
     return Call(BOOLEAN, name, tuple(_condition(name, a, args) for a in args))
 
 
-@resolves("not", takes="a BOOLEAN condition")
 def _resolve_not(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
@@ -39,14 +39,12 @@ def _condition(name: str, argument: Expression, args: tuple[Expression, ...]) ->
     return cast(argument, BOOLEAN)
 
 
-@resolves("is_null", "is_not_null", takes="one value")
 def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
-    return Call(BOOLEAN, name, args)
+    return Call(BOOLEAN, FUNCTIONS[name].name, args)
 
 
-@lazy("and", "or", total=True)
 def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
     decides = call.name == "or"  # the truth value that decides the result alone
     others = [(node, is_total(arg)) for node, arg in zip(nodes[1:], call.args[1:], strict=True)]
@@ -93,12 +91,10 @@ def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
     return node
 
 
-@strict("not", total=True)
 def _not(call: Call) -> Step:
     return lambda a: Column(BOOLEAN, ~truth(a), a.valid)
 
 
-@strict("is_null", "is_not_null", total=True, sees_null=True)
 def _is_null(call: Call) -> Step:
     wants_null = call.name == "is_null"
 
@@ -108,3 +104,43 @@ def _is_null(call: Call) -> Step:
         return Column(BOOLEAN, ~a.valid if wants_null else a.valid)
 
     return step
+
+
+declare(
+    *(
+        Function(
+            name,
+            "two or more BOOLEAN conditions",
+            _resolve,
+            spelled=False,
+            operator=node,
+            sign=name.upper(),
+            lazy=_compute,
+            nulls=UNLESS_DECIDED,
+            total=True,
+            guards=True,
+        )
+        for name, node in (("and", exp.And), ("or", exp.Or))
+    ),
+    Function("not", "a BOOLEAN condition", _resolve_not, _not, spelled=False, total=True),
+    Function(
+        "is_null",
+        "one value",
+        _resolve_null,
+        _is_null,
+        also=("isnull",),
+        nulls=NEVER,
+        total=True,
+        opposite="is_not_null",
+    ),
+    Function(
+        "is_not_null",
+        "one value",
+        _resolve_null,
+        _is_null,
+        also=("isnotnull",),
+        nulls=NEVER,
+        total=True,
+        opposite="is_null",
+    ),
+)

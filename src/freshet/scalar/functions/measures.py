@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Literal
 from freshet.scalar.functions.bounds import STEPS_A_BYTE, Texts, byte_sizes, known, most_steps, too_many_steps
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, strict
+from freshet.scalar.functions.registry import THIS, Function, Step, declare
 from freshet.scalar.functions.rows import every, lane, longest
-from freshet.scalar.functions.text_calls import in_python, register, signature, whole
-from freshet.scalar.types import INT, STRING
+from freshet.scalar.functions.text_calls import in_python, typed, whole
+from freshet.scalar.types import BOOLEAN, INT, STRING
 from freshet.state import texts
 
-register(INT, "text", signature("s", least=1), "ascii")
-register(INT, "text or BINARY", signature("b", least=1), "octet_length")
-register(INT, "text or BINARY", signature("b", least=1), "bit_length")
-register(STRING, "text", signature("t", least=1), "soundex")
-register(INT, "two texts, and optionally the greatest distance", signature("s", "s", "i", least=2), "levenshtein")
 
-
-@strict("ascii", total=True)
 def _ascii(call: Call) -> Step:
     return in_python(INT, lambda text: ord(text[0]) if text else 0)
 
 
-@strict("octet_length", total=True)
 def _octet_length(call: Call) -> Step:
     return whole(INT, pc.binary_length)
 
 
-@strict("bit_length", total=True)
 def _bit_length(call: Call) -> Step:
     return whole(INT, lambda text: pc.multiply(pc.binary_length(text), 8))
 
@@ -42,10 +34,6 @@ def _has_short(call: Call) -> bool:
     return any(isinstance(a, Literal) and len(str(a.value)) < STEPS_A_BYTE for a in call.args[:2])
 
 
-TOTAL_WHEN["levenshtein"] = _has_short
-
-
-@strict("levenshtein", sized=True)
 def _levenshtein(call: Call) -> Step:
     """Characters to insert, delete or replace; -1 beyond the greatest distance asked for."""
 
@@ -87,6 +75,44 @@ def soundex(text: str) -> str:
     return code.ljust(4, "0")
 
 
-@strict("soundex", total=True)
 def _soundex(call: Call) -> Step:
     return in_python(STRING, soundex)
+
+
+def _luhn_check(call: Call) -> Step:
+    return in_python(BOOLEAN, passes_luhn)
+
+
+def passes_luhn(text: str) -> bool:
+    """Whether the last digit fits the others, as in the numbers of credit cards: from the right, every second digit
+    counts twice, by the digits of its double, and all add up to a multiple of ten. The digits of any script count, up
+    to U+FFFF: those beyond are two characters to Java."""
+    if not text or not all(c.isdecimal() and c <= "\uffff" for c in text):
+        return False
+    digits = [int(c) for c in reversed(text)]
+    return (sum(digits[::2]) + sum(sum(divmod(2 * d, 10)) for d in digits[1::2])) % 10 == 0
+
+
+declare(
+    Function("ascii", "text", typed(INT, "s"), _ascii, parsed={exp.Ascii: THIS}, total=True),
+    Function("octet_length", "text or BINARY", typed(INT, "b"), _octet_length, total=True),
+    Function(
+        "bit_length",
+        "text or BINARY",
+        typed(INT, "b"),
+        _bit_length,
+        parsed={exp.BitLength: THIS},
+        total=True,
+    ),
+    Function("soundex", "text", typed(STRING, "t"), _soundex, parsed={exp.Soundex: THIS}, total=True),
+    Function("luhn_check", "text", typed(BOOLEAN, "s"), _luhn_check, total=True),
+    Function(
+        "levenshtein",
+        "two texts, and optionally the greatest distance",
+        typed(INT, "s", "s", "i", least=2),
+        _levenshtein,
+        parsed={exp.Levenshtein: ("this", "expression", "ins_cost")},
+        total=_has_short,
+        sized=True,
+    ),
+)

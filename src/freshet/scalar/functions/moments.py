@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from freshet.scalar.column import Column
-from freshet.scalar.expression import Call
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import Step, strict
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import Function, Strict, declare
 from freshet.scalar.functions.rows import both, every, longest
 from freshet.scalar.types import DOUBLE
 
@@ -50,49 +49,36 @@ def _comoment(n: Doubles, a: Pair, b: Pair, ab: Pair) -> Doubles:
     return found
 
 
-@strict("product", "product_rest", total=True)
-def _product(call: Call) -> Step:
-    place = ("product", "product_rest").index(call.name)
-
+def _product(place: int) -> Strict:
     def step(a: Column, b: Column) -> Column:
         x, y = (np.asarray(c.data, np.float64) for c in (a, b))
         return Column(DOUBLE, product(x, y)[place], both(a.valid, b.valid))
 
-    return step
+    return lambda call: step
 
 
-def _made(name: str, least: int, formula: Callable[[Doubles, list[Pair]], Doubles]) -> None:
-    """Registers a function of a count and sums; NULL for fewer rows than `least`, and where the formula is NaN but its
-    sums are not."""
-    MAY_BE_NULL.add(name)
+def _of(least: int, formula: Callable[[Doubles, list[Pair]], Doubles]) -> Strict:
+    """A function of a count and sums; NULL for fewer rows than `least`, and where the formula is NaN but its sums are
+    not."""
 
-    @strict(name, total=True)
-    def _of(call: Call) -> Step:
-        def step(count: Column, *sums: Column) -> Column:
-            n = longest(count, *sums)
-            counts = np.broadcast_to(np.asarray(count.data, np.float64), n)
-            doubles = [np.broadcast_to(np.asarray(c.data, np.float64), n) for c in sums]
-            pairs = list(zip(doubles[::2], doubles[1::2], strict=True))
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                found = formula(np.maximum(counts, 1.0), pairs)
-            strange = ~np.isfinite(sum(doubles[::2], np.zeros(n)))
-            known = (counts >= least) & (strange | ~np.isnan(found))
-            return Column(DOUBLE, np.ascontiguousarray(found), both(known, every((count, *sums))))
+    def step(count: Column, *sums: Column) -> Column:
+        n = longest(count, *sums)
+        counts = np.broadcast_to(np.asarray(count.data, np.float64), n)
+        doubles = [np.broadcast_to(np.asarray(c.data, np.float64), n) for c in sums]
+        pairs = list(zip(doubles[::2], doubles[1::2], strict=True))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = formula(np.maximum(counts, 1.0), pairs)
+        strange = ~np.isfinite(sum(doubles[::2], np.zeros(n)))
+        known = (counts >= least) & (strange | ~np.isnan(found))
+        return Column(DOUBLE, np.ascontiguousarray(found), both(known, every((count, *sums))))
 
-        return step
+    return lambda call: step
 
 
 def _square(n: Doubles, a: Pair, aa: Pair) -> Doubles:
     """A comoment of a value with itself, which is not negative."""
     found: Doubles = np.maximum(_comoment(n, a, a, aa), 0.0)
     return found
-
-
-# Sums come as: the two values', then the products' in the order yy, yx, xx; or yx alone; or of one value its square.
-_made("covar_pop_of", 1, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n / n)
-_made("covar_samp_of", 2, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n / (n - 1))
-_made("regr_product_of", 1, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n)
-_made("regr_square_of", 1, lambda n, s: _square(n, s[0], s[1]) / n)
 
 
 def _slope(n: Doubles, s: list[Pair]) -> Doubles:
@@ -118,7 +104,21 @@ def _corr(n: Doubles, s: list[Pair]) -> Doubles:
     return np.clip(found, -1.0, 1.0)
 
 
-_made("regr_slope_of", 2, _slope)
-_made("regr_intercept_of", 2, lambda n, s: (s[0][0] - _slope(n, s) * s[1][0]) / n)
-_made("regr_r2_of", 2, _r2)
-_made("corr_of", 2, _corr)
+# Sums come as: the two values', then the products' in the order yy, yx, xx; or yx alone; or of one value its square.
+declare(
+    Function("product", strict=_product(0), total=True),
+    Function("product_rest", strict=_product(1), total=True),
+    *(
+        Function(name, strict=_of(least, formula), nulls=IF_ANY_OR_ELSE, total=True)
+        for name, least, formula in (
+            ("covar_pop_of", 1, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n / n),
+            ("covar_samp_of", 2, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n / (n - 1)),
+            ("regr_product_of", 1, lambda n, s: _comoment(n, s[0], s[1], s[2]) / n),
+            ("regr_square_of", 1, lambda n, s: _square(n, s[0], s[1]) / n),
+            ("regr_slope_of", 2, _slope),
+            ("regr_intercept_of", 2, lambda n, s: (s[0][0] - _slope(n, s) * s[1][0]) / n),
+            ("regr_r2_of", 2, _r2),
+            ("corr_of", 2, _corr),
+        )
+    ),
+)

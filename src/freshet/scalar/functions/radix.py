@@ -5,31 +5,25 @@ from __future__ import annotations
 from freshet.errors import EvaluationError, brief
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.casting import cast
-from freshet.scalar.functions.nullability import MAY_BE_NULL
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
-from freshet.scalar.functions.text_calls import in_python, is_number, register, signature
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
+from freshet.scalar.functions.registry import Function, Step, declare, refuse
+from freshet.scalar.functions.text_calls import in_python, is_number, typed
 from freshet.scalar.types import BIGINT, STRING
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ALL = (1 << 64) - 1
-MAY_BE_NULL.add("conv")
-
-register(STRING, "a number as text, its base and the base to write it in", signature("s", "i", "i", least=3), "conv")
 
 
-@resolves("bin", takes="a number")
 def _resolve_bin(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not is_number(args[0].type):
         raise refuse(name, args)
     return Call(STRING, name, (cast(args[0], BIGINT),))
 
 
-@strict("bin", total=True)
 def _bin(call: Call) -> Step:
     return in_python(STRING, lambda number: f"{number & _ALL:b}")
 
 
-@strict("conv")
 def _conv(call: Call) -> Step:
     return in_python(STRING, _converted)
 
@@ -62,3 +56,15 @@ def _written(value: int, base: int) -> str:
         value, digit = divmod(value, base)
         digits = _DIGITS[digit] + digits
     return digits or "0"
+
+
+declare(
+    Function(
+        "conv",
+        "a number as text, its base and the base to write it in",
+        typed(STRING, "s", "i", "i"),
+        _conv,
+        nulls=IF_ANY_OR_ELSE,
+    ),
+    Function("bin", "a number", _resolve_bin, _bin, total=True),
+)

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.errors import SqlError, UnsupportedError, brief
 from freshet.scalar.column import Column
@@ -26,28 +27,26 @@ from freshet.scalar.functions.bounds import (
     most_steps,
     too_many_steps,
 )
-from freshet.scalar.functions.nullability import MAY_BE_NULL
+from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
 from freshet.scalar.functions.pattern import LINE_ENDS, Pattern, read
 from freshet.scalar.functions.program import Program
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, refuse, resolves, strict
+from freshet.scalar.functions.registry import BOTH, FUNCTIONS, Function, Resolver, Step, declare, refuse
 from freshet.scalar.functions.rows import both, flags, text_of
 from freshet.scalar.functions.text_calls import as_text, literal
 from freshet.scalar.types import BOOLEAN, INT, STRING, Type
 from freshet.state import regex
 from freshet.state.arrays import Bools, Int64s
 
-MAY_BE_NULL.add("regexp_substr")
 _read = lru_cache(maxsize=1024)(read)
 
 
-def _resolves(type: Type, takes: str, *names: str) -> None:
-    canonical = names[0]
-
-    @resolves(*names, takes=takes)
-    def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+def _matching(type: Type) -> Resolver:
+    def resolver(name: str, args: tuple[Expression, ...]) -> Expression:
         if len(args) != 2:
             raise refuse(name, args)
-        return _call(type, canonical, name, args)
+        return _call(type, FUNCTIONS[name].name, name, args)
+
+    return resolver
 
 
 def _call(type: Type, canonical: str, name: str, args: tuple[Expression, ...]) -> Expression:
@@ -64,13 +63,6 @@ def _call(type: Type, canonical: str, name: str, args: tuple[Expression, ...]) -
     return Call(type, canonical, (as_text(args[0]), as_text(pattern), *args[2:]))
 
 
-_resolves(BOOLEAN, "text and a pattern", "rlike", "regexp", "regexp_like")
-_resolves(STRING, "text and a pattern", "regexp_substr")
-_resolves(INT, "text and a pattern", "regexp_count")
-_resolves(INT, "text and a pattern", "regexp_instr")
-
-
-@resolves("regexp_extract", takes="text, a pattern, and optionally the number of a group")
 def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 2 <= len(args) <= 3:
         raise refuse(name, args)
@@ -88,7 +80,6 @@ def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
     return call
 
 
-@resolves("regexp_replace", takes="text, a pattern, and what to write instead")
 def _resolve_replace(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) == 4:
         if literal(args[3]) != 1:
@@ -155,10 +146,6 @@ def _few_steps(call: Call) -> bool:
     )
 
 
-for _name in ("rlike", "regexp_substr", "regexp_instr", "regexp_extract"):
-    TOTAL_WHEN[_name] = _few_steps
-
-
 def _first(name: str, a: Column, found: Program) -> Int64s:
     """The slots of each row's first match, -1 where there is none or the row is NULL."""
     out = np.empty((len(a), found.slots), np.int64)
@@ -179,7 +166,6 @@ def _tested(pattern: Pattern, text: pa.LargeStringArray) -> Bools | None:
         return None
 
 
-@strict("rlike", sized=True)
 def _rlike(call: Call) -> Step:
     pattern = _pattern(call)
 
@@ -206,7 +192,6 @@ def _between(a: Column, begin: Int64s, end: Int64s) -> pa.LargeStringArray:
     return made_text(sizes, out)
 
 
-@strict("regexp_extract", sized=True)
 def _extract(call: Call) -> Step:
     """Empty where nothing matches, or where the group is in a branch that was not taken."""
     group = int(literal(call.args[2]))
@@ -219,7 +204,6 @@ def _extract(call: Call) -> Step:
     return step
 
 
-@strict("regexp_substr", sized=True)
 def _substr(call: Call) -> Step:
     """NULL where nothing matches, and where what matches is empty."""
     found = _pattern(call).whole
@@ -231,7 +215,6 @@ def _substr(call: Call) -> Step:
     return step
 
 
-@strict("regexp_instr", sized=True)
 def _instr(call: Call) -> Step:
     found = _pattern(call).whole
 
@@ -270,13 +253,11 @@ def _every(
     return counts, make
 
 
-@strict("regexp_count", sized=True)
 def _count(call: Call) -> Step:
     found, nothing = _pattern(call).whole, np.empty((0, 2), np.int64)
     return lambda a, _: Column(INT, _every(call.name, a, found, nothing, b"")[0], a.valid)
 
 
-@strict("regexp_replace", sized=True)
 def _replace(call: Call) -> Step:
     pattern = _pattern(call)
     parts = _pieces(str(literal(call.args[2])), pattern.groups)
@@ -290,3 +271,54 @@ def _replace(call: Call) -> Step:
             written += part.encode()
     found, spans = pattern.program(*groups), np.array(pieces, np.int64).reshape(-1, 2)
     return lambda a, *_: Column(STRING, _every(call.name, a, found, spans, written)[1](), a.valid)
+
+
+declare(
+    Function(
+        "regexp_extract",
+        "text, a pattern, and optionally the number of a group",
+        _resolve_extract,
+        _extract,
+        parsed={exp.RegexpExtract: ("this", "expression", "group")},
+        total=_few_steps,
+        sized=True,
+    ),
+    Function(
+        "regexp_replace",
+        "text, a pattern, and what to write instead",
+        _resolve_replace,
+        _replace,
+        parsed={exp.RegexpReplace: ("this", "expression", "replacement", "position")},
+        sized=True,
+    ),
+    Function(
+        "rlike",
+        "text and a pattern",
+        _matching(BOOLEAN),
+        _rlike,
+        also=("regexp", "regexp_like"),
+        parsed={exp.RegexpLike: BOTH},
+        total=_few_steps,
+        sized=True,
+    ),
+    Function(
+        "regexp_substr",
+        "text and a pattern",
+        _matching(STRING),
+        _substr,
+        parsed={exp.RegexpSubstr: BOTH},
+        nulls=IF_ANY_OR_ELSE,
+        total=_few_steps,
+        sized=True,
+    ),
+    Function(
+        "regexp_instr",
+        "text and a pattern",
+        _matching(INT),
+        _instr,
+        parsed={exp.RegexpInstr: BOTH},
+        total=_few_steps,
+        sized=True,
+    ),
+    Function("regexp_count", "text and a pattern", _matching(INT), _count, parsed={exp.RegexpCount: BOTH}, sized=True),
+)

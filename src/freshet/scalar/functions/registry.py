@@ -1,9 +1,12 @@
-"""The one registry of scalar functions: for each name, how it is typed and how it is computed.
+"""The one registry of scalar functions: a function is one record that says everything about it.
+
+Law: a function's value is decided by its arguments alone, so a call of literals is folded to a literal, and a view over
+it can be kept right. What may have another value the next time is not a function here.
 
 A resolver takes bound arguments and returns a Call whose arguments are cast to what the function takes. A compiler
 takes such a Call once and returns a step: a function of columns that does the work for a batch. Most functions are
-strict: all arguments are computed for all rows, and a NULL argument gives NULL. The lazy ones (CASE, AND, ...) get
-their arguments as nodes and choose the rows themselves.
+strict: all arguments are computed for all rows. The lazy ones (CASE, AND, ...) get their arguments as nodes and choose
+the rows themselves.
 
 In a batch of n rows a column has n values or one; one value stands for all rows. Steps never write into their inputs.
 A BOOLEAN between nodes may be a numpy bool array; outside it is int64 like every other value.
@@ -12,11 +15,15 @@ A BOOLEAN between nodes may be a numpy bool array; outside it is int64 like ever
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.scalar.column import Column
-from freshet.scalar.expression import INFIX, Call, Expression, Reference
+from freshet.scalar.expression import Call, Expression, Reference
+from freshet.scalar.functions.nulls import IF_ANY, Nulls
 
 Columns = Callable[[Reference], Column]
 Node = Callable[[Columns, int], Column]
@@ -25,80 +32,104 @@ Step = Callable[..., Column]
 Strict = Callable[[Call], Step]
 Lazy = Callable[[Call, tuple[Node, ...]], Node]
 
-_resolvers: dict[str, tuple[Resolver, str]] = {}
-STRICT: dict[str, Strict] = {}
-LAZY: dict[str, Lazy] = {}
-#: Strict functions for which a NULL argument does not yet decide the result.
-SEES_NULL: set[str] = set()
-#: Functions that have a value for every argument of their types: they may run on rows that are already excluded.
-TOTAL: set[str] = set()
-#: The same for functions where it depends on the call.
-TOTAL_WHEN: dict[str, Callable[[Call], bool]] = {}
-#: Functions that refuse nothing but what is too large (see `bounds`).
-SIZED: set[str] = set()
+
+#: Where the parser puts the arguments of most functions of one and of two.
+THIS, BOTH = ("this",), ("this", "expression")
 
 
-def resolves(*names: str, takes: str) -> Callable[[Resolver], Resolver]:
-    """Registers how calls are typed; `takes` says the argument lists in error messages."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function or operator. One without a resolver is not written in SQL: plans make its calls. One that is neither
+    strict nor lazy has no calls: its resolver writes it in terms of others."""
 
-    def register(resolver: Resolver) -> Resolver:
-        for name in names:
-            _resolvers[name] = (resolver, takes)
-        return resolver
+    name: str  # of its calls
+    takes: str = ""  # its argument lists, for error messages
+    resolver: Resolver | None = None
+    strict: Strict | None = None
+    also: tuple[str, ...] = ()  # its other names
 
-    return register
+    # As it is written
+    spelled: bool = True  # whether SQL calls it by name; operators and special forms are not
+    #: The nodes that the parser makes of its names, with their slots that hold the arguments in order; None where the
+    #: binder, or another function, reads the node. Without any, it is read by name and argument list alone: the parser
+    #: rewrites some functions, and translates patterns of dates to those of other languages.
+    parsed: Mapping[type[exp.Expr], tuple[str, ...] | None] = field(default_factory=dict)
+    operator: type[exp.Expr] | None = None  # the parsed operator between two operands
+    sign: str = ""  # the operator as it is written
+    written: Callable[[Call, Sequence[str]], str] | None = None  # its calls as text, where they are written otherwise
+
+    # As it is computed
+    lazy: Lazy | None = None
+    nulls: Nulls = IF_ANY
+    #: Whether it has a value for all arguments of its types: it may then run on rows that are already excluded.
+    total: bool | Callable[[Call], bool] = False
+    sized: bool = False  # whether it refuses nothing but what is too large (see `bounds`)
+    guards: bool = False  # whether its first argument decides which rows need the others
+
+    # As plans rewrite it
+    opposite: str = ""  # the function that is its NOT
+    mirror: str = ""  # the comparison that means the same with its sides exchanged
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.also)
+
+    @property
+    def comparison(self) -> str:
+        """The sign of a comparison that is NULL where a side is: = <> < <= > >=. Empty for all else."""
+        return self.sign if self.mirror and self.nulls.decides else ""
+
+    def text(self, call: Call, args: Sequence[str]) -> str:
+        """Its call as people read it, of the texts of its arguments."""
+        if self.written is not None:
+            return self.written(call, args)
+        if self.sign and len(args) > 1:
+            return f"({f' {self.sign} '.join(args)})"
+        return f"{self.name.upper()}({', '.join(args)})"
+
+    def is_total(self, call: Call, but_for_size: bool = False) -> bool:
+        """Whether the call has a value wherever its arguments do, or fails only on what is too large."""
+        total = self.total if isinstance(self.total, bool) else self.total(call)
+        return total or (but_for_size and self.sized)
 
 
-def strict(
-    *names: str, total: bool = False, sized: bool = False, sees_null: bool = False
-) -> Callable[[Strict], Strict]:
-    def register(compiler: Strict) -> Strict:
-        for name in names:
-            STRICT[name] = compiler
-        if sees_null:
-            SEES_NULL.update(names)
-        if total:
-            TOTAL.update(names)
-        if sized:
-            SIZED.update(names)
-        return compiler
-
-    return register
+#: By each of their names.
+FUNCTIONS: dict[str, Function] = {}
 
 
-def lazy(*names: str, total: bool = False) -> Callable[[Lazy], Lazy]:
-    def register(compiler: Lazy) -> Lazy:
-        for name in names:
-            LAZY[name] = compiler
-        if total:
-            TOTAL.update(names)
-        return compiler
+def declare(*functions: Function) -> None:
+    for function in functions:
+        for name in function.names:
+            assert name not in FUNCTIONS, f"two functions are named {name}"
+            FUNCTIONS[name] = function
 
-    return register
+
+def function_of(call: Call) -> Function:
+    return FUNCTIONS[call.name]
 
 
 def resolve(name: str, args: Sequence[Expression]) -> Expression:
-    found = _resolvers.get(name)
-    if found is None:
-        near = difflib.get_close_matches(name, _resolvers, 1)
+    found = FUNCTIONS.get(name)
+    if found is None or found.resolver is None:
+        near = difflib.get_close_matches(name, names(), 1)
         remedy = f"the nearest that exists is {near[0].upper()}" if near else "see the list of functions"
         raise UnsupportedError(f"no function {name.upper()}; {remedy}")
     lists = [a for a in args if a.type.items is not None]
     if lists:
         raise UnsupportedError(f"{name.upper()} of {lists[0].type}; a view shows arrays: compute with the rows instead")
-    return found[0](name, tuple(args))
+    return found.resolver(name, tuple(args))
 
 
 def names() -> list[str]:
-    """All function names, for documentation and for tests."""
-    return sorted(_resolvers)
+    """All names of functions and operators that SQL can express, for documentation and for tests."""
+    return sorted(name for name, function in FUNCTIONS.items() if function.resolver is not None)
 
 
 def refuse(name: str, args: Sequence[Expression]) -> SqlError:
     """The error for arguments a function does not take."""
-    sign = INFIX.get(name)
-    if sign is not None and len(args) == 2:
-        given = f"operator {args[0].type} {sign} {args[1].type}"
+    function = FUNCTIONS[name]
+    if function.sign and len(args) == 2:
+        given = f"operator {args[0].type} {function.sign} {args[1].type}"
     else:
         given = f"function {name.upper()}({', '.join(str(a.type) for a in args)})"
-    return SqlError(f"no {given}; {sign or name.upper()} takes {_resolvers[name][1]}")
+    return SqlError(f"no {given}; {function.sign or name.upper()} takes {function.takes}")

@@ -6,13 +6,14 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 import numpy.typing as npt
+from sqlglot import exp
 
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast, rescaled, unfit
 from freshet.scalar.functions.coercion import MOST_DIGITS
-from freshet.scalar.functions.registry import Step, refuse, resolves, strict
+from freshet.scalar.functions.registry import BOTH, THIS, Function, Step, declare, refuse
 from freshet.scalar.functions.rows import both, first_bad
 from freshet.scalar.functions.text_casts import CONTEXT, decimal_text, java_double
 from freshet.scalar.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decimal
@@ -38,7 +39,6 @@ def _digits(name: str, args: tuple[Expression, ...]) -> int:
     return max(-_MOST_PLACES, min(places.value, _MOST_PLACES))
 
 
-@resolves("round", "bround", takes="a number, and optionally a literal number of digits")
 def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
     if not 1 <= len(args) <= 2 or not _is_number(args[0]):
         raise refuse(name, args)
@@ -52,7 +52,6 @@ def _resolve_round(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(t, name, (a, Literal(INT, places)))
 
 
-@resolves("ceil", "ceiling", "floor", takes="a number")
 def _resolve_whole(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
@@ -63,21 +62,18 @@ def _resolve_whole(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(BIGINT, name, (cast(a, BIGINT if a.type.is_integer else DOUBLE),))
 
 
-@resolves("sqrt", takes="a number")
 def _resolve_sqrt(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1 or not _is_number(args[0]):
         raise refuse(name, args)
     return Call(DOUBLE, name, (cast(args[0], DOUBLE),))
 
 
-@resolves("power", "pow", takes="two numbers")
 def _resolve_power(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 2 or not all(map(_is_number, args)):
         raise refuse(name, args)
     return Call(DOUBLE, "power", (cast(args[0], DOUBLE), cast(args[1], DOUBLE)))
 
 
-@strict("sqrt", total=True)
 def _sqrt(call: Call) -> Step:
     def step(a: Column) -> Column:
         with np.errstate(invalid="ignore"):
@@ -86,7 +82,6 @@ def _sqrt(call: Call) -> Step:
     return step
 
 
-@strict("power", total=True)
 def _power(call: Call) -> Step:
     def step(a: Column, b: Column) -> Column:
         with np.errstate(all="ignore"):
@@ -95,7 +90,6 @@ def _power(call: Call) -> Step:
     return step
 
 
-@strict("ceil", "floor")
 def _whole(call: Call) -> Step:
     source, target, up = call.args[0].type, call.type, call.name == "ceil"
     if source.is_integer:
@@ -115,7 +109,6 @@ def _whole(call: Call) -> Step:
     return step
 
 
-@strict("bround")
 def _bround(call: Call) -> Step:
     """A value half way between two goes to the even one."""
     source, target, digits = call.args[0].type, call.type, call.args[1]
@@ -163,7 +156,6 @@ def _too_large(a: Column, row: int, target: Type) -> EvaluationError:
     return EvaluationError(f"BROUND of {shown} does not fit {target}; use a wider type", row)
 
 
-@strict("round")
 def _round(call: Call) -> Step:
     source, target, digits = call.args[0].type, call.type, call.args[1]
     assert isinstance(digits, Literal) and isinstance(digits.value, int)
@@ -232,3 +224,19 @@ def round_doubles(
             exact = exact.quantize(Decimal(1).scaleb(-places), rounding, CONTEXT)
         out[row] = float(exact) + 0.0
     return out.astype(np.float32).astype(np.float64) if type.name == "FLOAT" else out
+
+
+declare(
+    Function(
+        "round",
+        "a number, and optionally a literal number of digits",
+        _resolve_round,
+        _round,
+        parsed={exp.Round: ("this", "decimals")},
+    ),
+    Function("bround", "a number, and optionally a literal number of digits", _resolve_round, _bround),
+    Function("ceil", "a number", _resolve_whole, _whole, also=("ceiling",), parsed={exp.Ceil: ("this", "decimals")}),
+    Function("floor", "a number", _resolve_whole, _whole, parsed={exp.Floor: ("this", "decimals")}),
+    Function("sqrt", "a number", _resolve_sqrt, _sqrt, parsed={exp.Sqrt: THIS}, total=True),
+    Function("power", "two numbers", _resolve_power, _power, also=("pow",), parsed={exp.Pow: BOTH}, total=True),
+)

@@ -120,11 +120,20 @@ def constant(literal: Literal) -> Column:
     value, t = literal.value, literal.type
     valid = np.zeros(1, np.bool_) if value is None else None
     if t.pooled:
-        return Column(t, pa.array([value], t.pooled), valid)
+        return Column(t, _one_text(value, t.pooled), valid)
     if t.is_fraction:
         return Column(t, np.array([value if value is not None else 0.0], np.float64), valid)
     hi, lo = split(int(value or 0))
     return Column(t, np.array([lo], np.int64), valid, None if hi == lo >> 63 else np.array([hi], np.int64))
+
+
+def _one_text(value: object, type: pa.DataType) -> pa.Array:
+    """As pa.array makes it, which imports pandas to see whether it was given a Series: modules have constants."""
+    if value is None:
+        return pa.nulls(1, type)
+    assert isinstance(value, str | bytes)
+    data = value.encode() if isinstance(value, str) else value
+    return pa.Array.from_buffers(type, 1, [None, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data)])
 
 
 def constants(literals: Sequence[Literal]) -> Column:

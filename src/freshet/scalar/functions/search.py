@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.bounds import STEPS_A_BYTE, byte_sizes, check_steps
-from freshet.scalar.functions.registry import TOTAL_WHEN, Step, resolves, strict
+from freshet.scalar.functions.nulls import OWN
+from freshet.scalar.functions.registry import Function, Step, declare
 from freshet.scalar.functions.rows import longest
-from freshet.scalar.functions.text_calls import in_python, literal, register, signature, where_ascii, whole
+from freshet.scalar.functions.text_calls import in_python, literal, signature, typed, where_ascii, whole
 from freshet.scalar.types import INT, STRING
 
-register(INT, "text and what to find in it", signature("s", "s", least=2), "instr")
-register(STRING, "text, a mark, and which part", signature("s", "s", "i", least=3), "split_part")
-register(STRING, "text, a mark, and how many of them", signature("s", "s", "i", least=3), "substring_index")
-register(INT, "text and a list of texts between commas", signature("s", "s", least=2), "find_in_set")
 _find = signature("s", "s", "i", least=2)
 
 
-@resolves("locate", "position", takes="what to find, the text, and optionally where to begin")
 def _resolve_locate(name: str, args: tuple[Expression, ...]) -> Expression:
     part, text, *start = _find(name, args)
     return Call(INT, "locate", (text, part, *start)) if start else Call(INT, "instr", (text, part))
 
 
-@strict("instr", total=True)
 def _instr(call: Call) -> Step:
     by_text = in_python(INT, lambda text, part: text.find(part) + 1)
     part = literal(call.args[1])
@@ -41,7 +37,6 @@ def locate(text: str, part: str, start: int) -> int:
     return 0 if start < 1 else text.find(part, start - 1) + 1 if part else 1
 
 
-@strict("locate", total=True, sees_null=True)
 def _locate(call: Call) -> Step:
     found_from = in_python(INT, locate)
 
@@ -64,10 +59,6 @@ def split_part(text: str, mark: str, number: int) -> str:
     return parts[at] if 0 <= at < len(parts) else ""
 
 
-TOTAL_WHEN["split_part"] = lambda call: bool(literal(call.args[2]))
-
-
-@strict("split_part")
 def _split_part(call: Call) -> Step:
     return in_python(STRING, split_part)
 
@@ -91,7 +82,6 @@ def substring_index(text: str, mark: str, count: int) -> str:
     return text[at + len(mark) :]
 
 
-@strict("substring_index", sized=True)
 def _substring_index(call: Call) -> Step:
     """Marks that overlap themselves are compared again at each character."""
     found = in_python(STRING, substring_index)
@@ -111,14 +101,51 @@ def _is_short(call: Call) -> bool:
     return mark is not None and len(mark.encode()) <= STEPS_A_BYTE
 
 
-TOTAL_WHEN["substring_index"] = _is_short
-
-
 def find_in_set(text: str, listed: str) -> int:
     items = listed.split(",")
     return items.index(text) + 1 if text in items else 0
 
 
-@strict("find_in_set", total=True)
 def _find_in_set(call: Call) -> Step:
     return in_python(INT, find_in_set)
+
+
+declare(
+    Function(
+        "instr", "text and what to find in it", typed(INT, "s", "s"), _instr, parsed={exp.StrPosition: None}, total=True
+    ),
+    Function(
+        "split_part",
+        "text, a mark, and which part",
+        typed(STRING, "s", "s", "i"),
+        _split_part,
+        parsed={exp.SplitPart: ("this", "delimiter", "part_index")},
+        total=lambda call: bool(literal(call.args[2])),
+    ),
+    Function(
+        "substring_index",
+        "text, a mark, and how many of them",
+        typed(STRING, "s", "s", "i"),
+        _substring_index,
+        parsed={exp.SubstringIndex: ("this", "delimiter", "count")},
+        total=_is_short,
+        sized=True,
+    ),
+    Function(
+        "find_in_set",
+        "text and a list of texts between commas",
+        typed(INT, "s", "s"),
+        _find_in_set,
+        total=True,
+    ),
+    Function(
+        "locate",
+        "what to find, the text, and optionally where to begin",
+        _resolve_locate,
+        _locate,
+        also=("position",),
+        parsed={exp.StrPosition: ("substr", "this", "position")},
+        nulls=OWN,
+        total=True,
+    ),
+)

@@ -8,13 +8,15 @@ from typing import Any, AnyStr
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.bounds import byte_sizes, check_sizes
 from freshet.scalar.functions.casting import cast
-from freshet.scalar.functions.registry import Columns, Node, Step, lazy, refuse, resolves, strict
+from freshet.scalar.functions.nulls import IF_FIRST, OWN
+from freshet.scalar.functions.registry import THIS, Columns, Function, Node, Step, declare, refuse
 from freshet.scalar.functions.rows import (
     both,
     every,
@@ -34,22 +36,16 @@ from freshet.scalar.functions.text_calls import (
     in_python,
     is_number,
     like_first,
-    register,
     signature,
+    typed,
     whole,
 )
 from freshet.scalar.types import INT, STRING
 from freshet.state.arrays import TEXT
 
-register(STRING, "text", signature("s", least=1), "initcap")
-register(None, "text or BINARY", signature("b", least=1), "reverse")
-register(STRING, "text and how many times", signature("s", "i", least=2), "repeat")
-register(STRING, "text, characters, and what to write for each", signature("s", "s", "s", least=3), "translate")
-register(STRING, "a number", signature("l", least=1), "chr", "char")
 _overlaid, _space, _trim = signature("b", "b", "i", "i", least=3), signature("i", least=1), signature("s", "s", least=1)
 
 
-@resolves("overlay", takes="two texts, or two of BINARY, where to lay the second, and optionally over how much")
 def _resolve_overlay(name: str, args: tuple[Expression, ...]) -> Expression:
     if len({a.type.name == "BINARY" for a in args[:2]}) == 2:
         raise refuse(name, args)
@@ -57,24 +53,20 @@ def _resolve_overlay(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(like_first(fitted), name, fitted)
 
 
-@resolves("space", takes="a number of spaces")
 def _resolve_space(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(STRING, "repeat", (Literal(STRING, " "), *_space(name, args)))
 
 
-@resolves("btrim", takes="text, and optionally the characters to remove")
 def _resolve_btrim(name: str, args: tuple[Expression, ...]) -> Expression:
     return Call(STRING, "trim", _trim(name, args))
 
 
-@resolves("concat_ws", takes="what to write between, and values, each written as text")
 def _resolve_join(name: str, args: tuple[Expression, ...]) -> Expression:
     if not args:
         raise refuse(name, args)
     return Call(STRING, name, tuple(as_text(a) for a in args))
 
 
-@resolves("elt", takes="a number and what it chooses from, texts or BINARY")
 def _resolve_elt(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) < 2 or not is_number(args[0].type):
         raise refuse(name, args)
@@ -90,17 +82,14 @@ def initcap(text: str) -> str:
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
-@strict("initcap", total=True)
 def _initcap(call: Call) -> Step:
     return in_python(STRING, initcap)
 
 
-@strict("reverse", total=True)
 def _reverse(call: Call) -> Step:
     return whole(call.type, pc.binary_reverse if call.type.name == "BINARY" else pc.utf8_reverse)
 
 
-@strict("repeat", sized=True)
 def _repeat(call: Call) -> Step:
     def step(a: Column, times: Column) -> Column:
         rows = longest(a, times)
@@ -124,12 +113,10 @@ def _alphabet(old: str, new: str) -> dict[int, str | None]:
     return table
 
 
-@strict("translate", total=True)
 def _translate(call: Call) -> Step:
     return in_python(STRING, lambda text, old, new: text.translate(_alphabet(old, new)))
 
 
-@strict("chr", total=True)
 def _chr(call: Call) -> Step:
     """The last byte decides; a negative number has no character."""
     characters = pa.array([*map(chr, range(256)), ""], TEXT)
@@ -142,7 +129,6 @@ def overlay(text: AnyStr, part: AnyStr, position: int, length: int = -1) -> AnyS
     return substring(text, 1, position - 1) + part + substring(text, after)
 
 
-@strict("overlay", sized=True)
 def _overlay(call: Call) -> Step:
     made = in_python(call.type, overlay)
 
@@ -154,7 +140,6 @@ def _overlay(call: Call) -> Step:
     return step
 
 
-@strict("concat_ws", sized=True, sees_null=True)
 def _join(call: Call) -> Step:
     def step(*args: Column) -> Column:
         rows, (mark, *parts) = longest(*args), args
@@ -180,7 +165,6 @@ def _join(call: Call) -> Step:
     return step
 
 
-@lazy("elt")
 def _elt(call: Call, nodes: tuple[Node, ...]) -> Node:
     """Only the text that is chosen is computed."""
 
@@ -199,3 +183,68 @@ def _elt(call: Call, nodes: tuple[Node, ...]) -> Node:
         return gather(call.type, pieces, rows)
 
     return node
+
+
+declare(
+    Function("initcap", "text", typed(STRING, "s"), _initcap, parsed={exp.Initcap: None}, total=True),
+    Function(
+        "reverse",
+        "text or BINARY",
+        typed(None, "b"),
+        _reverse,
+        parsed={exp.Reverse: THIS},
+        total=True,
+    ),
+    Function(
+        "repeat",
+        "text and how many times",
+        typed(STRING, "s", "i"),
+        _repeat,
+        parsed={exp.Repeat: ("this", "times")},
+        sized=True,
+    ),
+    Function(
+        "translate",
+        "text, characters, and what to write for each",
+        typed(STRING, "s", "s", "s"),
+        _translate,
+        parsed={exp.Translate: ("this", "from_", "to")},
+        total=True,
+    ),
+    Function(
+        "chr",
+        "a number",
+        typed(STRING, "l"),
+        _chr,
+        also=("char",),
+        parsed={exp.Chr: ("expressions",)},
+        total=True,
+    ),
+    Function(
+        "overlay",
+        "two texts, or two of BINARY, where to lay the second, and optionally over how much",
+        _resolve_overlay,
+        _overlay,
+        parsed={exp.Overlay: ("this", "expression", "from_", "for_")},
+        sized=True,
+    ),
+    Function("space", "a number of spaces", _resolve_space, parsed={exp.Space: THIS}),
+    Function("btrim", "text, and optionally the characters to remove", _resolve_btrim),
+    Function(
+        "concat_ws",
+        "what to write between, and values, each written as text",
+        _resolve_join,
+        _join,
+        parsed={exp.ConcatWs: ("expressions",)},
+        nulls=IF_FIRST,
+        sized=True,
+    ),
+    Function(
+        "elt",
+        "a number and what it chooses from, texts or BINARY",
+        _resolve_elt,
+        parsed={exp.Elt: ("this", "expressions")},
+        lazy=_elt,
+        nulls=OWN,
+    ),
+)

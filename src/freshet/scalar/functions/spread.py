@@ -12,19 +12,11 @@ import numpy as np
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call
-from freshet.scalar.functions.registry import Step, strict
+from freshet.scalar.functions.registry import Function, Step, Strict, declare
 from freshet.scalar.functions.rows import both, every, longest
 from freshet.scalar.types import DOUBLE
 from freshet.state import spread
 from freshet.state.arrays import taken
-
-#: Aggregate → whether a sample's, and whether the root.
-FORMS = {
-    "var_samp": (True, False),
-    "var_pop": (False, False),
-    "stddev_samp": (True, True),
-    "stddev_pop": (False, True),
-}
 
 
 def of_sums(function: str) -> str:
@@ -32,28 +24,21 @@ def of_sums(function: str) -> str:
     return f"{function}_of"
 
 
-@strict("square", "square_rest", "huge_square", "huge_square_rest", total=True)
-def _square(call: Call) -> Step:
-    huge, place = call.name.startswith("huge"), int(call.name.endswith("rest"))
-
+def _square(huge: bool, place: int) -> Strict:
     def step(a: Column) -> Column:
         values = taken(a.data.astype(np.float64, copy=False))
         pair = np.empty(len(values)), np.empty(len(values))
         spread.squares(values, huge, *pair)
         return Column(DOUBLE, pair[place], a.valid)
 
-    return step
+    return lambda call: step
 
 
-@strict("shrunk", total=True)
 def _shrunk(call: Call) -> Step:
     return lambda a: Column(DOUBLE, a.data * spread.SHRINK, a.valid)
 
 
-@strict(*map(of_sums, FORMS), total=True)
-def _of_sums(call: Call) -> Step:
-    sample, root = next(form for function, form in FORMS.items() if of_sums(function) == call.name)
-
+def _of_sums(sample: bool, root: bool) -> Strict:
     def step(count: Column, *sums: Column) -> Column:
         n = longest(count, *sums)
         counts = taken(np.broadcast_to(count.data, n).astype(np.int64, copy=False))
@@ -64,4 +49,17 @@ def _of_sums(call: Call) -> Step:
         spread.spreads(counts, pairs, sample, root, out)
         return Column(DOUBLE, out, both(counts > (1 if sample else 0), every((count, *sums))))
 
-    return step
+    return lambda call: step
+
+
+declare(
+    Function("square", strict=_square(False, 0), total=True),
+    Function("square_rest", strict=_square(False, 1), total=True),
+    Function("huge_square", strict=_square(True, 0), total=True),
+    Function("huge_square_rest", strict=_square(True, 1), total=True),
+    Function("shrunk", strict=_shrunk, total=True),
+    Function(of_sums("var_samp"), strict=_of_sums(True, False), total=True),
+    Function(of_sums("var_pop"), strict=_of_sums(False, False), total=True),
+    Function(of_sums("stddev_samp"), strict=_of_sums(True, True), total=True),
+    Function(of_sums("stddev_pop"), strict=_of_sums(False, True), total=True),
+)

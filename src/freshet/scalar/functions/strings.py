@@ -7,12 +7,13 @@ from typing import Any, AnyStr
 
 import numpy as np
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.bounds import Texts, byte_sizes, check_sizes, known, made_text, most_steps, too_many_steps
 from freshet.scalar.functions.padding import SPACE, padded
-from freshet.scalar.functions.registry import Step, resolves, strict
+from freshet.scalar.functions.registry import BOTH, THIS, Function, Step, declare
 from freshet.scalar.functions.rows import constant, every, joined, longest, text_or_null
 from freshet.scalar.functions.text_calls import (
     alike,
@@ -20,8 +21,7 @@ from freshet.scalar.functions.text_calls import (
     in_python,
     like_first,
     literal,
-    register,
-    signature,
+    typed,
     where_ascii,
     whole,
 )
@@ -32,31 +32,6 @@ _LIMIT = 2**31 - 1
 _NOTHING, _ZERO = constant(Literal(STRING, "")), constant(Literal(BINARY, b"\0"))
 
 
-_one = signature("s", least=1)
-register(STRING, "text", _one, "upper", "ucase")
-register(STRING, "text", _one, "lower", "lcase")
-register(INT, "text or BINARY", signature("b", least=1), "length", "char_length", "character_length", "len")
-for _name in ("trim", "ltrim", "rtrim"):
-    register(STRING, "text, and optionally the characters to remove", signature("s", "s", least=1), _name)
-register(
-    None,
-    "text or BINARY, a position, and optionally a length",
-    signature("b", "i", "i", least=2),
-    "substring",
-    "substr",
-)
-register(STRING, "text, what to replace, and what with", signature("s", "s", "s", least=2), "replace")
-_two = signature("b", "b", least=2)
-register(BOOLEAN, "two texts, or two of BINARY", _two, "starts_with", "startswith")
-register(BOOLEAN, "two texts, or two of BINARY", _two, "ends_with", "endswith")
-register(BOOLEAN, "two texts, or two of BINARY", _two, "contains")
-register(None, "text or BINARY, and how much of it", signature("b", "i", least=2), "left")
-register(STRING, "text and a number of characters", signature("s", "i", least=2), "right")
-register(None, "text or BINARY, a length, and optionally the padding", signature("b", "i", "b", least=2), "rpad")
-register(None, "text or BINARY, a length, and optionally the padding", signature("b", "i", "b", least=2), "lpad")
-
-
-@resolves("concat", takes="values, each written as text, or all of BINARY")
 def _resolve_concat(name: str, args: tuple[Expression, ...]) -> Expression:
     if not args:
         return Literal(STRING, "")
@@ -67,7 +42,6 @@ def _resolve_concat(name: str, args: tuple[Expression, ...]) -> Expression:
 # Computing ------------------------------------------------------------------------------------------------------
 
 
-@strict("upper", "lower", total=True)
 def _case_of(call: Call) -> Step:
     """One letter may become several (ß is SS), and a final Σ has a form of its own: Arrow knows neither."""
     if call.name == "upper":
@@ -75,12 +49,10 @@ def _case_of(call: Call) -> Step:
     return where_ascii(whole(STRING, pc.ascii_lower), in_python(STRING, str.lower))
 
 
-@strict("length", total=True)
 def _length(call: Call) -> Step:
     return whole(INT, pc.binary_length if call.args[0].type.name == "BINARY" else pc.utf8_length)
 
 
-@strict("trim", "ltrim", "rtrim", total=True)
 def _trim(call: Call) -> Step:
     arrow = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[call.name]
     characters = constants(call)
@@ -108,7 +80,6 @@ def substring(text: AnyStr, position: int, length: int | None = None) -> AnyStr:
     return text[max(start, 0) : max(stop, 0)] if stop > start else text[:0]
 
 
-@strict("substring", total=True)
 def _substring(call: Call) -> Step:
     given = constants(call)
     if given is None:
@@ -130,7 +101,6 @@ def _sliced(type: Type, start: int, stop: int | None = None) -> Step:
     return whole(type, lambda text: pc.utf8_slice_codeunits(text, start, stop))
 
 
-@strict("left", "right", total=True)
 def _side(call: Call) -> Step:
     left, given = call.name == "left", constants(call)
     if given is None:
@@ -139,7 +109,6 @@ def _side(call: Call) -> Step:
     return _sliced(call.type, 0, size) if left or not size else _sliced(call.type, -size)
 
 
-@strict("rpad", "lpad", sized=True)
 def _pad(call: Call) -> Step:
     if call.type.name == "BINARY":
         return _padded_bytes(call.name, call.name == "lpad")
@@ -172,7 +141,6 @@ def _padded_bytes(what: str, left: bool) -> Step:
     return step
 
 
-@strict("replace", sized=True)
 def _replace(call: Call) -> Step:
     def step(a: Column, old: Column, new: Column = _NOTHING) -> Column:
         args = (a, old, new)
@@ -190,7 +158,6 @@ def _replace(call: Call) -> Step:
     return step
 
 
-@strict("starts_with", "ends_with", "contains", total=True)
 def _holds(call: Call) -> Step:
     arrow = {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}[call.name]
     python: dict[str, Callable[[Any, Any], bool]] = {
@@ -204,7 +171,6 @@ def _holds(call: Call) -> Step:
     return whole(BOOLEAN, lambda text: arrow(text, part))
 
 
-@strict("concat", sized=True)
 def _concat(call: Call) -> Step:
     def step(*args: Column) -> Column:
         rows, valid = longest(*args), every(args)
@@ -214,3 +180,112 @@ def _concat(call: Call) -> Step:
         return Column(call.type, joined(*parts, kind=call.type.pooled), valid)
 
     return step
+
+
+declare(
+    Function("upper", "text", typed(STRING, "s"), _case_of, also=("ucase",), parsed={exp.Upper: THIS}, total=True),
+    Function("lower", "text", typed(STRING, "s"), _case_of, also=("lcase",), parsed={exp.Lower: THIS}, total=True),
+    Function(
+        "length",
+        "text or BINARY",
+        typed(INT, "b"),
+        _length,
+        also=(
+            "char_length",
+            "character_length",
+            "len",
+        ),
+        parsed={exp.Length: THIS},
+        total=True,
+    ),
+    Function(
+        "substring",
+        "text or BINARY, a position, and optionally a length",
+        typed(None, "b", "i", "i", least=2),
+        _substring,
+        also=("substr",),
+        parsed={exp.Substring: ("this", "start", "length")},
+        total=True,
+    ),
+    Function(
+        "replace",
+        "text, what to replace, and what with",
+        typed(STRING, "s", "s", "s", least=2),
+        _replace,
+        parsed={exp.Replace: ("this", "expression", "replacement")},
+        sized=True,
+    ),
+    Function(
+        "starts_with",
+        "two texts, or two of BINARY",
+        typed(BOOLEAN, "b", "b"),
+        _holds,
+        also=("startswith",),
+        parsed={exp.StartsWith: BOTH},
+        total=True,
+    ),
+    Function(
+        "ends_with",
+        "two texts, or two of BINARY",
+        typed(BOOLEAN, "b", "b"),
+        _holds,
+        also=("endswith",),
+        parsed={exp.EndsWith: BOTH},
+        total=True,
+    ),
+    Function(
+        "contains",
+        "two texts, or two of BINARY",
+        typed(BOOLEAN, "b", "b"),
+        _holds,
+        parsed={exp.Contains: BOTH},
+        total=True,
+    ),
+    Function(
+        "left",
+        "text or BINARY, and how much of it",
+        typed(None, "b", "i"),
+        _side,
+        parsed={exp.Left: BOTH},
+        total=True,
+    ),
+    Function(
+        "right",
+        "text and a number of characters",
+        typed(STRING, "s", "i"),
+        _side,
+        parsed={exp.Right: BOTH},
+        total=True,
+    ),
+    *(
+        Function(
+            name,
+            "text or BINARY, a length, and optionally the padding",
+            typed(None, "b", "i", "b", least=2),
+            _pad,
+            parsed={exp.Pad: None},
+            sized=True,
+        )
+        for name in ("rpad", "lpad")
+    ),
+    Function(
+        "concat",
+        "values, each written as text, or all of BINARY",
+        _resolve_concat,
+        _concat,
+        parsed={exp.Concat: ("expressions",)},
+        operator=exp.DPipe,
+        sized=True,
+    ),
+    *(
+        Function(
+            name,
+            "text, and optionally the characters to remove",
+            typed(STRING, "s", "s", least=1),
+            _trim,
+            parsed={exp.Trim: None},
+            total=True,
+        )
+        for name in ("trim", "ltrim", "rtrim")
+    ),
+)

@@ -17,7 +17,7 @@ from freshet.errors import EvaluationError
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
-from freshet.scalar.functions.registry import Step, refuse, resolves
+from freshet.scalar.functions.registry import FUNCTIONS, Resolver, Step, refuse
 from freshet.scalar.functions.rows import both, each, every, flags, longest, strings, text_of, text_or_null
 from freshet.scalar.types import BIGINT, BINARY, INT, STRING, Type
 from freshet.state.arrays import Bools, Int64s
@@ -38,13 +38,14 @@ def alike(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     return args if all(a.type.name == "BINARY" for a in args) else tuple(as_text(a) for a in args)
 
 
-def signature(*kinds: str, least: int) -> Fit:
+def signature(*kinds: str, least: int | None = None) -> Fit:
     """Casts arguments to text ("s"), INT ("i") or BIGINT ("l"), takes only text ("t"), or only text and BINARY ("d");
-    `least` of them are required. Those that are a text or BINARY alike ("b") stay BINARY where all of them are, and
-    else are cast to text."""
+    `least` of them are required, or all. Those that are a text or BINARY alike ("b") stay BINARY where all of them are,
+    and else are cast to text."""
+    required = len(kinds) if least is None else least
 
     def fit(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        if not least <= len(args) <= len(kinds):
+        if not required <= len(args) <= len(kinds):
             raise refuse(name, args)
         fitted = []
         of_bytes = all(a.type.name == "BINARY" for a, kind in zip(args, kinds, strict=False) if kind == "b")
@@ -71,15 +72,15 @@ def is_number(type: Type) -> bool:
     return type.is_numeric or type.name in ("STRING", "VOID")
 
 
-def register(type: Type | None, takes: str, fit: Fit, *names: str) -> None:
-    """Names of one function, the first of which its calls bear. Without a type it makes text of text, BINARY of
-    BINARY."""
-    canonical = names[0]
+def typed(type: Type | None, *kinds: str, least: int | None = None) -> Resolver:
+    """The resolver of a function with this `signature`. Without a type it makes text of text, BINARY of BINARY."""
+    fit = signature(*kinds, least=least)
 
-    @resolves(*names, takes=takes)
-    def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
+    def resolver(name: str, args: tuple[Expression, ...]) -> Expression:
         fitted = fit(name, args)
-        return Call(type or like_first(fitted), canonical, fitted)
+        return Call(type or like_first(fitted), FUNCTIONS[name].name, fitted)
+
+    return resolver
 
 
 def like_first(args: Sequence[Expression]) -> Type:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import AtomicType, StructType
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
 
 HASH = "_hash"

@@ -1,6 +1,6 @@
 """Files of a copy: whole or not there at all, on the local disk and wherever Hadoop's FileSystem reaches.
 
-Law: `create` makes a file appear with all of its text, once: of two writers of one name, one is told that it lost.
+Law: `create` makes a file appear with all of its text, once: of two writers of one name, one learns that it lost.
 """
 
 from __future__ import annotations

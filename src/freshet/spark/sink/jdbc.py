@@ -1,6 +1,6 @@
 """The answer as a table of a database, moved on by one transaction a batch.
 
-Laws. The executors write a batch to a table of its own beside the target (the *stage*), whose primary key keeps a task
+Laws. The executors write a batch to a table of its own next to the target (the *stage*), whose primary key keeps a task
 that Spark runs twice from adding twice. One transaction, of standard SQL sent by the driver, merges it and records the
 batch's number in freshet_batches, whose key lets each number in once. So a batch is in, with its number, or it is not.
 Statements find the target's rows by its primary key, from the stage: the cost follows the change.
@@ -33,7 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
 from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, shown, taken_too_often
 

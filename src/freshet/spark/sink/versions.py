@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import StateError
 from freshet.spark.sink.batch import HASH, Applied, Batch, columns_of, consolidated, taken_too_often
 from freshet.spark.sink.folder import Folder, open_folder

@@ -8,13 +8,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from freshet.database.opening import open_instance
 from freshet.durable import checkpoint
 from freshet.durable.folder import Claim
-from freshet.durable.history import first_version
+from freshet.durable.kept_logs import first_version
 from freshet.durable.log import Log, NewerFormatError, Place, sync_folder
 from freshet.durable.record import SNAPSHOT
 from freshet.durable.store import Store
 from freshet.errors import StateError
+from freshet.state.kernel_cache import compile_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,6 @@ def _recover(path: Path, log: Log) -> Recovered:
 
 
 def _salvage(path: Path) -> Recovered:
-    from freshet.database.db import Database
-    from freshet.state.kernel_cache import compile_kernels
-
     found = checkpoint.read(path / "checkpoint")
     if isinstance(found, str):
         raise StateError(f"the log in {path} is lost, and its checkpoint is of no use: {found}; restore a copy")
@@ -89,8 +88,11 @@ def _salvage(path: Path) -> Recovered:
         lost = (path / "log").stat().st_size
         os.rename(path / "log", kept)
     compile_kernels()
-    with Database(Store(path, "fsync", False, salvage=True)) as db:
-        return Recovered(db.version, lost, kept)
+    opened = open_instance(Store(path, "fsync", False, salvage=True))
+    try:
+        return Recovered(opened.state.version, lost, kept)
+    finally:
+        opened.close()
 
 
 def _unused(path: Path) -> Path:

@@ -11,11 +11,13 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from freshet.database.state import State
+from freshet.database.views import Views
 from freshet.durable.gather import gather_rows, measure_rows
 from freshet.durable.log import Log, Record, Run
 from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, json_of, number_of
@@ -24,9 +26,6 @@ from freshet.errors import EvaluationError, StateError
 from freshet.plans import codec
 from freshet.state.arrays import Int64s
 from freshet.state.rows import Rows
-
-if TYPE_CHECKING:
-    from freshet.database.db import Database
 
 logger = logging.getLogger("freshet")
 
@@ -39,8 +38,8 @@ class Replay:
     """Follows a log from where the database stands. `catalog` is what the log has defined so far. `only`: of all views,
     this one is kept."""
 
-    def __init__(self, db: Database, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
-        self.db, self.log, self.catalog, self._only = db, log, catalog, only
+    def __init__(self, state: State, views: Views, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
+        self.state, self.views, self.log, self.catalog, self._only = state, views, log, catalog, only
         self.transactions, self.rows = 0, 0
         self._undone: set[str] = set()  # views to be built at the end
         self._told = self._started = time.monotonic()
@@ -79,25 +78,24 @@ class Replay:
         return {}
 
     def _take_rows(self, run: Run, deltas: bool = False) -> dict[str, Rows]:
-        db = self.db
         resolved: dict[str, RowChange] = {}
-        counts = {}
-        for name, table in db.tables.items():
+        given: dict[str, Int64s] = {}
+        for name, table in self.state.core.tables.items():
             rows, weights = _gathered(run, table, self.log.path)
             if not len(rows):
                 continue
-            counts[name] = len(rows)
+            given[name] = rows
             try:
                 resolved[name] = table.resolve(rows, weights)
             except MissingRowError:
                 raise StateError(f"{self.log.path} does not fit its own rows; restore it from a copy") from None
-        if sum(counts.values()) != run.rows:
+        if sum(len(rows) for rows in given.values()) != run.rows:
             raise StateError(f"{self.log.path} changes a table it does not define; restore it from a copy")
         try:
-            found = db._change(resolved, deltas)
+            found = self.state.core.apply(resolved, deltas=deltas)
         except EvaluationError as e:
             raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
-        db._count(counts, run.version)
+        self.state.count(given, run.version)
         self.rows += run.rows
         self.transactions += run.transactions
         return found
@@ -105,37 +103,35 @@ class Replay:
     def finish(self) -> None:
         """Builds the views that were defined."""
         for key in [k for k in self.catalog["views"] if k in self._undone]:
-            self.db._views.restore(self.catalog["views"][key])
+            self.views.restore(self.catalog["views"][key])
         self._undone.clear()
-        self.db._views.in_order(list(self.catalog["views"]))
+        self.views.in_order(list(self.catalog["views"]))
         if self.rows and self._only is None:
             self._ended()
 
     # Definitions ----------------------------------------------------------------------------------------------
 
     def _define(self, changed: dict[str, Any]) -> None:
-        db = self.db
-        self.catalog["numbers"] = db._numbers = int(changed["numbers"])
+        state, views = self.state, self.views
+        self.catalog["numbers"] = state.numbers = int(changed["numbers"])
         for key, definition in changed["views"].items():
-            if key in db.views:
-                db._views.forget(key)
+            if key in views.named:
+                views.forget(key)
             self._undone.discard(key)
-            db.catalog.views.pop(key, None)
+            state.catalog.views.pop(key, None)
             _set(self.catalog["views"], key, definition)
             if definition is not None and self._only in (None, key):
                 self._undone.add(key)
         for key, described in changed["tables"].items():
-            if key in db.tables:
-                db._remove_table(key)
+            if key in state.core.tables:
+                state.remove_table(key)
             _set(self.catalog["tables"], key, described)
             if described is not None:
-                db._restore_table(codec.decode(described["schema"]), int(described["number"]))
+                state.add_table(codec.decode(described["schema"]), int(described["number"]))
 
     def _standing(self, version: int, facts: dict[str, Any]) -> None:
         """What a snapshot says of how it came about."""
-        self.db._stand_at(version, int(facts["changes"]))
-        for name, rows in facts["changed"].items():
-            self.db._changed[name].data[0] = rows
+        self.state.stand_at(version, int(facts["changes"]), facts["changed"])
 
     # Words ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +147,7 @@ class Replay:
         said = f"freshet: recovered {self.log.path.parent} from its log: {self.rows:,} rows in {spent:.1f} s"
         if self._told != self._started:
             print(said, file=sys.stderr)
-        logger.info("%s, up to version %d", said, self.db.version)
+        logger.info("%s, up to version %d", said, self.state.version)
 
 
 def _gathered(run: Run, table: Table, path: Path) -> tuple[Int64s, Int64s]:

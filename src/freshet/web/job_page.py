@@ -1,4 +1,4 @@
-"""The page beside a running job: its views as the job keeps them, fed by its own micro-batches."""
+"""The page of a running job: its views as the job keeps them, fed by its own micro-batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from freshet.database.changes import WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import StateError
 from freshet.job.file import JobFile
 from freshet.spark.snapshot import snapshot
@@ -21,7 +21,7 @@ from freshet.web.server import Server
 
 
 class _JobStream:
-    """What a page beside a job offers to look at: the job's own queries."""
+    """What the page of a job offers to look at: the job's own queries."""
 
     def __init__(self, job: JobFile) -> None:
         self.ddl, self.queries, self.fixed = "", dict(job.views), dict[str, pa.Table]()
@@ -30,7 +30,7 @@ class _JobStream:
         return iter(())
 
 
-class Beside:
+class JobPage:
     def __init__(self, job: JobFile, host: str, port: int, token: str | None) -> None:
         self.hub = Hub(Settings(source="files"), _JobStream(job))
         self.hub.fixed_views, self.hub.stream = True, _JobStream(job)
@@ -63,7 +63,7 @@ class Beside:
         self.mirror.take(changes)
 
     def progressed(self) -> None:
-        """A micro-batch has ended, and Spark has told of it."""
+        """A micro-batch has ended, and Spark has reported it."""
         self.mirror.progress(self.run.query)
 
     def close(self) -> None:

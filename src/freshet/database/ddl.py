@@ -1,0 +1,70 @@
+"""CREATE and DROP: tables and views come and go, each statement whole and on disk, or not at all."""
+
+from __future__ import annotations
+
+from freshet.budget import Budget
+from freshet.database.access import Access
+from freshet.database.kept_view import KeptView
+from freshet.errors import SqlError
+from freshet.logical.query import CreateTable, CreateView, DropTable, DropView
+from freshet.plans import Plan
+from freshet.state.allocators import give_back
+
+_MUCH = 1 << 22  # bytes dropped that go back to the system
+
+
+class Ddl:
+    def __init__(self, access: Access) -> None:
+        self._access, self._state, self._views = access, access.state, access.views
+
+    def create_table(self, statement: CreateTable) -> None:
+        state, schema = self._state, statement.schema
+        name = schema.name.lower()
+        with self._access.changing():
+            if name in state.core.tables:
+                if statement.if_not_exists:
+                    return
+                raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
+            if name in self._views.named:
+                raise SqlError(f"there is a view {schema.name} already; choose another name")
+            number = state.number()
+            try:
+                with state.lock, self._views.defining():
+                    state.add_table(schema, number)
+            except BaseException:
+                state.core.arena.drop(f"table{number}/")
+                raise
+
+    def create_view(self, name: str, query: str | Plan) -> KeptView:
+        with self._access.changing():
+            key = name.lower()
+            if key in self._views.named or key in self._state.core.tables:
+                kind = "view" if key in self._views.named else "table"
+                raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
+            with self._access.interruptible(Budget()):
+                return self._views.create(name, query)
+
+    def create_named(self, statement: CreateView) -> KeptView:
+        """CREATE MATERIALIZED VIEW."""
+        known = self._views.named.get(statement.name.lower())
+        if known is not None and statement.if_not_exists:
+            return known
+        return self.create_view(statement.name, statement.sql)
+
+    def drop(self, statement: DropTable | DropView) -> None:
+        state = self._state
+        with self._access.changing():
+            names = state.catalog.dropped(statement)  # binding has refused what is not there
+            tables = {name: state.core.tables[name] for name in names if name in state.core.tables}
+            with state.lock:
+                with self._views.defining():
+                    views = [self._views.take(name) for name in names if name not in tables]
+                    for name in tables:
+                        state.take_table(name)
+                before = state.core.arena.nbytes()
+                for view, operator in views:
+                    self._views.end(view, operator)
+                for table in tables.values():
+                    table.scope.drop()
+                if before - state.core.arena.nbytes() > _MUCH:
+                    give_back()

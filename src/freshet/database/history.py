@@ -1,0 +1,91 @@
+"""Versions that were: a view's deltas and answers, made again from the log.
+
+State in memory replays the log up to the wanted version, with this one view; from there each transaction is applied by
+itself and gives the delta it gave. The log reaches back to where it was last rewritten; with `retain` the logs before
+are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from freshet.budget import Memory
+from freshet.database.access import Access
+from freshet.database.delta import Delta
+from freshet.database.reading import whole
+from freshet.database.replay import Replay
+from freshet.database.state import State
+from freshet.database.views import Views
+from freshet.durable.kept_logs import KeptLogs
+from freshet.durable.log import Record
+from freshet.durable.record import SNAPSHOT, TRANSACTION
+from freshet.errors import StateError
+from freshet.state.arena import Arena
+
+
+def history_of(access: Access, view: str, version: int) -> History:
+    """A view as it was, from the log."""
+    if access.store is None:
+        raise StateError(f"version {version} is past, and a database in memory keeps no log; follow it from now")
+    with access.state.lock:
+        access.check_open()
+        access.store.log.flush()
+    return History(access.store.path, view.lower(), version, access.state.memory)
+
+
+class History:
+    """One view as it was at a version, and then at one after the other."""
+
+    def __init__(self, folder: Path, key: str, version: int, memory: Memory) -> None:
+        self.key, self._logs = key, KeptLogs(folder)
+        self.state = State(Arena(memory=memory), memory)
+        self.views = Views(self.state)
+        self._log = self._logs.holding(version)
+        catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}
+        self._replay = Replay(self.state, self.views, self._log, catalog, only=key)
+        self._replay.run(until=version)
+        if self.state.version != version or key not in self.views.named:
+            self.close()
+            raise StateError(f"there is no version {version} of view {key} in the log of {folder}")
+
+    def answer(self) -> pa.Table:
+        view = self.views.named[self.key]
+        return whole(view.operator, view.plan.root.fields, self.state.memory)
+
+    def deltas(self, until: int) -> Iterator[tuple[int, pa.Table]]:
+        """The delta of each version up to `until`."""
+        while self.state.version < until:
+            for record in self._log.records(self._log.end):
+                if record.kind == TRANSACTION:
+                    yield record.version, self._delta(record)
+                    if record.version >= until:
+                        return
+                else:
+                    self._replay.take(record)
+                    self._replay.finish()
+            if self.state.version < until:
+                self._next_log()
+
+    def _delta(self, record: Record) -> pa.Table:
+        rows = self._replay.take(record)[self.key]
+        return Delta(self.views.named[self.key].operator, rows).table()
+
+    def _next_log(self) -> None:
+        """Goes on with the log after this one, behind the rows it begins with: those are here already."""
+        after = self._logs.holding(self.state.version)
+        if after.id == self._log.id:
+            after.close()
+            raise StateError(f"{after.path} ends before version {self.state.version + 1}; restore it from a copy")
+        self._log.close()
+        self._log = self._replay.log = after
+        for record in after.records(after.first):
+            if record.kind == SNAPSHOT:
+                break
+
+    def close(self) -> None:
+        self._log.close()
+        self.state.core.close()

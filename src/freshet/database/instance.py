@@ -1,0 +1,65 @@
+"""A database inside: its parts, put together. The faces that users hold (db.py, view.py) ask these."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from freshet.budget import Memory
+from freshet.database.access import Access
+from freshet.database.adapt import Adapt
+from freshet.database.asking import Asking
+from freshet.database.ddl import Ddl
+from freshet.database.state import Rehearse, State, unrehearsed
+from freshet.database.statements import Statements
+from freshet.database.transactions import Transactions
+from freshet.database.views import Views
+from freshet.durable.store import Store
+from freshet.errors import StateError
+from freshet.interrupts import Deferred, deliver
+from freshet.state.arena import Arena
+
+
+class Instance:
+    """`store`: the folder it is kept in, if it is; what that holds is restored by opening.py."""
+
+    def __init__(
+        self, store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
+        rehearse: Rehearse = unrehearsed,
+    ) -> None:  # fmt: skip
+        memory = Memory() if memory is None else memory
+        arena = Arena(memory=memory) if store is None else store.arena(memory)
+        self.state = State(arena, memory, store is not None, rehearse)
+        self.views = Views(self.state, adapt, self._save)
+        self.store = store
+        self.access = Access(self.state, self.views, store)
+        self.transactions, self.ddl, self.asking = Transactions(self.access), Ddl(self.access), Asking(self.access)
+        self.statements = Statements(self.access, self.ddl, self.transactions, self.asking)
+
+    def _save(self) -> None:
+        if self.store is not None:
+            self.store.save(self.state.described(), self.state.version)
+
+    def close(self) -> None:
+        """Publishes what is safe, and leaves the folder to others."""
+        try:
+            with self.access.lock, Deferred():
+                if self.access.closed:
+                    return
+                if self.store is not None:
+                    self.store.check_process()
+                    with suppress(StateError):  # whoever has applied them hears of it
+                        self.store.settle(self.state.version)
+                try:
+                    self.transactions.publish()
+                finally:
+                    self._end()
+        finally:
+            deliver()
+
+    def _end(self) -> None:
+        with self.state.lock:
+            self.transactions.unread.settle()
+            self.access.closed = True
+            if self.store is not None:
+                self.store.close(self.state, whole=not self.state.core.stale)
+            self.state.core.arena.release()

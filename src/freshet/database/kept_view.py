@@ -1,0 +1,47 @@
+"""A view as the database keeps it: its plan and operator, what keeping it costs, and who has subscribed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from freshet.database.adapt import Following
+from freshet.database.metrics import Paid
+from freshet.database.state import State
+from freshet.database.transaction import Subscription, Transaction
+from freshet.engine.core import tables_of
+from freshet.engine.maintained import Maintained
+from freshet.plans import Plan
+
+
+class KeptView:
+    """`made`: the version at which it was."""
+
+    def __init__(self, state: State, name: str, plan: Plan, paid: Paid, following: Following, made: int) -> None:
+        self.state, self.name, self.key, self.plan = state, name, name.lower(), plan
+        self.paid, self.following, self.made = paid, following, made
+        self.subscriptions: list[Subscription] = []
+        self.closed = False
+
+    @property
+    def operator(self) -> Maintained:
+        """What holds its answer at this moment: another one when the view has been rebuilt or has moved."""
+        return self.state.core.operators[self.key]
+
+    def tables(self) -> list[str]:
+        return sorted(tables_of(self.plan.root))
+
+    def subscribe(self, callback: Callable[[Transaction], object]) -> Subscription:
+        with self.state.lock:
+            made = Subscription(callback, self.state.version, self.unsubscribe)
+            self.subscriptions.append(made)
+            return made
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        with self.state.lock:
+            self.subscriptions = [s for s in self.subscriptions if s is not subscription]
+
+    def close(self) -> None:
+        """It was dropped."""
+        self.closed = True
+        for subscription in self.subscriptions:
+            subscription.closed = True

@@ -1,0 +1,115 @@
+"""The state of a database: its tables and operators, its catalog, and where it stands.
+
+Law: state is what the log says, and nothing else (durable/). Whoever touches it, to read it or to change it, holds
+`lock`. What several threads see (catalog, tables, views) changes only while the writer's lock (access.py) is held too,
+so either lock is enough to rely on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sized
+from typing import Any
+
+import numpy as np
+
+from freshet.budget import Memory
+from freshet.durable.record import number_of
+from freshet.engine.core import Core, changes_of
+from freshet.logical.query import AnyQuery, TableSchema
+from freshet.plans import Plan, codec
+from freshet.sql.catalog import Catalog
+from freshet.state.arena import Arena, Growable
+
+#: Prepares the process for tables, or for a view over them (rehearsal.py).
+Rehearse = Callable[[Iterable[TableSchema], tuple[AnyQuery, Plan] | None], None]
+
+
+def unrehearsed(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None) -> None:
+    """Prepares nothing."""
+
+
+class State:
+    """`on_disk`: whether what is defined is written down."""
+
+    def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
+        self.lock = threading.RLock()
+        self.core, self.catalog = Core(arena), Catalog()
+        self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
+        self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as kept on disk
+        self.numbers = 0  # every table and view has its own name in the arena, also after a drop
+        self._changed: dict[str, Growable] = {}  # rows changed in each table
+        self._meta = arena.array("database", np.int64)
+        self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
+
+    # Where it stands ------------------------------------------------------------------------------------------
+
+    def stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
+        """As a log says: rows changed so far, in all and in some tables."""
+        for name, rows in changed.items():
+            self._changed[name].data[0] = rows
+        self._move_to(version, changes)
+
+    def count(self, changes: Mapping[str, Sized], version: int) -> None:
+        """A transaction has led to this version."""
+        total = self.changes
+        for name, change in changes.items():
+            n = len(change)
+            self._changed[name].data[0] += n
+            total += n
+        self._move_to(version, total)
+
+    def _move_to(self, version: int, changes: int) -> None:
+        self.version, self.changes = version, changes
+        self._meta.data[0], self._meta.data[1] = version, changes
+
+    def row_counts(self) -> dict[str, float]:
+        """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
+        with self.lock:
+            counts = {name: float(t.tuples.live) for name, t in self.core.tables.items()}
+            return counts if any(counts.values()) else {}
+
+    # Tables ---------------------------------------------------------------------------------------------------
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def add_table(self, schema: TableSchema, number: int) -> None:
+        """A table with the rows that its part of the arena holds: none if it is new."""
+        self.rehearse([schema], None)
+        name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
+        self.catalog.add(schema)
+        self.core.tables[name] = table
+        self._changed[name] = changes_of(table.scope)
+
+    def take_table(self, name: str) -> None:
+        """Takes a table out of the catalog; its rows are still there."""
+        del self.core.tables[name], self._changed[name]
+        self.catalog.drop(name)
+
+    def remove_table(self, name: str) -> None:
+        table = self.core.tables[name]
+        self.take_table(name)
+        table.scope.drop()
+
+    # For the disk ---------------------------------------------------------------------------------------------
+
+    def described(self) -> dict[str, Any]:
+        """The catalog, as it is kept on disk."""
+        tables = {
+            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
+            for name, table in self.core.tables.items()
+        }
+        return {"numbers": self.numbers, "tables": tables, "views": self.definitions}
+
+    def changed_rows(self) -> dict[str, int]:
+        return {name: int(rows.data[0]) for name, rows in self._changed.items()}
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All that a definition changes, except for the arena."""
+        catalog = self.catalog
+        return [
+            self.core.tables, self.core.operators, self._changed, self.definitions, catalog.tables, catalog.views,
+            catalog.reads,
+        ]  # fmt: skip

@@ -1,0 +1,222 @@
+"""Transactions: changes resolved, applied, logged, acknowledged and published.
+
+A transaction is resolved whole before anything changes, and then applied by the core (engine/core.py). If an expression
+has no value on some joined row (an overflow, a division by zero), or the log cannot be written, the tables are put back
+and the views are rebuilt from them: slow, rare, and always right.
+
+A database in a folder (durable/) writes each transaction to its log when all else has succeeded and before anybody
+hears of it. A transaction that must be synced is applied first: other threads can read its version, and write the next
+one, while the disk is waited for without any lock (`_acknowledge`). It is published, and `apply` returns, when the disk
+has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from freshet.budget import hold, unbudgeted, unlimited
+from freshet.database.access import Access
+from freshet.database.changes import resolve
+from freshet.database.delta import Delta, Deltas, Unread
+from freshet.database.publish import Publisher
+from freshet.database.transaction import SubscriberError, Transaction
+from freshet.engine.core import tables_of
+from freshet.engine.table import RowChange
+from freshet.errors import ChangeError, EvaluationError
+from freshet.interrupts import Deferred, deliver
+from freshet.state.allocators import give_back
+from freshet.state.rows import Rows
+
+logger = logging.getLogger("freshet")
+
+_REPACKED = 1 << 16  # slots from which on a table gives room back
+
+#: What a transaction does to each table, found under the lock of the state.
+Resolved = Callable[[], dict[str, RowChange]]
+
+
+class Transactions:
+    def __init__(self, access: Access) -> None:
+        self._access, self._state, self._views, self._store = access, access.state, access.views, access.store
+        self.unread = Unread()
+        self._publisher = Publisher(access.views.subscriptions)
+        self._keeps = False  # whether the writer's lock is kept until more has been done
+
+    @contextmanager
+    def keeping(self, lock: bool) -> Iterator[None]:
+        """Whether whoever has the lock keeps it while it waits for the disk: statements follow that were bound
+        before."""
+        before = self._keeps
+        self._keeps = before or lock
+        try:
+            yield
+        finally:
+            self._keeps = before
+
+    def apply(self, changes: Mapping[str, Any], deltas: bool = True) -> Transaction:
+        """Changes as users give them."""
+        with self._access.lock:
+            self._access.check_writable()
+            if not isinstance(changes, Mapping):
+                raise ChangeError(f"changes are a {type(changes).__name__}; give a dict of table name to rows")
+            return self.transact(lambda: self._resolved(changes), deltas)
+
+    def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
+        """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
+        transaction fails, for it has happened. The caller holds the writer's lock."""
+        tx: Transaction | None = None
+        state = self._state
+        try:
+            with Deferred():
+                try:
+                    with state.lock:
+                        with state.memory.lend():
+                            changes, tx = self._take(resolved, deltas)
+                        self._tidy(changes)
+                finally:
+                    if tx is not None:
+                        self._acknowledge(tx)
+        finally:
+            deliver()
+        return tx
+
+    # One after the other --------------------------------------------------------------------------------------
+
+    def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
+        core, catalog = self._state.core, self._state.catalog
+        mark = core.pool.mark()
+        resolved: dict[str, RowChange] = {}
+        try:
+            for name, rows in changes.items():
+                key = str(name).lower()
+                schema = catalog.tables.get(key)
+                if schema is None:
+                    raise self._no_table(str(name))
+                if key in resolved:
+                    raise ChangeError(f"table {name} is given twice; put its rows together")
+                resolved[key] = resolve(core.tables[key], schema, rows)
+        except BaseException:
+            core.pool.undo(mark)
+            raise
+        return resolved
+
+    def _no_table(self, name: str) -> ChangeError:
+        if name.lower() in self._views.named:
+            return ChangeError(f"{name} is a view; change the tables it reads")
+        tables = ", ".join(sorted(self._state.core.tables)) or "none yet"
+        return ChangeError(f"no table {name}; the tables are {tables}")
+
+    def _take(self, resolved: Resolved, deltas: bool) -> tuple[dict[str, RowChange], Transaction]:
+        """The texts that rows bring are held by them until they go."""
+        pool, tables = self._state.core.pool, self._state.core.tables
+        before = pool.loose
+        changes = resolved()
+        brought, gone = pool.loose - before, 0
+        for name, change in changes.items():
+            gone += len(change.removed) * len(tables[name].text_lanes)
+        tx = self._commit(changes, deltas)
+        pool.held(brought)
+        pool.loosened(gone)
+        return changes, tx
+
+    def _commit(self, changes: dict[str, RowChange], deltas: bool) -> Transaction:
+        state = self._state
+        version = state.version + 1
+        self._views.note()
+        commit = None if self._store is None else self._record(changes, version)
+        try:
+            found = state.core.apply(changes, deltas=deltas, commit=commit)
+        except BaseException as e:
+            self._put_back()
+            if isinstance(e, EvaluationError):
+                reason = f"a view has no answer after it: {e.reason}; correct the rows, or guard the expression"
+                raise ChangeError(reason) from e
+            raise
+        state.count(changes, version)
+        errors: list[SubscriberError] = []
+        tx = Transaction(version, self._deltas(found) if deltas else Deltas({}), errors)
+        self._publisher.add(tx, errors)
+        return tx
+
+    def _deltas(self, found: Mapping[str, Rows]) -> Deltas:
+        operators = self._state.core.operators
+        shown = {name: Delta(operators[name], rows) for name, rows in found.items()}
+        self.unread.add(shown.values())
+        return Deltas(shown)
+
+    def _record(self, changes: dict[str, RowChange], version: int) -> Callable[[], None]:
+        """What writes a transaction to the log, made before its rows change."""
+        store = self._store
+        assert store is not None
+        record = store.transaction([(self._state.core.tables[n], c) for n, c in changes.items()], version)
+        hold(len(record))
+        return lambda: store.commit(record, version)
+
+    def _put_back(self) -> None:
+        """The tables are as they were; the views become so."""
+        if self._store is not None:
+            self._store.stay()
+        with unlimited():
+            self._views.rebuild(())
+
+    def _acknowledge(self, tx: Transaction) -> None:
+        """Waits until a transaction is safe, and has it published. Whoever has the writer's lock gives it up meanwhile,
+        so that others can write and share the sync; but not while subscribers are called, for whom nothing changes
+        then."""
+        store = self._store
+        if store is not None and not store.settled(tx.version):
+            if self._publisher.publishing or self._keeps:
+                store.settle(tx.version)
+            else:
+                with self._access.given_up():
+                    store.settle(tx.version)
+        with unbudgeted():
+            self.publish()
+
+    def publish(self) -> None:
+        """Transactions that are safe."""
+        self._publisher.publish(self._settled)
+
+    def _settled(self, version: int) -> bool:
+        return self._store is None or self._store.settled(version)
+
+    # Between two transactions ---------------------------------------------------------------------------------
+
+    def _tidy(self, changes: dict[str, RowChange]) -> None:
+        core = self._state.core
+        if self._store is not None:
+            self._store.tidy(self._state, [(core.tables[name], c) for name, c in changes.items()])
+        if core.pool.wants_sweep():
+            self.unread.settle()
+            core.sweep()
+        for change in changes.values():
+            if len(change.removed):
+                self._repack()
+                break
+        self._views.follow()
+
+    def _repack(self) -> None:
+        """Tables of which most rows are gone give their room back, and the views over them are rebuilt. That costs as
+        much as there are rows to be read, and is done when more have gone since it was last done."""
+        core = self._state.core
+        gone = {n: t.tuples.used - t.tuples.live for n, t in core.tables.items() if t.tuples.used >= _REPACKED}
+        gone = {name: rows for name, rows in gone.items() if rows > 7 * core.tables[name].tuples.live}
+        if not gone:
+            return
+        views = self._views.reading(gone)
+        read = {*gone, *(t for key in views for t in tables_of(self._views.named[key].plan.root))}
+        if sum(core.tables[name].tuples.live for name in read) > sum(gone.values()):
+            return
+        if self._store is not None:
+            self._store.stay()
+        core.stale.update(views)
+        try:
+            for name in gone:
+                core.tables[name].repack()
+            self._views.rebuild(views)
+            give_back()
+        except Exception as e:  # the transaction stands; what could not be built is built before it is next asked for
+            logger.warning("freshet: views could not be rebuilt: %s", e)

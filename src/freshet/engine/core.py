@@ -1,0 +1,193 @@
+"""The transaction core: stored tables and the operators over them, which change together.
+
+Law: a resolved change is applied whole or not at all. First, table by table, old rows leave every operator and then
+their table; then rows that stay get their new weights; then new rows enter their table and every operator. So an old
+row of one table never meets a new row of another, and no row appears only to vanish again. Last, the operators finish,
+and their deltas come out together. If anything fails on the way, the tables are put back as they were; the operators
+are then half changed, and `stale` until they are rebuilt from the tables' rows.
+
+A database, the replay of its log and a shard on Spark all change their state here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from freshet.budget import Memory, unlimited
+from freshet.engine.maintained import Maintained, Outlet
+from freshet.engine.operators import maintain
+from freshet.engine.table import RowChange, Table
+from freshet.engine.undo import Undo
+from freshet.logical.query import TableSchema
+from freshet.plans.model import AnyPlan, schemas
+from freshet.state.arena import Arena, Growable, Scope
+from freshet.state.rows import Rows
+from freshet.state.strings import StringPool
+from freshet.state.tuples import Slots
+
+_FEW = 1024  # slots that are not worth giving back
+
+TEXT = "text"  # the scope of the pool
+
+
+class Core:
+    """Tables and operators by name, over one arena and one pool of texts. An operator reads tables by their names."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena, self.pool = arena, StringPool(arena.scope(TEXT))
+        self.tables: dict[str, Table] = {}
+        self.operators: dict[str, Maintained] = {}
+        self.stale: set[str] = set()  # operators that must be rebuilt before anything is asked of them
+        self._outlet = Outlet()
+
+    # Transactions ---------------------------------------------------------------------------------------------
+
+    def apply(
+        self, changes: Mapping[str, RowChange], *, deltas: bool = True, commit: Callable[[], None] | None = None
+    ) -> dict[str, Rows]:
+        """Applies what was resolved against the tables, and calls `commit` when all of it is in. Returns the delta of
+        every operator; without `deltas`, these may lack rows."""
+        undo: list[Undo] = []
+        tables, operators = self.tables, self.operators.values()
+        self._outlet.open = deltas
+        try:
+            for name, change in changes.items():
+                if len(change.removed):
+                    table = tables[name]
+                    undo.append(Undo.before(table, change))
+                    for operator in operators:
+                        operator.remove(table, change.removed)
+                    table.remove(change)
+            for name, change in changes.items():
+                if len(change.changed):
+                    table = tables[name]
+                    before = table.reweigh(change)
+                    undo.append(Undo(table, None, before, change.changed))
+                    for operator in operators:
+                        operator.reweigh(table, change.changed, before)
+            for name, change in changes.items():
+                if len(change.added):
+                    table = tables[name]
+                    if table.weights is not None:  # both have room, or neither is changed
+                        table.reserve(len(change.added))
+                    slots = table.add(change)
+                    undo.append(Undo(table, None, None, slots))
+                    for operator in operators:
+                        operator.insert(table, slots)
+            found = {name: operator.finish() for name, operator in self.operators.items()}
+            if commit is not None:
+                commit()
+        except BaseException:
+            self._take_back(undo, [tables[name] for name in changes])
+            raise
+        finally:
+            self._outlet.open = True
+        return found
+
+    def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
+        """Puts the tables back, without the room they grew by."""
+        self.stale.update(self.operators)
+        with unlimited():
+            for step in reversed(undo):
+                step.take_back()
+            with suppress(MemoryError):
+                for table in tables:
+                    if table.tuples.used > 2 * table.tuples.live + _FEW:
+                        table.repack()
+                    else:
+                        table.tuples.shrink()
+
+    def enter(self, table: Table, change: RowChange) -> Slots:
+        """New rows enter their table and every operator; part of a load, which ends with `finish`."""
+        slots = table.add(change)
+        if len(slots):
+            for operator in self.operators.values():
+                operator.insert(table, slots)
+        return slots
+
+    def finish(self) -> None:
+        """Ends a load."""
+        for operator in self.operators.values():
+            operator.finish()
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """Nobody takes deltas."""
+        self._outlet.open = False
+        try:
+            yield
+        finally:
+            self._outlet.open = True
+
+    # Tables and operators -------------------------------------------------------------------------------------
+
+    def table(self, scope: str, schema: TableSchema) -> Table:
+        """A table, with the rows that its scope in the arena holds."""
+        return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool)
+
+    def attach(self, scope: str, plan: AnyPlan) -> Maintained:
+        """The operator whose state is in that scope; an empty one if nothing is."""
+        return maintain(self.arena.scope(scope), plan, self.tables, self.pool, self._outlet)
+
+    def build(self, scope: str, plan: AnyPlan, memory: Memory) -> Maintained:
+        """An operator over the tables' rows; nothing is left of it if that fails."""
+        try:
+            operator = self.attach(scope, plan)
+            try:
+                with memory.lend(), self.unheard():
+                    operator.load([self.tables[name] for name in sorted(tables_of(plan))])
+            except BaseException:
+                operator.close()
+                raise
+        except BaseException:
+            self.arena.scope(scope).drop()
+            raise
+        return operator
+
+    def rebuild(self, name: str, memory: Memory) -> None:
+        """Makes an operator again of the tables' rows."""
+        self.stale.add(name)
+        old = self.operators[name]
+        discard(old)
+        with unlimited():
+            self.operators[name] = self.build(old.scope.prefix, old.plan, memory)
+        self.stale.discard(name)
+
+    def close(self) -> None:
+        """Gives its memory back, now: operators and arrays refer to each other."""
+        for operator in self.operators.values():
+            operator.close()
+        self.arena.release()
+
+    # Upkeep ---------------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Frees texts that nothing here holds any more."""
+        marked = np.zeros(self.pool.used, np.bool_)
+        for table in self.tables.values():
+            table.string_marks(marked)
+        for operator in self.operators.values():
+            operator.string_marks(marked)
+        self.pool.sweep(marked)
+
+    def live_rows(self) -> int:
+        return sum(table.tuples.live for table in self.tables.values())
+
+
+def changes_of(table: Scope) -> Growable:
+    """Kept with a table of a database: the rows changed in it since it was made."""
+    return table.array("changes", np.int64)
+
+
+def discard(operator: Maintained) -> None:
+    """Ends an operator, and drops its state."""
+    operator.close()
+    operator.scope.drop()
+
+
+def tables_of(plan: AnyPlan) -> set[str]:
+    """The tables that a plan reads, in lower case."""
+    return {schema.name.lower() for schema in schemas(plan)}

@@ -1,0 +1,25 @@
+"""The process that Spark forks its Python workers from (`spark.python.daemon.module`), with the engine inside.
+
+A worker that starts by itself takes seconds to import what it runs and to attach compiled kernels, and Spark ends
+workers that were idle for a minute. Forked from here, a worker has all of that at once.
+"""
+
+from __future__ import annotations
+
+from pyspark import daemon
+
+import freshet.spark.decode
+import freshet.spark.encode
+import freshet.spark.level
+import freshet.spark.normalize
+import freshet.spark.snapshot  # noqa: F401  (imported for those who are forked)
+from freshet.state.kernel_cache import KERNELS
+
+
+def main() -> None:
+    KERNELS.attach()
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

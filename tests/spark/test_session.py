@@ -1,0 +1,72 @@
+"""`freshet.spark.session`: settings that suit `maintain`, and workers that have the engine when they start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from freshet.spark import session
+from freshet.spark.session import NEEDED, chosen_settings
+
+FLAGS = "spark.driver.extraJavaOptions"
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+
+def test_what_is_needed_is_set_whatever_is_given() -> None:
+    given = {"spark.sql.ansi.enabled": "false", "spark.sql.adaptive.enabled": "true", "spark.x": "y"}
+    chosen = chosen_settings("local[2]", 3, given)
+    assert NEEDED.items() <= chosen.items()
+    assert chosen["spark.sql.adaptive.enabled"] == "true" and chosen["spark.x"] == "y"
+    assert chosen["spark.sql.shuffle.partitions"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "given", "flags"),
+    [
+        ("local[*]", 2, "", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+        ("local", 4, "-Da=b", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Da=b"),
+        ("local[2]", 2, "-XX:+UseG1GC", "-XX:+UseG1GC"),
+        ("local[2]", 8, "", None),
+        ("spark://host:7077", 2, "", None),
+        ("local-cluster[2,1,1024]", 2, "-Da=b", "-Da=b"),
+    ],
+)
+def test_small_machines_get_flags_for_small_machines(
+    master: str, cores: int, given: str, flags: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert chosen_settings(master, 1, {FLAGS: given} if given else {}).get(FLAGS) == flags
+
+
+def test_a_daemon_of_ours_only_where_it_finds_freshet() -> None:
+    assert chosen_settings("local[2]", 1, {})["spark.python.daemon.module"] == "freshet.spark.daemon"
+    assert "spark.python.daemon.module" not in chosen_settings("spark://host:7077", 1, {})
+
+
+def test_the_session_there_is_is_given_again(spark: SparkSession) -> None:
+    again = session("local[2]", shards=2)
+    assert again.sparkContext is spark.sparkContext
+    assert again.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def _loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import sys
+
+    for _ in batches:
+        pass
+    before = "freshet.spark.level" in sys.modules
+    from freshet.state.kernel_cache import KERNELS
+
+    yield pa.RecordBatch.from_pydict({"engine": [before], "kernels": [KERNELS.attached()]})
+
+
+def test_workers_begin_with_the_engine(spark: SparkSession) -> None:
+    (row,) = spark.range(1).repartition(1).mapInArrow(_loaded, "engine boolean, kernels bigint").collect()
+    assert row.engine and row.kernels > 10
