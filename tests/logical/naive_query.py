@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from freshet.logical.query import (
-    GROUP,
     AnyQuery,
     Block,
     BoundedSums,
@@ -24,10 +23,10 @@ from freshet.logical.query import (
     Values,
 )
 from freshet.logical.rewrite.blocks import subtree
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, SortKey
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, SortKey
 
 Row = tuple[Any, ...]
-Env = dict[int, Row]
+Env = dict[int | None, Row]  # by relation; the group's row as None
 Tables = dict[str, list[Row]]
 
 
@@ -86,7 +85,7 @@ def _select(query: Query, tables: Tables) -> list[Row]:
     def joined(block: Block, env: Env) -> list[Env]:
         found = []
         for combination in itertools.product(*(rows[r] for r in block.relations)):
-            here = {**env, **dict(zip(block.relations, combination, strict=True))}
+            here = env | dict[int | None, Row](zip(block.relations, combination, strict=True))
             if all(value(p, here) is True for p in block.predicates):
                 found += with_arms(block, here)
         return found
@@ -98,7 +97,7 @@ def _select(query: Query, tables: Tables) -> list[Row]:
             for one in envs:
                 matches = joined(arm.block, one)
                 if arm.kind == "left":
-                    missing = {r: (None,) * widths[r] for r in subtree(arm.block)}
+                    missing: Env = {r: (None,) * widths[r] for r in subtree(arm.block)}
                     after += matches or [{**one, **missing}]
                 elif bool(matches) == (arm.kind == "semi"):
                     after.append(one)
@@ -122,7 +121,7 @@ def _groups(query: Query, envs: list[Env]) -> list[Env]:
         groups.setdefault(tuple(value(k, env) for k in query.grouping.keys), []).append(env)
     found: list[Env] = []
     for key, members in groups.items():
-        row = {GROUP: (*key, *(_aggregate(a, members) for a in query.grouping.aggregates))}
+        row: Env = {None: (*key, *(_aggregate(a, members) for a in query.grouping.aggregates))}
         if query.grouping.having is None or value(query.grouping.having, row) is True:
             found.append(row)
     return found
@@ -144,6 +143,8 @@ def _aggregate(call: AggregateCall, members: list[Env]) -> Any:
 def value(expression: Expression, env: Env) -> Any:
     if isinstance(expression, ColumnRef):
         return env[expression.relation][expression.column]
+    if isinstance(expression, GroupRef):
+        return env[None][expression.column]
     if isinstance(expression, Literal):
         return (
             bool(expression.value)

@@ -17,7 +17,7 @@ from freshet.errors import EvaluationError, SqlError, UnsupportedError
 from freshet.scalar.arrow import from_arrow, to_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter, text_of
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference
 from freshet.scalar.functions import build, cast, common_type, nullable
 from freshet.scalar.functions.compiled import fold_null
 from freshet.scalar.types import (
@@ -38,14 +38,14 @@ from freshet.state.arena import Arena
 from freshet.state.strings import StringPool
 
 
-def table(**columns: tuple[Type, list[Any]]) -> tuple[dict[str, ColumnRef], Callable[[ColumnRef], Column], int]:
+def table(**columns: tuple[Type, list[Any]]) -> tuple[dict[str, ColumnRef], Callable[[Reference], Column], int]:
     """References by name, the callback that serves them, and the number of rows."""
     made = [from_arrow(pa.array(values, t.to_arrow()), t) for t, values in columns.values()]
     refs = {n: ColumnRef(t, 0, i, n) for i, (n, (t, _)) in enumerate(columns.items())}
     return refs, lambda r: made[r.column], len(made[0])
 
 
-def listed(expression: Expression, serve: Callable[[ColumnRef], Column], rows: int) -> list[Any]:
+def listed(expression: Expression, serve: Callable[[Reference], Column], rows: int) -> list[Any]:
     return list(to_arrow(evaluate(expression, serve, rows)).to_pylist())
 
 
@@ -161,7 +161,7 @@ def test_text_of_a_pool_compares_by_id(pool: StringPool, monkeypatch: pytest.Mon
     x, y = ColumnRef(STRING, 0, 0, "x"), ColumnRef(STRING, 0, 1, "y")
     other = Column(STRING, ids[::-1].copy(), pool=pool)
 
-    def serve(r: ColumnRef) -> Column:
+    def serve(r: Reference) -> Column:
         return column if r is x else other
 
     less = build("lt", [x, Literal(STRING, "b")])

@@ -6,10 +6,11 @@ a, b | a.k = b.k | left[c | c.k = a.k] | where ... | group ... | having ... | se
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from freshet.logical.query import GROUP, Block, Query
+from freshet.logical.query import Block, Query
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import ColumnRef, Expression, GroupRef, transform
 from freshet.sql.catalog import Catalog
 from freshet.sql.group import describe_aggregate
 from freshet.sql.limit import as_bag
@@ -25,15 +26,15 @@ def bind_select(text: str, catalog: Catalog) -> Query:
 
 def described(query: Query) -> str:
     def name(column: ColumnRef) -> str:
-        if column.relation == GROUP:
-            return f"#{column.column}"
-        assert column.outer == 0
         relation = query.relations[column.relation]
         assert relation.fields[column.column].type == column.type
         return f"{relation.alias}.{relation.fields[column.column].name}"
 
+    def numbered(e: Expression) -> Expression:
+        return replace(e, name=f"#{e.column}") if isinstance(e, GroupRef) else e
+
     def text(expression: Expression) -> str:
-        shown = describe(expression, name)
+        shown = describe(transform(expression, numbered), name)
         return shown[1:-1] if shown.startswith("(") and shown.endswith(")") and _balanced(shown[1:-1]) else shown
 
     def block(b: Block) -> str:

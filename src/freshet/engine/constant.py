@@ -11,7 +11,7 @@ from freshet.engine.table import Table
 from freshet.plans.model import ValuesPlan
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate
-from freshet.scalar.expression import ColumnRef, Literal
+from freshet.scalar.expression import Literal, Reference
 from freshet.scalar.functions.rows import constants
 from freshet.scalar.lanes import pack, unpack
 from freshet.state.arena import Scope
@@ -49,5 +49,5 @@ class Constant(Maintained):
             pass  # a value that cannot be computed is refused when the view is made, not when it is read
 
 
-def _no_columns(column: ColumnRef) -> Column:
+def _no_columns(column: Reference) -> Column:
     raise AssertionError(f"{column} in a constant")

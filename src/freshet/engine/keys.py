@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from freshet.logical.query import GROUP, TableSchema
+from freshet.logical.query import TableSchema
 from freshet.plans.model import QueryPlan
-from freshet.scalar.expression import ColumnRef
+from freshet.scalar.expression import ColumnRef, GroupRef, Reference
 from freshet.scalar.lanes import NULLS, layout, value_lanes
 from freshet.scalar.types import Type
 
@@ -17,7 +17,7 @@ def shown_groups(plan: QueryPlan) -> tuple[int, ...]:
     """The outputs that are the group's keys, in their order; none unless all are shown."""
     if plan.grouping is None:
         return ()
-    return _shown(plan, GROUP, range(len(plan.grouping.keys)))
+    return _shown(plan, GroupRef, range(len(plan.grouping.keys)))
 
 
 def shown_primary_key(plan: QueryPlan) -> tuple[int, ...]:
@@ -25,14 +25,14 @@ def shown_primary_key(plan: QueryPlan) -> tuple[int, ...]:
     if len(plan.relations) != 1 or len(plan.nodes) != 1:
         return ()
     source = plan.relations[0].source
-    return _shown(plan, 0, source.primary_key) if isinstance(source, TableSchema) else ()
+    return _shown(plan, ColumnRef, source.primary_key) if isinstance(source, TableSchema) else ()
 
 
-def _shown(plan: QueryPlan, relation: int, wanted: Iterable[int]) -> tuple[int, ...]:
+def _shown(plan: QueryPlan, kind: type[Reference], wanted: Iterable[int]) -> tuple[int, ...]:
     places = {
         output.column: place
         for place, output in reversed(list(enumerate(plan.outputs)))
-        if isinstance(output, ColumnRef) and output.relation == relation
+        if isinstance(output, kind)
     }
     columns = list(wanted)
     return tuple(places[c] for c in columns) if all(c in places for c in columns) else ()
@@ -45,7 +45,7 @@ def cells(
     it, a column is stored. None at all unless every output is a column as it is."""
     found = []
     for output in plan.outputs:
-        if not isinstance(output, ColumnRef):
+        if not isinstance(output, Reference):
             return ()
         row, column = where(output.column)
         null_lane = value_lanes(types[row]) + column // NULLS

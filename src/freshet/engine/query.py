@@ -22,11 +22,11 @@ from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, TableSchema
+from freshet.logical.query import TableSchema
 from freshet.plans.model import AnyPlan, QueryPlan, unnamed
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
-from freshet.scalar.expression import ColumnRef, Expression, walk
+from freshet.scalar.expression import ColumnRef, Expression, Reference, walk
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
@@ -35,7 +35,7 @@ from freshet.state.rows import Kept, Rows, Sink, consolidated, joined, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
-Reader = Callable[[ColumnRef], Column]
+Reader = Callable[[Reference], Column]
 
 
 class _Used:
@@ -211,7 +211,12 @@ class Select(Maintained):
 
     def _reader(self, columns: Sequence[Column]) -> Reader:
         found = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
-        return lambda c: found[c.relation, c.column]
+
+        def read(c: Reference) -> Column:
+            assert isinstance(c, ColumnRef)
+            return found[c.relation, c.column]
+
+        return read
 
     def _into_groups(self, read: Reader, weights: Int64s, n: int) -> None:
         grouping = self.plan.grouping
@@ -444,7 +449,7 @@ def _wanted(plan: QueryPlan) -> list[ColumnRef]:
         if len(plain) == len(plan.outputs):
             return plain
     found = {(e.relation, e.column): e for x in _evaluated(plan) for e in walk(x) if isinstance(e, ColumnRef)}
-    return [c for (relation, _), c in found.items() if relation != GROUP]
+    return list(found.values())
 
 
 def _evaluated(plan: QueryPlan) -> list[Expression]:

@@ -16,7 +16,7 @@ from freshet.logical.query import Field
 from freshet.plans.model import Edge, QueryPlan
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
-from freshet.scalar.expression import ColumnRef, Expression, transform
+from freshet.scalar.expression import ColumnRef, Expression, Reference, transform
 from freshet.scalar.lanes import layout, pack
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable, Scope
@@ -42,7 +42,7 @@ class Source(Protocol):
 
     def lane(self, column: int) -> tuple[int, int, int]: ...
 
-    def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]: ...
+    def reader(self, slots: Slots) -> Callable[[Reference], Column]: ...
 
 
 @kernel("i8(i8[:,::1], i4[::1], i8, i8, i8, i8[::1], b1[::1])")
@@ -88,7 +88,7 @@ class Generalized:
     def lane(self, column: int) -> tuple[int, int, int]:
         return self.first_lanes[column], self.null_lane, column
 
-    def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]:
+    def reader(self, slots: Slots) -> Callable[[Reference], Column]:
         lanes = self.tuples.lanes.data
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 

@@ -15,7 +15,7 @@ import numpy as np
 from freshet.engine.sources import read_column
 from freshet.logical.query import Field
 from freshet.scalar.column import Column
-from freshet.scalar.expression import ColumnRef
+from freshet.scalar.expression import Reference
 from freshet.scalar.lanes import layout, unpack, width
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
@@ -193,7 +193,7 @@ class Table:
         stored = unpack(self.tuples.lanes.data[slots], self.types, self.pool)
         return [stored[self.place[i]] for i in range(len(self.fields))]
 
-    def reader(self, slots: Slots) -> Callable[[ColumnRef], Column]:
+    def reader(self, slots: Slots) -> Callable[[Reference], Column]:
         lanes = self.tuples.lanes.data
         return lambda c: read_column(lanes, slots, c.type, self.lane(c.column), self.pool)
 

@@ -23,10 +23,19 @@ from functools import reduce
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
 from freshet.logical.fanout import Cost, fanout
-from freshet.logical.parts import EnumeratedError, Part, Parts, read
+from freshet.logical.parts import Part, Parts, read
 from freshet.logical.products import Product, factors, products, unsure
-from freshet.logical.query import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform
+from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
+from freshet.scalar.expression import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    references,
+    transform,
+)
 from freshet.scalar.functions import build, cast, nullable
 from freshet.scalar.functions.coercion import MOST_DIGITS
 from freshet.scalar.types import BIGINT, DOUBLE, Type, decimal
@@ -53,10 +62,9 @@ def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
     same."""
     if query.grouping is None or len(query.block.relations) < 2:
         return query, ""
-    try:
-        made = annotations.of(query)
-    except EnumeratedError as why:
-        return query, f"enumeration: {why}"
+    made = annotations.of(query)
+    if made.why:
+        return query, f"enumeration: {made.why}"
     if not made.pays:
         unchecked = f"; {made.unchecked}" if made.unchecked else ""
         saves = "and annotation would save none"
@@ -74,11 +82,18 @@ def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
 class _Annotation(Parts):
     def __init__(self, query: Query, annotations: Annotations) -> None:
         super().__init__(query)
+        if self.why:
+            return
         self.annotations = annotations
         self.checks_fit = False  # whether values below have to be checked
         self.calls: list[AggregateCall] = []
         self.given = [self._given(c) for c in self.grouping.aggregates] if self.parts else []
+        if self.why:
+            return
         self.selects = [self._select(part) for part in self.parts]
+        self.why = next((why for select in self.selects if (why := annotations.of(select).why)), "")
+        if self.why:
+            return
         self.enumerated, self.carried = self._costs()
         self.pays = bool(self.parts) and self.carried.is_less(self.enumerated)
 
@@ -147,7 +162,7 @@ class _Annotation(Parts):
             Block((0,), alone),
             (),
             Grouping(tuple(keys), (_counted([]),), None if keys else _some(0)),
-            tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
+            tuple(group_key(i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
         return Relation(f"totals of {relation.alias}", select, select.fields)
@@ -180,8 +195,7 @@ class _Annotation(Parts):
         keys = len(self.grouping.keys)
 
         def told(x: Expression) -> Expression:
-            reads = isinstance(x, ColumnRef) and x.relation == GROUP and x.column >= keys
-            return self.given[x.column - keys] if reads and isinstance(x, ColumnRef) else x
+            return self.given[x.column - keys] if isinstance(x, GroupRef) and x.column >= keys else x
 
         return transform(e, told)
 
@@ -190,7 +204,7 @@ class _Annotation(Parts):
         if call not in self.calls:
             self.calls.append(call)
         place = len(self.grouping.keys) + self.calls.index(call)
-        return ColumnRef(call.type, GROUP, place, f"a{place}", True)
+        return GroupRef(call.type, place, f"a{place}", True)
 
     def _given(self, call: AggregateCall) -> Expression:
         """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
@@ -284,7 +298,8 @@ class _Annotation(Parts):
         for e in unsure(argument):
             exact = self._has_exact_extremes(e)
             if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data come near to
-                raise EnumeratedError(f"a sum that may not fit {e.type} is checked row by row")
+                self.why = self.why or f"a sum that may not fit {e.type} is checked row by row"
+                return value
             low, high = extremes(e, self.inside.__contains__, self._moved, lambda own: self._ranges(own, conditions))
             if conditions:
                 missing = build("is_null", (value,))
@@ -367,14 +382,14 @@ class _Annotation(Parts):
             Block(tuple(range(len(part.relations))), tuple(map(moved, predicates))),
             (),
             Grouping(tuple(keys), tuple(calls), having),
-            tuple(key(GROUP, i, f) for i, f in enumerate(fields)),
+            tuple(group_key(i, f) for i, f in enumerate(fields)),
             tuple(fields),
         )
 
 
 def _some(count: int) -> Expression:
     """Whether there are rows at all, by their count at this place: a total without keys is there even of none."""
-    return build("gt", (ColumnRef(BIGINT, GROUP, count, f"a{count}", False), Literal(BIGINT, 0)))
+    return build("gt", (GroupRef(BIGINT, count, f"a{count}", False), Literal(BIGINT, 0)))
 
 
 def _counted(conditions: Sequence[Expression]) -> AggregateCall:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from freshet.logical.query import AnyQuery, TableSchema, children
+from freshet.logical.query import AnyQuery, Query, TableSchema, children
 from freshet.scalar.expression import Call, Expression, Literal
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ MOST_PARTS = 50_000  # calls and columns of an expression, and of a select list
 MOST_SETS = 1_024  # of keys that one GROUP BY groups by
 MOST_MERGED = 64  # relations of a join that nested selects are merged into; beyond, they are kept by themselves
 _MOST_GROWN = 5_000  # parts that expressions may have after reading others in place of columns
+
+
+def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
+    """What a query reads, but for relations that binding has left behind."""
+    return [query.relations[r].source for r in query.block.within()] if isinstance(query, Query) else children(query)
 
 
 class Extents:
@@ -35,7 +40,7 @@ class Extents:
             return 1
         known = self._known.get(id(query))
         if known is None:
-            known = self._known[id(query)] = query, max(1, sum(map(self.relations, children(query))))
+            known = self._known[id(query)] = query, max(1, sum(map(self.relations, _read(query))))
         return known[1]
 
     def parts(self, expression: Expression) -> int:

@@ -14,12 +14,10 @@ from math import prod
 
 from sqlglot import exp
 
-from freshet.logical.query import GROUP, Grouping
+from freshet.logical.query import Grouping
+from freshet.logical.references import GroupingRef
 from freshet.scalar import types
-from freshet.scalar.expression import ColumnRef, Expression, Literal, transform
-
-#: The relation number by which expressions read which keys a set leaves out: column i is 1 where key i is.
-GROUPING = -3
+from freshet.scalar.expression import Expression, GroupRef, Literal, transform
 
 Items = tuple[exp.Expr, ...]
 
@@ -101,9 +99,9 @@ def one_set(
     first = max(len(kept), 1)  # the empty set groups by a constant
 
     def read(e: Expression) -> Expression:
-        if isinstance(e, ColumnRef) and e.relation == GROUPING:
+        if isinstance(e, GroupingRef):
             return Literal(types.TINYINT, int(e.column not in kept))
-        if not isinstance(e, ColumnRef) or e.relation != GROUP:
+        if not isinstance(e, GroupRef):
             return e
         if e.column >= len(grouping.keys):
             return replace(e, column=e.column - len(grouping.keys) + first)

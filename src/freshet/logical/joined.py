@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 from freshet.logical.query import Block
 from freshet.logical.rewrite.blocks import reads_all, subtree
 from freshet.logical.rewrite.nulls import rejects
-from freshet.scalar.expression import Call, ColumnRef, Expression, transform, walk
+from freshet.scalar.expression import Call, ColumnRef, Expression, Reference, transform, walk
 
-#: The relation number of a value that the sides of a full join have in common, while conditions on it are looked at.
-_COMMON = -20
+
+@dataclass(frozen=True, slots=True)
+class _CommonRef(Reference):
+    """A value that the sides of a full join have in common, while conditions on it are looked at."""
+
+    column: int
+    name: str = "common"
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Joined:
         return None
 
     def _source(self, e: Expression, number: int) -> Expression:
-        return self.columns[e.column] if isinstance(e, ColumnRef) and e.relation == number and not e.outer else e
+        return self.columns[e.column] if isinstance(e, ColumnRef) and e.relation == number else e
 
     def _mark(self, e: Expression, common: list[tuple[Expression, Expression]]) -> Expression:
         """COALESCE of two values that are equal where both sides have a row is the value of the side that has one."""
@@ -53,7 +59,7 @@ class Joined:
         for pair in self.equal:
             if {_bare(pair[0]), _bare(pair[1])} == sides:
                 common.append(pair)
-                return ColumnRef(e.type, _COMMON, len(common) - 1, "common", True)
+                return _CommonRef(e.type, len(common) - 1)
         return e
 
 
@@ -61,7 +67,7 @@ def _unmarked(
     tests: Sequence[Expression], common: Sequence[tuple[Expression, Expression]], side: int
 ) -> tuple[Expression, ...]:
     def read(e: Expression) -> Expression:
-        return common[e.column][side] if isinstance(e, ColumnRef) and e.relation == _COMMON else e
+        return common[e.column][side] if isinstance(e, _CommonRef) else e
 
     return tuple(transform(t, read) for t in tests)
 

@@ -17,14 +17,10 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.products import is_exact, products, unsure
 from freshet.logical.query import Block, Query, Relation, TableSchema
 from freshet.query import Hypergraph
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, references, walk
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, references, walk
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.functions.extremes import DIGITS, limits
 from freshet.scalar.types import Type
-
-
-class EnumeratedError(Exception):
-    """The query is better left as it is; the message says why."""
 
 
 @dataclass(slots=True)
@@ -45,11 +41,16 @@ class Part:
 
 
 class Parts:
+    """`why`: why the query is better left as it is, if it is; then there are no parts to speak of."""
+
     def __init__(self, query: Query) -> None:
         block = query.block
         assert query.grouping is not None
+        self.why = ""
+        self.parts: list[Part] = []
         if query.where or any(arm.kind is JoinKind.LEFT for arm in block.arms):
-            raise EnumeratedError("outer joins are not grouped in parts")
+            self.why = "outer joins are not grouped in parts"
+            return
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
         self.checks: list[Expression] = []  # what is asked of several relations besides equality
@@ -68,18 +69,22 @@ class Parts:
             self.filters[r] += self.attributes.own_filter(r)
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
         if not h.is_acyclic:
-            raise EnumeratedError("the joins form a cycle")
+            self.why = "the joins form a cycle"
+            return
         self.unchecked = ""  # why some aggregate is not put together from parts
+        for call in self.grouping.aggregates:
+            if not call.distinct and not function_of(call).idempotent and not function_of(call).carries(call):
+                self.why = f"{call.function.upper()} needs each of them"
+                return
         self.shown = self._shown()
         self.parents = self._tree()
-        self.parts: list[Part] = []
         self._split(self.relations_down[0])
         self.inside = {r: part for part in self.parts for r in part.relations}
         self.kept = [r for r in self.relations if r not in self.inside]
         self.number = {r: i for i, r in enumerate(self.kept)}
         for i, part in enumerate(self.parts):
             part.number = len(self.kept) + i
-        self.in_arms = [r for arm in block.arms for r in _within(arm.block)]
+        self.in_arms = [r for arm in block.arms for r in arm.block.within()]
         self.number |= {r: len(self.kept) + len(self.parts) + i for i, r in enumerate(self.in_arms)}
         self.grouped = {r: columns for r in self.kept if (columns := self._collapsed(r)) is not None}
 
@@ -96,8 +101,6 @@ class Parts:
                 several = len(read(call)) > 1 and not _multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif not function_of(call).carries(call):
-                raise EnumeratedError(f"{call.function.upper()} needs each of them")
             elif not _splits(call):
                 found |= read(call)
                 wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
@@ -166,13 +169,6 @@ class Parts:
         return self.attributes.of(r) & self.attributes.of(self.parents[r])
 
 
-def _within(block: Block) -> Iterator[int]:
-    """The relations of a block and its arms."""
-    yield from block.relations
-    for arm in block.arms:
-        yield from _within(arm.block)
-
-
 def _asked(block: Block) -> Iterator[Expression]:
     """The predicates of a block and its arms."""
     yield from block.predicates
@@ -186,7 +182,7 @@ def _identity(relation: Relation) -> set[int] | None:
     if isinstance(source, TableSchema):
         return set(source.primary_key) or None
     if isinstance(source, Query) and source.grouping is not None:
-        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, ColumnRef)}
+        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, GroupRef)}
         keys = range(len(source.grouping.keys))
         return {places[k] for k in keys} if all(k in places for k in keys) else None
     return None

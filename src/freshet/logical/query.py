@@ -1,4 +1,5 @@
-"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes.
+"""Queries and statements as data: what the binder makes, the rewrites change and the planner takes, each a stage over
+the whole tree.
 
 A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
 NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, SortKey
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, SortKey
 from freshet.scalar.types import Type
 
 
@@ -61,6 +62,12 @@ class Block:
     predicates: tuple[Expression, ...]  # conjuncts, flattened
     arms: tuple[Arm, ...] = ()
 
+    def within(self) -> Iterator[int]:
+        """The relations of the block and of all arms below it, as the tree is read."""
+        yield from self.relations
+        for arm in self.arms:
+            yield from arm.block.within()
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -70,15 +77,11 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """GROUP BY: after it, outputs and `having` read relation GROUP: first the keys, then the aggregates."""
+    """GROUP BY: after it, outputs and `having` read the group's row (`GroupRef`): the keys, then the aggregates."""
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     having: Expression | None = None
-
-
-#: The relation number by which expressions above a grouping read its row (keys, then aggregates).
-GROUP = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,3 +336,7 @@ Statement = Definition | Insert | Delete | Update | Bracket | AnyQuery
 
 def key(relation: int, position: int, field: Field) -> ColumnRef:
     return ColumnRef(field.type, relation, position, field.name, field.nullable)
+
+
+def group_key(position: int, field: Field) -> GroupRef:
+    return GroupRef(field.type, position, field.name, field.nullable)

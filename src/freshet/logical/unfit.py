@@ -4,38 +4,37 @@ it finds. Where NULL equals NULL in a cycle, say by two equalities what one cann
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from freshet.errors import UnsupportedError
 from freshet.logical.attributes import equality
 from freshet.logical.query import Arm, Block, Query
-from freshet.logical.rewrite.number_relations import numbered
-from freshet.logical.rewrite.settle_nullability import settled
+from freshet.logical.rewrite import finish
 from freshet.logical.rewrite.store import store_block, store_matches
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions import build, nullable
 
 
-class UnfitError(UnsupportedError):
-    """An arm without a place. `scattered`: what it reads is spread over several relations of the block it hangs on."""
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """An arm of a block without a place, and why. `scattered`: what it reads is spread over several relations of the
+    block it hangs on."""
 
-    def __init__(self, message: str, block: Block, arm: Arm, scattered: bool = False) -> None:
-        super().__init__(message)
-        self.block, self.arm, self.scattered = block, arm, scattered
+    why: str
+    block: Block
+    arm: Arm
+    scattered: bool = False
 
 
-def fitted(query: Query, unfit: UnfitError) -> Query:
+def fitted(query: Query, unfit: Unfit) -> Query:
+    """An equal query in which the arm has a place; UnsupportedError where there is none."""
     if unfit.scattered and len(unfit.block.relations) > 1:
-        changed = store_block(query, unfit.block, (), finished)
+        changed = store_block(query, unfit.block, (), finish)
     elif unfit.scattered:
-        raise unfit
+        raise UnsupportedError(unfit.why)
     else:
-        changed = store_matches(query, unfit.block, unfit.arm, finished)
-    return finished(changed)
-
-
-class NullsInCycleError(Exception):
-    """NULL equals NULL in an equality that closes a cycle."""
+        changed = store_matches(query, unfit.block, unfit.arm, finish)
+    return finish(changed)
 
 
 #: A value of each type whose literals are not whole numbers.
@@ -59,7 +58,3 @@ def _plain(predicate: Expression) -> Iterator[Expression]:
     if nullable(a) or nullable(b):
         yield build("eq", (build("is_null", (a,)), build("is_null", (b,))))
     yield build("eq", (build("coalesce", (a, nothing)), build("coalesce", (b, nothing))))
-
-
-def finished(query: Query) -> Query:
-    return numbered(settled(query))

@@ -9,7 +9,7 @@ from freshet.errors import PlanError
 from freshet.logical.attributes import Attributes, equality
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block
-from freshet.logical.unfit import UnfitError
+from freshet.logical.unfit import Unfit
 from freshet.plans.choice import Choice, all_output
 from freshet.plans.comparisons import Compared, compared, unmarked
 from freshet.plans.layout import Inner, Layout
@@ -23,7 +23,8 @@ class Arms:
     def __init__(self, layout: Layout, choice: Choice) -> None:
         self.layout, self.choice = layout, choice
 
-    def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> None:
+    def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> Unfit | None:
+        """Hangs an arm, with those below it, on the block's nodes; what has no place there, if something has none."""
         mine, theirs = set(arm.block.relations), set(host_block.relations)
         local: list[Expression] = []
         pairs: list[tuple[Expression, Expression, bool]] = []
@@ -44,7 +45,7 @@ class Arms:
                 (host_relation,) = read & theirs
                 compares.append(comparison.seen_from(host_relation))
             else:
-                raise UnfitError(
+                return Unfit(
                     f"{arm.kind.written} on {describe(p)}: only equalities and one comparison of plain values "
                     "connect it to the rest of the query; use =, or compare after the join",
                     host_block,
@@ -53,8 +54,13 @@ class Arms:
         inner = self.layout.sort(local, mine)
         above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
         inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
-        at, parent_key = self._host(host_block, host, base, above, condition, arm)
-        tree, child_key, placed = self._arm_tree(host_block, arm, inner, inside, bool(compares))
+        hung = self._host(host_block, host, base, above, condition, arm)
+        if isinstance(hung, Unfit):
+            return hung
+        drawn = self._arm_tree(host_block, arm, inner, inside, bool(compares))
+        if isinstance(drawn, Unfit):
+            return drawn
+        (at, parent_key), (tree, child_key, placed) = hung, drawn
         edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]
@@ -73,12 +79,15 @@ class Arms:
         for below in arm.block.arms:
             if below.kind is JoinKind.LEFT and not shows:
                 continue  # whether rows exist does not depend on it
-            self.add(arm.block, inner.attributes, root, below, distinct_tree)
+            unfit = self.add(arm.block, inner.attributes, root, below, distinct_tree)
+            if unfit is not None:
+                return unfit
+        return None
 
     def _host(
         self, block: Block, attributes: Attributes, base: int, values: list[Expression], condition: list[Expression],
         arm: Arm,
-    ) -> tuple[int, tuple[Expression, ...]]:  # fmt: skip
+    ) -> tuple[int, tuple[Expression, ...]] | Unfit:  # fmt: skip
         """The node of the block an arm hangs on: one whose relation has all the values it is correlated by."""
         for i in range(base, len(self.layout.nodes)):
             node = self.layout.nodes[i]
@@ -88,7 +97,7 @@ class Arms:
             if all(h is not None for h in here):
                 return i, tuple(h for h in here if h is not None)
         names = ", ".join(describe(v) for v in [*values, *condition])
-        raise UnfitError(
+        return Unfit(
             f"{arm.kind.written} is connected by {names}, which no single table has; connect it to one table",
             block,
             arm,
@@ -97,14 +106,14 @@ class Arms:
 
     def _arm_tree(
         self, host: Block, arm: Arm, inner: Inner, values: list[Expression], compares: bool
-    ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]]:
+    ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]] | Unfit:
         """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
         the comparisons it carries inside. A comparison at its top needs a relation there."""
         block = arm.block
         h = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         h = replace(h, output=h.attributes)
         if not h.is_acyclic:
-            raise UnfitError(f"the joins inside {arm.kind.written} form a cycle; leave out one of them", host, arm)
+            return Unfit(f"the joins inside {arm.kind.written} form a cycle; leave out one of them", host, arm)
 
         def keys(tree: JoinTree) -> list[Expression | str] | None:
             root = tree.nodes[0]
@@ -126,7 +135,7 @@ class Arms:
                 )
             if not trees:
                 names = ", ".join(describe(v) for v in values)
-                raise UnfitError(
+                return Unfit(
                     f"{arm.kind.written} is connected by {names}, which no single table inside it has; "
                     "connect it by one table",
                     host,
@@ -136,7 +145,7 @@ class Arms:
         tree, placed = found
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
-            raise UnfitError(
+            return Unfit(
                 f"{describe(left_over[0])} inside {arm.kind.written} cannot be checked on an edge; "
                 "only equalities and one comparison of plain values for each pair of tables can",
                 host,

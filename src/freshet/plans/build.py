@@ -12,7 +12,7 @@ from freshet.logical.attributes import Attributes, column_attribute
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, TableSchema
 from freshet.logical.same import Numbers
-from freshet.logical.unfit import NullsInCycleError, UnfitError, fitted, without_null_safe
+from freshet.logical.unfit import fitted, without_null_safe
 from freshet.plans.above import plan_above
 from freshet.plans.armed import with_arms
 from freshet.plans.arms import Arms
@@ -69,14 +69,10 @@ class _Plans:
         if not isinstance(query, Query):
             return plan_above(query, self.plan)
         query, totals = annotated(query, self._annotations)
-        while True:
-            try:
-                plan = _Planner(query, self).plan()
-                return replace(plan, guarantee=replace(plan.guarantee, totals=totals))
-            except UnfitError as unfit:
-                query = fitted(query, unfit)
-            except NullsInCycleError:
-                query = without_null_safe(query)
+        made: QueryPlan | Query = query
+        while isinstance(made, Query):
+            made = _Planner(made, self).plan()
+        return replace(made, guarantee=replace(made.guarantee, totals=totals))
 
     def relation(self, relation: Relation) -> RelationPlan:
         source = relation.source
@@ -100,7 +96,8 @@ class _Planner:
         self.choice = Choice(self.relations, plans.updates, wanted)
         self.arms = Arms(self.layout, self.choice)
 
-    def plan(self) -> QueryPlan:
+    def plan(self) -> QueryPlan | Query:
+        """The plan, or an equal query to plan instead: one with a place for what has none in this one."""
         query, block, outputs = self.query, self.query.block, self.query.outputs
         if not block.relations:
             return self._constant()
@@ -126,6 +123,8 @@ class _Planner:
             distinct_tree = tree is not None
         if tree is None:
             if not whole.is_acyclic and along is None:
+                if any(null_safe for _, _, null_safe in inner.equalities):
+                    return without_null_safe(query)  # bags hold keys without NULLs
                 block, inner, whole = self._store_bags(block, inner, whole)
             found = self.choice.compare(block, whole, inner)
             if found is not None:
@@ -138,7 +137,9 @@ class _Planner:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
         arms_from = len(self.layout.nodes)
         for arm in block.arms:
-            self.arms.add(query.block, inner.attributes, 0, arm, distinct_tree)
+            unfit = self.arms.add(query.block, inner.attributes, 0, arm, distinct_tree)
+            if unfit is not None:
+                return fitted(query, unfit)
         self.choice.above = _columns_above(query, residual)
         if not distinct_tree:
             self._skip_unread()
@@ -179,7 +180,7 @@ class _Planner:
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
-        return frozenset(column_attribute(attributes, c) for c in columns if c.relation >= 0)
+        return frozenset(column_attribute(attributes, c) for c in columns)
 
     def _asked(self, inner: Inner) -> dict[str, frozenset[str]]:
         """What joins ask besides equality, in words, and the attributes it reads."""
@@ -282,8 +283,6 @@ class _Planner:
 
     def _store_bags(self, block: Block, inner: Inner, h: Hypergraph) -> tuple[Block, Inner, Hypergraph]:
         """The block with bags as relations besides its own, which make it acyclic."""
-        if any(null_safe for _, _, null_safe in inner.equalities):
-            raise NullsInCycleError
         equalities = list(inner.equalities)
         for bag in decompose(h):
             number = len(self.relations)

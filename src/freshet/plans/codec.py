@@ -21,7 +21,7 @@ _BYTES = "bytes"  # what names a constant of BINARY, which is written as hexadec
 _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
-        Type, expression.ColumnRef, expression.Literal, expression.Call, expression.AggregateCall,
+        Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, expression.AggregateCall,
         expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.Frame,
         bound.WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
@@ -69,8 +69,20 @@ def _part(name: Any, field: str, value: Any) -> Any:
     return kinds(value)
 
 
+def _renewed(value: dict[str, Any]) -> dict[str, Any]:
+    """A reference as versions wrote it that had one class for all: relation -1 was the group's row."""
+    if value.get("is") != "ColumnRef" or "outer" not in value:
+        return value
+    kept = {k: v for k, v in value.items() if k != "outer"}
+    if value.get("relation") != -1:
+        return kept
+    del kept["relation"]
+    return {**kept, "is": "GroupRef"}
+
+
 def decode(value: Any) -> Any:
     if isinstance(value, dict):
+        value = _renewed(value)
         name = value.get("is")
         if name == _BYTES:
             return _bytes(value)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from freshet.logical.query import GROUP, TableSchema
+from freshet.logical.query import TableSchema
 from freshet.plans.claims import claim
 from freshet.plans.model import (
     AnyPlan,
@@ -184,8 +184,6 @@ def _depth(nodes: tuple[Node, ...], i: int) -> int:
 
 def _names(plan: QueryPlan) -> Any:
     def name(c: ColumnRef) -> str:
-        if c.relation == GROUP:
-            return c.name
         return f"{plan.relations[c.relation].alias}.{c.name}"
 
     return name

@@ -13,7 +13,7 @@ from freshet.plans.comparisons import Compared, banded, carried, compared, unmar
 from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, Node, QueryPlan, RelationPlan
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import JoinTree
-from freshet.scalar.expression import ColumnRef, Expression, references
+from freshet.scalar.expression import ColumnRef, Expression, GroupRef, references
 from freshet.scalar.functions import build, nullable
 from freshet.scalar.functions.compiled import is_total
 
@@ -165,7 +165,7 @@ def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
         return tuple(range(len(plan.fields)))
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return None
-    places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, ColumnRef)}
+    places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, GroupRef)}
     keys = range(len(plan.grouping.keys))
     return tuple(places[k] for k in keys) if all(k in places for k in keys) else None
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference
 from freshet.scalar.functions.registry import function_of
 from freshet.scalar.interval import interval_text
 
 
 def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = None) -> str:
-    """Readable SQL-like text, for explain and error messages."""
-    if isinstance(expression, ColumnRef):
-        return names(expression) if names else expression.name
+    """Readable SQL-like text, for explain and error messages. `names`: how columns of relations are called."""
+    if isinstance(expression, ColumnRef) and names is not None:
+        return names(expression)
+    if isinstance(expression, Reference):
+        return expression.name
     if isinstance(expression, Literal):
         return _literal(expression)
     assert isinstance(expression, Call)

@@ -13,7 +13,7 @@ import numpy as np
 from freshet.budget import look
 from freshet.scalar.arrow import from_arrow, to_arrow
 from freshet.scalar.column import Column
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import Expression, Reference
 from freshet.scalar.functions.compiled import compiled, is_total
 from freshet.scalar.functions.rows import gather, on_rows, spread, text_of, truth
 from freshet.state.arrays import Bools
@@ -21,7 +21,7 @@ from freshet.state.arrays import Bools
 __all__ = ["evaluate", "evaluate_filter", "from_arrow", "text_of", "to_arrow"]
 
 
-def evaluate(expr: Expression, columns: Callable[[ColumnRef], Column], rows: int) -> Column:
+def evaluate(expr: Expression, columns: Callable[[Reference], Column], rows: int) -> Column:
     """The value of `expr` on each of `rows` rows; `columns` gives the columns it reads."""
     look()
     if not rows:
@@ -32,7 +32,7 @@ def evaluate(expr: Expression, columns: Callable[[ColumnRef], Column], rows: int
     return made
 
 
-def evaluate_filter(exprs: Sequence[Expression], columns: Callable[[ColumnRef], Column], rows: int) -> Bools:
+def evaluate_filter(exprs: Sequence[Expression], columns: Callable[[Reference], Column], rows: int) -> Bools:
     """The rows on which all conditions hold; NULL does not. A condition that may fail sees only the rows that passed
     those before it."""
     if not rows:

@@ -13,15 +13,33 @@ class Expression:
     type: Type
 
 
+class Reference(Expression):
+    """What reads a value from a row. Each kind of row that an expression can stand above has a class of its own."""
+
+    __slots__ = ()
+
+    column: int
+    name: str
+    nullable: bool
+
+
 @dataclass(frozen=True, slots=True)
-class ColumnRef(Expression):
-    """Column `column` of relation `relation` of the enclosing select; `outer` levels up when correlated."""
+class ColumnRef(Reference):
+    """Column `column` of relation `relation` of the select that the expression stands in."""
 
     relation: int
     column: int
     name: str
     nullable: bool = True
-    outer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef(Reference):
+    """Column `column` of the group's row, as expressions above a grouping read it: the keys, then the aggregates."""
+
+    column: int
+    name: str
+    nullable: bool = True
 
 
 def _shown(value: int | float | str | bytes | None) -> object:
@@ -119,8 +137,8 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def references(expression: Expression) -> frozenset[int]:
-    """The relations of this select (not of enclosing ones) an expression reads."""
-    return frozenset(e.relation for e in walk(expression) if isinstance(e, ColumnRef) and e.outer == 0)
+    """The relations of the select it stands in that an expression reads."""
+    return frozenset(e.relation for e in walk(expression) if isinstance(e, ColumnRef))
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:

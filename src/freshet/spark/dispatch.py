@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate
-from freshet.scalar.expression import ColumnRef
+from freshet.scalar.expression import Reference
 from freshet.scalar.functions.rows import text_of
 from freshet.scalar.lanes import values
 from freshet.spark.job import Dimension
@@ -81,7 +81,7 @@ def _no_pool() -> StringPool:
 
 
 def cells(
-    grid: Sequence[Dimension], read: Callable[[ColumnRef], Column], rows: int
+    grid: Sequence[Dimension], read: Callable[[Reference], Column], rows: int
 ) -> Iterator[tuple[tuple[int, ...], npt.NDArray[Any] | None]]:
     """Which rows go where: each set of cells with the rows they all get, None for all rows."""
     base: Int64s = np.zeros(rows, np.int64)

@@ -20,7 +20,7 @@ from freshet.logical.query import TableSchema
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import Expression, Reference
 from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark import profile
 from freshet.spark.block import Signed, to_block
@@ -214,7 +214,7 @@ class Encoder:
         chosen = np.flatnonzero(whole)
         for place, conjunction in self.filters:
 
-            def read(c: ColumnRef, place: Sequence[int] = place) -> Column:
+            def read(c: Reference, place: Sequence[int] = place) -> Column:
                 return columns[place[c.column]].take(chosen)
 
             try:

@@ -53,7 +53,7 @@ def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[in
 
     def note(e: Expression) -> Expression:
         for x in walk(e):
-            if isinstance(x, ColumnRef) and x.relation >= 0:
+            if isinstance(x, ColumnRef):
                 found[x.relation].add(x.column)
         return e
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from freshet.aggregates import function_of
-from freshet.logical.query import GROUP, Field, Grouping, TableSchema
+from freshet.logical.query import Field, Grouping, TableSchema, group_key
 from freshet.plans.model import Guarantee, Node, QueryPlan, RelationPlan
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Literal, transform
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, transform
 from freshet.scalar.functions import build, nullable
 from freshet.scalar.types import BIGINT
 
@@ -95,7 +95,7 @@ def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
     shard = replace(
         plan,
         grouping=Grouping(grouping.keys, tuple(calls)),
-        outputs=tuple(ColumnRef(f.type, GROUP, i, f.name, f.nullable) for i, f in enumerate(fields)),
+        outputs=tuple(group_key(i, f) for i, f in enumerate(fields)),
         fields=fields,
         distinct=False,
     )
@@ -104,7 +104,7 @@ def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
 
     def counted(e: Expression) -> Expression:
         """COUNT over no partial at all is 0, where their sum is NULL."""
-        if isinstance(e, ColumnRef) and e.relation == GROUP and e.column in counts:
+        if isinstance(e, GroupRef) and e.column in counts:
             return build("coalesce", (replace(e, nullable=True), Literal(BIGINT, 0)))
         return e
 

@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from freshet.logical.extent import check_relations
 from freshet.logical.joined import Joined
-from freshet.logical.query import AnyQuery, Arm, Block, Relation
+from freshet.logical.query import AnyQuery, Arm, Block, Field, Relation
+from freshet.logical.references import BesideRef, OuterRef
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar.expression import ColumnRef, Expression
 from freshet.sql.definitions import Definitions
@@ -25,9 +26,6 @@ from freshet.sql.projection import Output
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
 from freshet.sql.scope import Scope
 from freshet.sql.source import Statement
-
-#: Relation numbers from here down stand for relations joined to the group's row, above a grouping.
-BESIDE = -10
 
 
 @dataclass(slots=True)
@@ -80,11 +78,9 @@ class Binder(ABC):
         self.full: dict[int, Joined] = {}  # relations that are full joins
         self.beyond: Scope | None = None  # the columns around it, which it does not read
         self.relations: list[Relation] = []
-        self.origins: list[exp.Expr] = []  # where each relation was written, for errors
 
     def add_relation(self, relation: Relation, origin: exp.Expr) -> int:
         self.relations.append(relation)
-        self.origins.append(origin)
         check_relations(self.statement.extents.relations(relation.source), self.statement, origin)
         return len(self.relations) - 1
 
@@ -162,11 +158,16 @@ class Place:
         if self.beside is None:
             return self.binder.add_relation(relation, node)
         self.beside.append(relation)
-        return BESIDE - len(self.beside) + 1
+        return len(self.beside) - 1
+
+    def column(self, number: int, position: int, field: Field) -> ColumnRef | BesideRef:
+        """A column of a relation added here."""
+        made = ColumnRef if self.beside is None else BesideRef
+        return made(field.type, number, position, field.name, field.nullable)
 
 
 class Unasked(Exception):  # noqa: N818 - no error: it asks for something
     """A query reads columns of enclosing queries where only its own can be read: it must be bound again, lent them."""
 
-    def __init__(self, binder: Binder, columns: Iterable[ColumnRef]) -> None:
+    def __init__(self, binder: Binder, columns: Iterable[OuterRef]) -> None:
         self.binder, self.columns = binder, list(columns)

@@ -8,19 +8,19 @@ SELECT DISTINCT o over the rows around it. Either way the query around it finds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Field, Query, Relation, key
-from freshet.logical.rewrite import rewrite
+from freshet.logical.references import OuterRef, inward, outer_columns, outward
 from freshet.logical.rewrite.blocks import predicates_in, reads_all, subtree
 from freshet.scalar import functions
-from freshet.scalar.expression import Call, ColumnRef, Expression, references
+from freshet.scalar.expression import Call, ColumnRef, Expression, Reference, references
 from freshet.sql.binder import Binder, Draft, Place, Unasked
-from freshet.sql.outside import ApartError, inward, outer_columns
+from freshet.sql.outside import ApartError
 from freshet.sql.scope import Scope
 
 
@@ -44,7 +44,7 @@ def lend(binder: Binder, scope: Scope, draft: Draft, node: exp.Expr) -> list[Ask
     number = binder.lent = binder.add_relation(Relation("values asked for", values, values.fields), node)
     draft.relations.append(number)
     lent = {c: key(number, i, f) for i, (c, f) in enumerate(zip(columns, values.fields, strict=True))}
-    scope.lent = {replace(c, outer=c.outer + 1): k for c, k in lent.items()}
+    scope.lent = {outward(c): k for c, k in lent.items()}
     return [Asked(k, place.read(c, node), k.nullable) for c, k in lent.items()]
 
 
@@ -72,11 +72,11 @@ def _equality(predicate: Expression) -> Asked | None:
     return None
 
 
-def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
+def _asked_for(place: Place, columns: Sequence[ColumnRef | OuterRef], node: exp.Expr) -> Query:
     """The distinct values of columns of the rows around a subquery; more than those asked for do no harm."""
     statement, draft = place.binder.statement, place.draft
     instead = "correlate it by equalities (inner = outer) under AND in its WHERE"
-    further = [c for c in columns if c.outer]
+    further = [c for c in columns if isinstance(c, OuterRef)]
     if further:
         raise Unasked(place.binder, further)
     if place.beside is not None:
@@ -98,11 +98,10 @@ def _asked_for(place: Place, columns: list[ColumnRef], node: exp.Expr) -> Query:
     else:
         block = Block(hosts, tuple(p for p in draft.predicates if references(p) <= {*hosts} and not outer_columns([p])))
     fields = tuple(Field(c.name, c.type, c.nullable) for c in columns)
-    query = Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
-    return rewrite(query, statement, list(place.binder.origins))
+    return Query(tuple(place.binder.relations), block, (), None, tuple(columns), fields, True)
 
 
-def tests(asked: Iterable[Asked], keys: Iterable[ColumnRef]) -> list[Expression]:
+def tests(asked: Iterable[Asked], keys: Iterable[Reference]) -> list[Expression]:
     """What connects a subquery's keys to the rows around it."""
     pairs = zip(asked, keys, strict=True)
     return [functions.build("not_distinct" if a.null_safe else "eq", (a.outer, k)) for a, k in pairs]

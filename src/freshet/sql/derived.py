@@ -12,15 +12,14 @@ from sqlglot import exp
 
 from freshet.errors import SqlError
 from freshet.logical.query import AnyQuery, Block, Query, Relation, key
-from freshet.logical.rewrite import rewrite
+from freshet.logical.references import OuterRef, ValueRef, outer_columns, outward
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar.expression import ColumnRef, Expression, transform
 from freshet.sql.binder import Binder
 from freshet.sql.clauses import bare
 from freshet.sql.correlate import Asked, tests
 from freshet.sql.inner_query import InnerQuery, bind_named
-from freshet.sql.inner_values import VALUE
-from freshet.sql.outside import ApartError, outer_columns
+from freshet.sql.outside import ApartError
 from freshet.sql.scope import Scope
 
 
@@ -69,19 +68,19 @@ def _correlated(binder: Binder, node: exp.Select, scope: Scope, error: SqlError)
     scope.outside |= outside
     source = Relation(NAMELESS, inner.query, inner.query.fields)
     columns = [_column(v, inner) for v in inner.values]
-    outputs = (*columns, *inner.keys(0))
+    outputs = (*columns, *(key(0, i, f) for i, f in enumerate(inner.query.fields) if i >= inner.parts))
     fields = [replace(inner.query.fields[c.column], name=n) for c, n in zip(columns, names, strict=True)]
     fields += inner.query.fields[inner.parts :]
     query = Query((source,), Block((0,), ()), (), None, outputs, tuple(fields))
     asked = tuple(replace(a, outer=transform(a.outer, _outward)) for a in inner.asked)
-    return Derived(rewrite(query, binder.statement, [node]), asked)
+    return Derived(query, asked)
 
 
 def _column(value: Expression, inner: InnerQuery) -> ColumnRef:
-    assert isinstance(value, ColumnRef) and value.relation == VALUE
+    assert isinstance(value, ValueRef)
     return key(0, value.column, inner.query.fields[value.column])
 
 
 def _outward(e: Expression) -> Expression:
     """A column of the query around S, as S reads it."""
-    return replace(e, outer=e.outer + 1) if isinstance(e, ColumnRef) else e
+    return outward(e) if isinstance(e, (ColumnRef, OuterRef)) else e

@@ -20,12 +20,12 @@ from sqlglot import exp
 from freshet.logical.joined import Joined
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll, key
-from freshet.logical.rewrite import rewrite
+from freshet.logical.references import outer_columns
 from freshet.logical.rewrite.blocks import predicates_in, reads, subtree
 from freshet.scalar import functions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, references
 from freshet.sql.binder import Binder, Draft, Unasked
-from freshet.sql.outside import ApartError, outer_columns
+from freshet.sql.outside import ApartError
 from freshet.sql.scope import Entry
 
 Side = tuple[Any, list[Entry]]  # a draft, and the entries that read it
@@ -128,8 +128,7 @@ def _query(binder: Binder, block: Block, outputs: list[Expression], lent: list[C
     block = replace(block, relations=(*dict.fromkeys(c.relation for c in lent), *block.relations))
     shown = (*outputs, *lent)
     fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in shown)
-    query = Query(tuple(binder.relations), block, (), None, shown, fields)
-    return rewrite(query, binder.statement, binder.origins)
+    return Query(tuple(binder.relations), block, (), None, shown, fields)
 
 
 def _entries(

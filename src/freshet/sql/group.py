@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from freshet.aggregates import SPELLED, function_of
 from freshet.errors import SqlError
-from freshet.logical.grouping_sets import GROUPING
-from freshet.logical.query import GROUP, Grouping
+from freshet.logical.query import Grouping
+from freshet.logical.references import GroupingRef
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.scope import Scope
 from freshet.sql.source import sql_of
@@ -62,7 +62,7 @@ class Groups:
             self._places[call] = len(self.aggregates)
             self.aggregates.append(call)
         position, nullable = len(self.keys) + self._places[call], function_of(call).nullable(call, bool(self.keys))
-        return ColumnRef(call.type, GROUP, position, describe_aggregate(call), nullable)
+        return GroupRef(call.type, position, describe_aggregate(call), nullable)
 
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
@@ -77,7 +77,7 @@ class Groups:
         for key, item in zip(keys, node.expressions or [node] * len(keys), strict=True):
             if key not in self._key_places:
                 self.binder.statement.fail(f"{describe(key)} is not a key of GROUP BY; name one that is", item)
-        bits = [ColumnRef(types.TINYINT, GROUPING, self._key_places[k], "grouping", False) for k in keys]
+        bits = [GroupingRef(types.TINYINT, self._key_places[k]) for k in keys]
         if isinstance(node, exp.Grouping):
             return bits[0]
         number: Expression = Literal(types.BIGINT, 0)
@@ -90,8 +90,8 @@ class Groups:
         """The expression as read from the group's row."""
         position = self._key_places.get(expression)
         if position is not None:
-            return ColumnRef(expression.type, GROUP, position, describe(expression), functions.nullable(expression))
-        if isinstance(expression, ColumnRef) and expression.relation >= 0 and not expression.outer:
+            return GroupRef(expression.type, position, describe(expression), functions.nullable(expression))
+        if isinstance(expression, ColumnRef):
             self._loose(expression, node)
         if isinstance(expression, Call):
             return replace(expression, args=tuple(self.above(a, node) for a in expression.args))

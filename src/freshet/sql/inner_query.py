@@ -1,6 +1,6 @@
 """A subquery inside an expression, bound: its rows by key, and how its values are read from them.
 
-The values of the select list are expressions over the query's first columns (relation VALUE) and over the query around
+The values of the select list are expressions over the query's first columns (`ValueRef`) and over the query around
 it; after those columns stand the keys. `single`: no two rows have the same key. `sure`: there always is a row. `empty`:
 for aggregates without GROUP BY, what the values are where no row has the key. `kept`: a last value says whether HAVING
 holds.
@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, key
-from freshet.logical.rewrite import rewrite
+from freshet.logical.query import AnyQuery, Block, Field, Grouping, Query, Relation, TableSchema, group_key, key
+from freshet.logical.references import BesideRef, OuterRef, ValueRef, inward
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar import functions, types
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, transform
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, transform
 from freshet.sql.binder import Place, Unasked
 from freshet.sql.clauses import bare, is_grand
 from freshet.sql.correlate import Asked
-from freshet.sql.inner_values import VALUE
-from freshet.sql.outside import Name, inward
+from freshet.sql.outside import Name
 from freshet.sql.selection import Selection
 
 
@@ -45,25 +44,25 @@ class InnerQuery:
         """A value as read by the query around, where the subquery is relation `number`."""
 
         def read(e: Expression) -> Expression:
-            if isinstance(e, ColumnRef) and e.relation == VALUE:
-                return replace(key(number, e.column, self.query.fields[e.column]), nullable=True)
-            return place.read(inward(e), node) if isinstance(e, ColumnRef) else e
+            if isinstance(e, ValueRef):
+                return replace(place.column(number, e.column, self.query.fields[e.column]), nullable=True)
+            return place.read(inward(e), node) if isinstance(e, OuterRef) else e
 
         return transform(self.values[at], read)
 
-    def keys(self, number: int) -> list[ColumnRef]:
-        return [key(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
+    def keys(self, number: int, place: Place) -> list[ColumnRef | BesideRef]:
+        return [place.column(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
 
 
 def bind_inner(place: Place, node: exp.Expr) -> InnerQuery:
     around, select = place.binder, bare(node)
     if not isinstance(select, exp.Select):
         query = around.nested(select, place.scope)
-        return InnerQuery(query, tuple(key(VALUE, i, f) for i, f in enumerate(query.fields)))
+        return InnerQuery(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
     return _inner(select, *_bind_select(place, select))
 
 
-def bind_named(place: Place, select: exp.Select) -> tuple[InnerQuery, list[str], dict[ColumnRef, Name]]:
+def bind_named(place: Place, select: exp.Select) -> tuple[InnerQuery, list[str], dict[OuterRef, Name]]:
     """A select as `bind_inner` binds it, with the names of its columns and of those it reads of the queries around."""
     query, selection = _bind_select(place, select)
     return _inner(select, query, selection), selection.shown, selection.scope.outside
@@ -118,20 +117,19 @@ def _found_by_key(selection: Selection) -> bool:
     return set(source.primary_key) <= columns
 
 
-def singled(inner: InnerQuery, place: Place, node: exp.Expr) -> InnerQuery:
+def singled(inner: InnerQuery) -> InnerQuery:
     """The subquery with one row a key: its columns, and as a last one before the keys how many rows there were."""
     query, parts = inner.query, inner.parts
     columns = [key(0, i, f) for i, f in enumerate(query.fields)]
     calls = [AggregateCall("min", (c,), c.type) for c in columns[:parts]]
     calls.append(AggregateCall("count", (), types.BIGINT))
     keys = tuple(columns[parts:])
-    row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, True) for i, c in enumerate(calls)]
-    row += [replace(k, relation=GROUP, column=i) for i, k in enumerate(keys)]
+    row = [GroupRef(c.type, len(keys) + i, c.function, True) for i, c in enumerate(calls)]
+    row += [group_key(i, query.fields[parts + i]) for i in range(len(keys))]
     fields = tuple(Field(c.name, c.type, c.nullable) for c in row)
     relation = Relation(NAMELESS, query, query.fields)
     whole = Query((relation,), Block((0,), ()), (), Grouping(keys, tuple(calls)), tuple(row), fields)
-    count = ColumnRef(types.BIGINT, VALUE, parts, "rows", True)
+    count = ValueRef(types.BIGINT, parts, "rows", True)
     name = "single" if inner.asked else "only_row"
     values = tuple(functions.build(name, (v, count)) for v in inner.values)
-    made = rewrite(whole, place.binder.statement, [node])
-    return InnerQuery(made, values, inner.asked, single=True, sure=not inner.asked)
+    return InnerQuery(whole, values, inner.asked, single=True, sure=not inner.asked)

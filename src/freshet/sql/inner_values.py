@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 from freshet.aggregates import function_of
-from freshet.logical.query import GROUP
+from freshet.logical.references import OuterRef, ValueRef, outer_columns
 from freshet.scalar import functions, types
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, transform
+from freshet.scalar.expression import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    Reference,
+    transform,
+)
 from freshet.scalar.functions.compiled import fold, fold_null, unreached
-from freshet.sql.outside import outer_columns
-
-#: The relation number by which a subquery's values read its row.
-VALUE = -4
 
 
 def split_values(expressions: list[Expression]) -> tuple[list[Expression], list[Expression]]:
     """What a subquery computes itself, and its values over that: what reads the query around is computed there."""
     parts: list[Expression] = []
 
-    def part(e: Expression) -> ColumnRef:
+    def part(e: Expression) -> ValueRef:
         if e not in parts:
             parts.append(e)
-        return ColumnRef(e.type, VALUE, parts.index(e), getattr(e, "name", "value"), functions.nullable(e))
+        return ValueRef(e.type, parts.index(e), getattr(e, "name", "value"), functions.nullable(e))
 
     def own(e: Expression) -> Expression:
-        return part(e) if isinstance(e, ColumnRef) and not e.outer else e
+        return part(e) if isinstance(e, Reference) and not isinstance(e, OuterRef) else e
 
     values = [transform(e, own) if outer_columns([e]) else part(e) for e in expressions]
     return parts or [Literal(types.INT, 1)], values
 
 
 def on_no_rows(
-    expression: Expression, keys: list[Expression], aggregates: list[AggregateCall], lent: dict[ColumnRef, ColumnRef]
+    expression: Expression, keys: list[Expression], aggregates: list[AggregateCall], lent: dict[OuterRef, ColumnRef]
 ) -> Expression:
     """An expression over the group's row where there are no rows: COUNT is 0, what was lent is what it is around, and
     everything else is NULL."""
     asked = {mine: theirs for theirs, mine in lent.items()}
 
     def change(e: Expression) -> Expression:
-        if isinstance(e, ColumnRef) and e.relation == GROUP:
+        if isinstance(e, GroupRef):
             if e.column < len(keys):
                 read = keys[e.column]
                 found = asked.get(read) if isinstance(read, ColumnRef) else None

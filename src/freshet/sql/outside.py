@@ -8,11 +8,9 @@ column that it was never lent before, and binding ends after as many times as th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from freshet.errors import UnsupportedError
-from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 
 #: A column as written: its name, and the qualifier before it.
 Name = tuple[str, str | None]
@@ -30,14 +28,3 @@ class Learnt:
 class ApartError(UnsupportedError):
     """A subquery reads the select around it in a way that no arm of that select can. It is made a query of its own;
     where there is no subquery, that is a refusal."""
-
-
-def outer_columns(expressions: Iterable[Expression]) -> list[ColumnRef]:
-    """The columns of enclosing queries that expressions read, each once."""
-    found = (e for x in expressions for e in walk(x) if isinstance(e, ColumnRef) and e.outer)
-    return list(dict.fromkeys(found))
-
-
-def inward(expression: Expression) -> Expression:
-    """An expression as the enclosing query reads it."""
-    return transform(expression, lambda e: replace(e, outer=e.outer - 1) if isinstance(e, ColumnRef) and e.outer else e)

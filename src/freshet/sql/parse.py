@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.logical.query import AnyQuery, Bracket, CreateTable, CreateView, DropTable, DropView
+from freshet.logical.query import (
+    AnyQuery,
+    Bracket,
+    CreateTable,
+    CreateView,
+    Delete,
+    DropTable,
+    DropView,
+    Insert,
+    Update,
+)
 from freshet.logical.query import Statement as Bound
+from freshet.logical.rewrite import rewrite
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
 from freshet.sql.definitions import Definitions
@@ -118,7 +130,7 @@ def _bind(statement: Statement, catalog: Definitions) -> Bound:
         node = statement.parse()
         for kind, bind in _BINDERS:
             if isinstance(node, kind):
-                return bind(node, statement, catalog)
+                return _rewritten(bind(node, statement, catalog), catalog)
     except RecursionError:
         statement.refuse("an expression this deep", "split it over FROM subqueries", None)
     statement.refuse(statement.between(0, len(statement.tokens) - 1), f"use {_READS}", None)
@@ -130,6 +142,15 @@ def _bracket(word: str, statement: Statement) -> Bracket:
         whole = "START TRANSACTION" if word == "START" else word
         statement.refuse(statement.between(0, len(statement.tokens) - 1), f"write {whole} alone", None)
     return _BRACKETS[word]
+
+
+def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
+    """A statement whose query, if it has one, the passes have run on."""
+    if isinstance(bound, AnyQuery):
+        return rewrite(bound, catalog.views.values())
+    if isinstance(bound, (Insert, Update, Delete)) and bound.query is not None:
+        return replace(bound, query=rewrite(bound.query, catalog.views.values()))
+    return bound
 
 
 def _bind_query(node: exp.Expr, statement: Statement, catalog: Definitions) -> Bound:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import Expression, Reference
 from freshet.sql.scope import Columns, Scope, Seat
 from freshet.sql.source import Statement, closest_first, sql_of
 
@@ -47,9 +47,9 @@ def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Outp
     return [_output(scope, seat, item) for seat in columns.shown if scope.column(seat) not in left_out]
 
 
-def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[ColumnRef]:
+def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[Reference]:
     """The columns that EXCEPT names; each is one that the star has."""
-    names, found = star.args.get("except_"), set[ColumnRef]()
+    names, found = star.args.get("except_"), set[Reference]()
     if names is not None and not names:
         statement.fail("EXCEPT () leaves out nothing; name the columns to leave out", star)
     for written in names or ():

@@ -3,18 +3,19 @@
 A scope lists the relations named so far in FROM. An unqualified name must be found in exactly one of them; if it is in
 none, the enclosing select's scope is asked (a correlated reference). Relations are numbered across the whole select, so
 the answer is a plain ColumnRef either way. Where the enclosing select is another query, numbered by itself, the answer
-says how many queries further out it belongs (`outer`).
+is an OuterRef, which says how many queries further out it belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
 from freshet.logical.query import Field
+from freshet.logical.references import OuterRef, outward
 from freshet.scalar.expression import ColumnRef
 from freshet.sql.outside import Name
 from freshet.sql.source import Statement, closest_first
@@ -36,7 +37,7 @@ class Entry:
         place, nullable = self.first + position, found.nullable or self.optional
         return ColumnRef(found.type, self.relation, place, found.name, nullable)
 
-    def has(self, column: ColumnRef) -> bool:
+    def has(self, column: ColumnRef | OuterRef) -> bool:
         return self.relation == column.relation and 0 <= column.column - self.first < len(self.fields)
 
 
@@ -76,10 +77,10 @@ class Scope:
     entries: list[Entry] = field(default_factory=list)
     columns: Columns = field(default_factory=Columns)
     apart: bool = False  # whether the parent is the scope of another query
-    lent: dict[ColumnRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
+    lent: dict[OuterRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
     beyond: Scope | None = None  # the scope around it of which it cannot read anything
-    outside: dict[ColumnRef, Name] = field(default_factory=dict)  # and those that were found there, as written
+    outside: dict[OuterRef, Name] = field(default_factory=dict)  # and those that were found there, as written
 
     @classmethod
     def of(cls, entry: Entry) -> Scope:
@@ -107,7 +108,7 @@ class Scope:
             seats = [s for s in seats if self.entries[s.entry].alias.lower() == qualifier.lower()]
         return [self.column(seat) for seat in seats]
 
-    def find(self, name: str, qualifier: str | None) -> list[ColumnRef]:
+    def find(self, name: str, qualifier: str | None) -> Sequence[ColumnRef | OuterRef]:
         """Every column the name could mean in the nearest scope that has it."""
         found = self.here(name, qualifier)
         if found or self.parent is None:
@@ -115,11 +116,11 @@ class Scope:
         above = self.parent.find(name, qualifier)
         if not self.apart:
             return above
-        found = [replace(c, outer=c.outer + 1) for c in above]
-        self.outside |= dict.fromkeys(found, (name, qualifier))
-        return [self.lent.get(c, c) for c in found]
+        around = [outward(c) for c in above]
+        self.outside |= dict.fromkeys(around, (name, qualifier))
+        return [self.lent.get(c, c) for c in around]
 
-    def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef:
+    def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef | OuterRef:
         """The column a name means, or an error that lists what it could have meant."""
         name, qualifier = node.name, node.text("table") or None
         found = self.find(name, qualifier)

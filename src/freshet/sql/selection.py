@@ -13,15 +13,25 @@ from sqlglot import exp
 
 from freshet.aggregates import function_of
 from freshet.logical.extent import check_sets
-from freshet.logical.grouping_sets import GROUPING, count_sets, has_sets, key_sets, one_set
-from freshet.logical.query import GROUP, AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
-from freshet.logical.rewrite import rewrite
+from freshet.logical.grouping_sets import count_sets, has_sets, key_sets, one_set
+from freshet.logical.query import AnyQuery, Block, Field, Query, Relation, Sorted, TopK, UnionAll
+from freshet.logical.references import BesideRef, GroupingRef, OuterRef, WindowRef, outer_columns
 from freshet.logical.rewrite.blocks import NAMELESS, conjuncts, map_block_expressions, map_blocks
-from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import FALSE, TRUE, AggregateCall, ColumnRef, Expression, Literal, transform, walk
-from freshet.sql.binder import BESIDE, Binder, Draft, Place, Unasked
+from freshet.scalar.expression import (
+    FALSE,
+    TRUE,
+    AggregateCall,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    Reference,
+    transform,
+    walk,
+)
+from freshet.sql.binder import Binder, Draft, Place, Unasked
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
 from freshet.sql.correlate import Asked, lend, lift
 from freshet.sql.from_clause import bind_from
@@ -29,12 +39,11 @@ from freshet.sql.group import Groups, describe_aggregate
 from freshet.sql.inner_values import on_no_rows, split_values
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.names import Names
-from freshet.sql.outside import outer_columns
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.scalar import Columns, ScalarBinder
 from freshet.sql.scope import Scope
 from freshet.sql.widen import select_all
-from freshet.sql.window import WINDOW, Windows
+from freshet.sql.window import Windows
 
 
 class Selection:
@@ -135,8 +144,8 @@ class Selection:
         """What a subquery's aggregates read. One that reads the query around it alone is an aggregate of that query."""
         lent = self.scope.lent.values()
         for call in calls:
-            columns = [e for a in call.args for e in walk(a) if isinstance(e, ColumnRef)]
-            if columns and all(e.outer or e in lent for e in columns):
+            columns = [e for a in call.args for e in walk(a) if isinstance(e, Reference)]
+            if columns and all(isinstance(e, OuterRef) or e in lent for e in columns):
                 what = "an aggregate of the query around a subquery, inside it,"
                 self.statement.refuse(what, "compute it in a FROM subquery of the query around", self.node)
             yield from call.reads
@@ -156,8 +165,7 @@ class Selection:
         source, above = self.windows.over(below, inner, above)
         tests = () if qualify is None else tuple(conjuncts(above.pop()))
         relation = Relation(NAMELESS, source, source.fields)
-        query = Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
-        return self._rewritten(query, [self.node])
+        return Query((relation,), Block((0,), tests), (), None, tuple(above), fields, distinct)
 
     def _grouped(
         self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
@@ -168,13 +176,13 @@ class Selection:
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
         if self.groups is None or grouping is None or not self.groups.has_sets:
-            query = Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
-            return self._rewritten(query, self.binder.origins)
+            return Query(relations, block, (), grouping, tuple(expressions), fields, distinct)
         parts = []
         for keys in self.groups.sets:
             own, outputs = one_set(grouping, keys, expressions)
-            query = Query(relations, block, (), own, tuple(outputs), fields)
-            parts.append(self._rewritten(query, list(self.binder.origins)))
+            nullable = (functions.nullable(o) for o in outputs)
+            shown = tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True))
+            parts.append(Query(relations, block, (), own, tuple(outputs), shown))
         nullable = (any(p.fields[i].nullable for p in parts) for i in range(len(fields)))
         whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
         return replace(select_all(whole), distinct=True) if distinct else whole
@@ -185,41 +193,32 @@ class Selection:
         """A grouping whose rows are joined to subqueries: the groups are a relation, which this reads with them."""
         assert self.groups is not None
         beside, self.beside = self.beside, []
-        keys = [ColumnRef(k.type, GROUP, i, describe(k), functions.nullable(k)) for i, k in enumerate(self.groups.keys)]
+        keys = [GroupRef(k.type, i, describe(k), functions.nullable(k)) for i, k in enumerate(self.groups.keys)]
         row: list[Expression] = [*keys]
         for i, call in enumerate(self.groups.aggregates):
             nullable = function_of(call).nullable(call, bool(keys))
-            row.append(ColumnRef(call.type, GROUP, len(keys) + i, describe_aggregate(call), nullable))
+            row.append(GroupRef(call.type, len(keys) + i, describe_aggregate(call), nullable))
         marks = len(row)
         if self.groups.has_sets:
-            row += [ColumnRef(types.TINYINT, GROUPING, i, "grouping", False) for i in range(len(keys))]
+            row += [GroupingRef(types.TINYINT, i) for i in range(len(keys))]
         below = self._grouped(row, hidden_fields(row), None, False)
 
         def moved(e: Expression) -> Expression:
-            if isinstance(e, ColumnRef) and e.relation == GROUP:
-                return replace(e, relation=0, nullable=below.fields[e.column].nullable)
-            if isinstance(e, ColumnRef) and e.relation == GROUPING:
-                return replace(e, relation=0, column=marks + e.column)
-            if isinstance(e, ColumnRef) and e.relation <= BESIDE:
-                return replace(e, relation=BESIDE - e.relation + 1)
+            if isinstance(e, GroupRef):
+                return ColumnRef(e.type, 0, e.column, e.name, below.fields[e.column].nullable)
+            if isinstance(e, GroupingRef):
+                return ColumnRef(e.type, 0, marks + e.column, e.name, e.nullable)
+            if isinstance(e, BesideRef):
+                return ColumnRef(e.type, 1 + e.relation, e.column, e.name, e.nullable)
             return e
 
-        def number(relation: int) -> int:
-            return BESIDE - relation + 1
-
         block = map_block_expressions(self.upper.block(), moved)
-        block = map_blocks(block, lambda b: replace(b, relations=tuple(number(r) for r in b.relations)))
+        block = map_blocks(block, lambda b: replace(b, relations=tuple(1 + r for r in b.relations)))
         conditions = () if having is None else tuple(transform(c, moved) for c in conjuncts(having))
         block = replace(block, relations=(0, *block.relations), predicates=(*block.predicates, *conditions))
         relations = (Relation("groups", below, below.fields), *beside)
         outputs = tuple(transform(e, moved) for e in expressions)
-        query = Query(relations, block, (), None, outputs, fields, distinct)
-        return self._rewritten(query, [self.node] * len(relations))
-
-    def _rewritten(self, query: Query, origins: list[exp.Expr]) -> AnyQuery:
-        return unwrap(
-            rewrite(query, self.statement, origins), lambda again: rewrite(again, self.statement, [self.node])
-        )
+        return Query(relations, block, (), None, outputs, fields, distinct)
 
     # GROUP BY -----------------------------------------------------------------------------------------------------
 
@@ -292,7 +291,7 @@ class Selection:
                 "QUALIFY without a window function; filter rows with WHERE, groups with HAVING", condition
             )
         bound = self._above(self._over_outputs(names, clause.upper()).condition(condition), condition)
-        if clause == "having" and any(isinstance(e, ColumnRef) and e.relation == WINDOW for e in walk(bound)):
+        if clause == "having" and any(isinstance(e, WindowRef) for e in walk(bound)):
             message = "HAVING reads an output that is a window function; filter those with QUALIFY"
             self.statement.fail(message, condition)
         return bound

@@ -1,8 +1,4 @@
-"""UNION, EXCEPT and INTERSECT: two queries become one, columns matched by position and widened to a common type.
-
-UNION ALL of UNION ALL is one list of inputs. Where only the presence of a row counts, a UNION below is as good as a
-UNION ALL, whose rows nobody has to count.
-"""
+"""UNION, EXCEPT and INTERSECT: two queries become one, columns matched by position and widened to a common type."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from sqlglot import exp
 
 from freshet.logical.kinds import SetKind
 from freshet.logical.query import AnyQuery, Field, SetOperation, UnionAll
+from freshet.logical.rewrite.flatten_unions import all_inputs, uncounted
 from freshet.scalar import functions
 from freshet.scalar.expression import Expression
 from freshet.scalar.types import Type
@@ -41,8 +38,8 @@ def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuer
     binder.statement.only(node, _READ)
     kind, copies = _KINDS[type(node)], not node.args.get("distinct")
     right = binder.nested(node.expression)
-    if not copies:
-        left, right = _uncounted(left), _uncounted(right)
+    if not copies:  # before casts come to stand between the two
+        left, right = uncounted(left), uncounted(right)
     types = _common_types(binder, left, right, node)
 
     def cast(value: Expression, to: Type) -> Expression:
@@ -55,7 +52,7 @@ def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuer
         for name, a, b in zip(names, left.fields, right.fields, strict=True)
     )
     if kind is SetKind.UNION and copies:
-        return UnionAll((*_inputs(left), *_inputs(right)), fields)
+        return UnionAll((*all_inputs(left), *all_inputs(right)), fields)
     return SetOperation(kind, copies, left, right, fields)
 
 
@@ -72,14 +69,3 @@ def _common_types(binder: Binder, left: AnyQuery, right: AnyQuery, node: exp.Set
             binder.statement.fail(f"{message}; CAST one of them", node)
         found.append(common)
     return found
-
-
-def _inputs(query: AnyQuery) -> tuple[AnyQuery, ...]:
-    return query.inputs if isinstance(query, UnionAll) else (query,)
-
-
-def _uncounted(query: AnyQuery) -> AnyQuery:
-    """A query with the same rows, however often each."""
-    if isinstance(query, SetOperation) and query.kind is SetKind.UNION:
-        return UnionAll((*_inputs(query.left), *_inputs(query.right)), query.fields)
-    return query

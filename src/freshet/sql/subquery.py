@@ -83,7 +83,7 @@ def _hang(
         bound = bind_inner(place, node)
         number = place.add(bound.query, node)
         arm.relations.append(number)
-        arm.predicates += tests(bound.asked, bound.keys(number))
+        arm.predicates += tests(bound.asked, bound.keys(number, place))
         found = [bound.value(i, number, place, node) for i in range(len(bound.values))]
     if connect is not None:
         arm.predicates += connect(found)
@@ -110,7 +110,7 @@ def _bind_inside(binder: Binder, select: exp.Select, scope: Scope, arm: Draft) -
             return found
     except ApartError:
         pass
-    del binder.relations[known:], binder.origins[known:]  # an arm reads only the block right above it
+    del binder.relations[known:]  # an arm reads only the block right above it
     binder.learnt.apart.add(id(select))
     return None
 

@@ -16,8 +16,8 @@ from sqlglot import exp
 from freshet.aggregates import AGGREGATES
 from freshet.errors import SqlError
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, Arm, Block, Field, Grouping, Query, Relation, key
-from freshet.logical.rewrite import rewrite
+from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
+from freshet.logical.references import OuterRef, ValueRef, WindowRef, inward
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar import functions, types
 from freshet.scalar.expression import (
@@ -25,21 +25,18 @@ from freshet.scalar.expression import (
     NULL,
     TRUE,
     AggregateCall,
-    ColumnRef,
     Expression,
+    GroupRef,
     Literal,
-    references,
     transform,
+    walk,
 )
 from freshet.sql.binder import Place
 from freshet.sql.calls import BINARY
 from freshet.sql.clauses import bare, is_grand
 from freshet.sql.correlate import tests
 from freshet.sql.inner_query import InnerQuery, bind_inner, singled
-from freshet.sql.inner_values import VALUE
-from freshet.sql.outside import inward
 from freshet.sql.source import sql_of
-from freshet.sql.window import WINDOW
 
 
 def bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Expression]) -> Expression:
@@ -67,7 +64,7 @@ def _bind_value(place: Place, node: exp.Expr, bind: Callable[[exp.Expr], Express
         statement.refuse(sql_of(node), "compare with ANY or ALL of a subquery", node)
     left = node.this.this if isinstance(node.this, exp.Paren) else node.this
     values = [bind(e) for e in (left.expressions if isinstance(left, exp.Tuple) else [left])]
-    if any(WINDOW in references(v) for v in values):
+    if any(isinstance(e, WindowRef) for v in values for e in walk(v)):
         what = "a window function compared with a subquery"
         statement.refuse(what, "compute the window function in a FROM subquery", node)
     if every:
@@ -94,7 +91,7 @@ def _scalar(place: Place, node: exp.Expr) -> Expression:
     if many != 1:
         place.binder.statement.fail(f"a subquery with {many} columns stands for one value; select one", node)
     if not inner.single:
-        inner = singled(inner, place, node)
+        inner = singled(inner)
     return _value(place, inner, 0, _hang(place, inner, node), node)
 
 
@@ -104,15 +101,20 @@ def _value(place: Place, inner: InnerQuery, at: int, number: int, node: exp.Expr
     if inner.empty is None or inner.empty[at] == Literal(inner.empty[at].type, None):
         return value
     mark = inner.parts - 1  # never NULL where a row is found
-    missing = functions.build("is_null", (replace(key(number, mark, inner.query.fields[mark]), nullable=True),))
+    missing = functions.build("is_null", (_or_null(place, number, mark, inner),))
     return functions.build("case", (missing, _around(inner.empty[at], place, node), value))
+
+
+def _or_null(place: Place, number: int, at: int, inner: InnerQuery) -> Expression:
+    """A column of a subquery hung as relation `number`, NULL where no row is found."""
+    return replace(place.column(number, at, inner.query.fields[at]), nullable=True)
 
 
 def _around(expression: Expression, place: Place, node: exp.Expr) -> Expression:
     """What a subquery computes of the query around it alone, as read there."""
 
     def read(e: Expression) -> Expression:
-        return place.read(inward(e), node) if isinstance(e, ColumnRef) else e
+        return place.read(inward(e), node) if isinstance(e, OuterRef) else e
 
     return transform(expression, read)
 
@@ -123,8 +125,8 @@ def _hang(place: Place, inner: InnerQuery, node: exp.Expr, more: Sequence[tuple[
     if inner.sure:
         place.draft.relations.append(number)
         return number
-    on = tests(inner.asked, inner.keys(number))
-    on += [functions.build("eq", (value, key(number, i, inner.query.fields[i]))) for value, i in more]
+    on = tests(inner.asked, inner.keys(number, place))
+    on += [functions.build("eq", (value, place.column(number, i, inner.query.fields[i]))) for value, i in more]
     place.draft.arms.append(Arm(JoinKind.LEFT, Block((number,), tuple(on))))
     return number
 
@@ -133,9 +135,9 @@ def _exists(place: Place, node: exp.Expr) -> Expression:
     inner = bind_inner(place, node.this)
     if is_grand(bare(node.this)):
         return _kept(place, inner, lambda: _hang(place, inner, node), node)
-    found = _grouped(place, inner, [Literal(types.INT, 1)], True, node)
+    found = _grouped(inner, [Literal(types.INT, 1)], True)
     number = _hang(place, found, node)
-    return functions.build("is_not_null", (replace(key(number, 0, found.query.fields[0]), nullable=True),))
+    return functions.build("is_not_null", (_or_null(place, number, 0, found),))
 
 
 def _kept(place: Place, inner: InnerQuery, hang: Callable[[], int], node: exp.Expr) -> Expression:
@@ -162,7 +164,7 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
         statement.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE", node)
     (value,) = values
     item = inner.values[0]
-    if not (isinstance(item, ColumnRef) and item.relation == VALUE):
+    if not isinstance(item, ValueRef):
         remedy = "compute it before comparing, on the other side"
         statement.refuse("a compared subquery that shows columns from around it", remedy, node)
     column = key(0, item.column, inner.query.fields[item.column])
@@ -170,17 +172,17 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
     if comparison == "eq":
         probe = functions.build("eq", (value, column))
         same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
-        found = _grouped(place, inner, [same], True, node)
+        found = _grouped(inner, [same], True)
         number = _hang(place, found, node, [(value, 0)])
-        holds = functions.build("is_not_null", (replace(key(number, 0, found.query.fields[0]), nullable=True),))
+        holds = functions.build("is_not_null", (_or_null(place, number, 0, found),))
         if not nullable:
             return holds
     calls = [("count", ()), ("count", (column,) if column.nullable else ())]
     if comparison != "eq":
         calls += [("min", (column,)), ("max", (column,))]
-    summed = _grouped(place, inner, calls, False, node)
+    summed = _grouped(inner, calls, False)
     number = _hang(place, summed, node)
-    rows, known, *ends = (replace(key(number, i, summed.query.fields[i]), nullable=True) for i in range(len(calls)))
+    rows, known, *ends = (_or_null(place, number, i, summed) for i in range(len(calls)))
     if comparison == "ne":
         holds = functions.build("or", [functions.build("ne", (value, e)) for e in ends])
     elif comparison != "eq":
@@ -195,11 +197,9 @@ def _any(place: Place, values: list[Expression], comparison: str, query: exp.Exp
 
 
 def _grouped(
-    place: Place,
     inner: InnerQuery,
     wanted: Sequence[Expression] | Sequence[tuple[str, tuple[Expression, ...]]],
     distinct: bool,
-    node: exp.Expr,
 ) -> InnerQuery:
     """The subquery's rows by key: the distinct values of wanted columns, or aggregates."""
     columns = [key(0, i, f) for i, f in enumerate(inner.query.fields)]
@@ -213,10 +213,9 @@ def _grouped(
         for name, args in (w for w in wanted if isinstance(w, tuple)):
             calls.append(AggregateCall(name, args, AGGREGATES[name].type([a.type for a in args])))
         grouping = Grouping(tuple(keys), tuple(calls))
-        row = [ColumnRef(c.type, GROUP, len(keys) + i, c.function, c.function != "count") for i, c in enumerate(calls)]
-        shown = [*row, *(replace(k, relation=GROUP, column=i) for i, k in enumerate(keys))]
+        row = [GroupRef(c.type, len(keys) + i, c.function, c.function != "count") for i, c in enumerate(calls)]
+        shown = [*row, *(group_key(i, inner.query.fields[inner.parts + i]) for i in range(len(keys)))]
     fields = tuple(Field(getattr(e, "name", "found"), e.type, functions.nullable(e)) for e in shown)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), grouping, tuple(shown), fields, distinct)
-    made = rewrite(whole, place.binder.statement, [node])
-    return InnerQuery(made, (), inner.asked, single=True, sure=not distinct and not inner.asked)
+    return InnerQuery(whole, (), inner.asked, single=True, sure=not distinct and not inner.asked)

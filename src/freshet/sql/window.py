@@ -13,17 +13,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from freshet.logical.query import AnyQuery, Field, Frame, WindowCall, Windowed
+from freshet.logical.references import WindowRef
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, SortKey, references, transform, walk
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, SortKey, transform, walk
 from freshet.sql.limit import Ordering
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement, sql_of
 from freshet.sql.window_frame import RANKED, SO_FAR, WHOLE, FrameBinder
 from freshet.sql.window_function import Function, FunctionBinder
-
-#: The relation number by which expressions read window functions while a select is bound.
-WINDOW = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +55,17 @@ class Windows:
         self.calls: list[_Bound] = []
 
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
-        """The value of a window function, read from relation WINDOW; equal ones are computed once."""
+        """The value of a window function, read as a `WindowRef`; equal ones are computed once."""
         if not isinstance(node, exp.Window):
             self.statement.refuse(sql_of(node), "leave out IGNORE NULLS and WITHIN GROUP", node)
         bound = self._bind(node, scalar)
-        if any(WINDOW in references(e) for e in bound.reads):
+        if any(isinstance(p, WindowRef) for e in bound.reads for p in walk(e)):
             what = "a window function that reads the alias of another one"
             self.statement.refuse(what, "compute the other in a FROM subquery", node)
         if bound not in self.calls:
             self.calls.append(bound)
         kind, nullable = bound.function.type, bound.function.nullable
-        return ColumnRef(kind, WINDOW, self.calls.index(bound), sql_of(node), nullable)
+        return WindowRef(kind, self.calls.index(bound), sql_of(node), nullable)
 
     def _bind(self, node: exp.Window, scalar: ScalarBinder) -> _Bound:
         self.statement.only(node, ("this", "partition_by", "order", "spec", "over", "alias"))
@@ -129,13 +127,13 @@ class Windows:
 
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
         """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
-        window functions (relation WINDOW)."""
+        window functions (`WindowRef`)."""
         inner: list[Expression] = []
 
         def lifted(e: Expression) -> Expression:
-            if isinstance(e, Literal) or (isinstance(e, ColumnRef) and e.relation == WINDOW):
+            if isinstance(e, (Literal, WindowRef)):
                 return e
-            if isinstance(e, Call) and any(isinstance(p, ColumnRef) and p.relation == WINDOW for p in walk(e)):
+            if isinstance(e, Call) and any(isinstance(p, WindowRef) for p in walk(e)):
                 return replace(e, args=tuple(map(lifted, e.args)))
             return ColumnRef(e.type, 0, _place(inner, e), describe(e), functions.nullable(e))
 
@@ -167,9 +165,7 @@ class Windows:
             source = Windowed(source, partition, order, tuple(calls), tuple(fields))
 
         def settled(e: Expression) -> Expression:
-            if isinstance(e, ColumnRef) and e.relation == WINDOW:
-                return replace(e, relation=0, column=place[e.column])
-            return e
+            return ColumnRef(e.type, 0, place[e.column], e.name, e.nullable) if isinstance(e, WindowRef) else e
 
         return source, [transform(e, settled) for e in above]
 

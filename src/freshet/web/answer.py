@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet.budget import look
-from freshet.logical.query import GROUP
 from freshet.plans.model import AnyPlan, QueryPlan, SortPlan, TopPlan
 from freshet.scalar.arrow import from_arrow
-from freshet.scalar.expression import ColumnRef
+from freshet.scalar.expression import GroupRef
 from freshet.scalar.functions.interval_texts import written
 from freshet.scalar.hexadecimal import shown
 from freshet.scalar.lists import join_texts
@@ -175,7 +174,7 @@ def keys_of(plan: AnyPlan) -> list[int]:
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return []
     keys = len(plan.grouping.keys)
-    shown = ((i, o) for i, o in enumerate(plan.outputs) if isinstance(o, ColumnRef) and o.relation == GROUP)
+    shown = ((i, o) for i, o in enumerate(plan.outputs) if isinstance(o, GroupRef))
     found = {o.column: i for i, o in shown if o.column < keys}
     return sorted(found.values()) if len(found) == keys else []
 

@@ -1,4 +1,8 @@
-"""Rewrites of a bound query, each in a file of its own, in one order.
+"""Rewrites of a bound query, each in a file of its own, in one order: the stage between binding and planning.
+
+It runs once, over the whole tree, from the tables up: the passes find what a select reads in its final form, so that
+they can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
+of another hands it to `again`, which runs that pass and the ones after it.
 
 Binding leaves every condition in the block it was written in, so that for each block B, with its LEFT JOIN arms done,
 the rows of B are those on which all its predicates are TRUE. Every pass keeps that; `place_predicates` then settles
@@ -7,16 +11,15 @@ which of them wait until after the arms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from sqlglot import exp
-
-from freshet.logical.extent import Written
-from freshet.logical.query import Query
+from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
 from freshet.logical.rewrite.absorb_semi import absorb_semi
-from freshet.logical.rewrite.blocks import Origins
+from freshet.logical.rewrite.blocks import Again
 from freshet.logical.rewrite.drop_unseen import drop_unseen
 from freshet.logical.rewrite.factor_or import factor_or
+from freshet.logical.rewrite.flatten_unions import flatten_unions
 from freshet.logical.rewrite.fold_nulls import fold_nulls
 from freshet.logical.rewrite.ground import ground
 from freshet.logical.rewrite.limit_ranks import limit_ranks
@@ -26,11 +29,13 @@ from freshet.logical.rewrite.number_relations import number_relations
 from freshet.logical.rewrite.place_predicates import place_predicates
 from freshet.logical.rewrite.push_not import push_not
 from freshet.logical.rewrite.reject_nulls import reject_nulls
+from freshet.logical.rewrite.settle_fields import settle_fields
 from freshet.logical.rewrite.settle_nullability import settle_nullability
 from freshet.logical.rewrite.split_and import split_and
 from freshet.logical.rewrite.sum_within_bounds import sum_within_bounds
+from freshet.logical.rewrite.unwrap import unwrap
 
-PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
+PASSES: tuple[Callable[[Query, Again], Query], ...] = (
     fold_nulls,
     push_not,
     factor_or,
@@ -49,9 +54,42 @@ PASSES: tuple[Callable[[Query, Origins], Query], ...] = (
 )
 
 
-def rewrite(query: Query, statement: Written, nodes: list[exp.Expr]) -> Query:
-    """All passes in order; `nodes` says where each relation was written."""
-    origins = Origins(statement, list(nodes))
-    for step in PASSES:
-        query = step(query, origins)
+def rewrite(query: AnyQuery, known: Iterable[AnyQuery] = ()) -> AnyQuery:
+    """The whole tree: what a query reads is rewritten before the query itself, and what stands in it twice once.
+    `known`: queries that have been rewritten, as those of views."""
+    return _Rewriter(known).rewritten(query)
+
+
+def rewrite_select(query: Query, first: int = 0) -> Query:
+    """All passes in order, for one select whose sources they have run on; from place `first` on, for one that a pass
+    has taken out of another select: what came before has been done to it there."""
+    for place in range(first, len(PASSES)):
+        query = PASSES[place](query, partial(rewrite_select, first=place))
     return query
+
+
+def finish(query: Query) -> Query:
+    """The last passes, for a select that planning has changed. The others would undo that."""
+    return rewrite_select(query, PASSES.index(settle_nullability))
+
+
+class _Rewriter:
+    def __init__(self, known: Iterable[AnyQuery]) -> None:
+        self._done = {id(q): (q, q) for q in known}  # by identity, which a query that is kept does not lose
+
+    def rewritten(self, query: AnyQuery) -> AnyQuery:
+        known = self._done.get(id(query))
+        if known is None:
+            known = self._done[id(query)] = query, self._rewritten(query)
+        return known[1]
+
+    def _rewritten(self, query: AnyQuery) -> AnyQuery:
+        here = set(query.block.within()) if isinstance(query, Query) else None  # others were left behind by binding
+        read = [
+            s if isinstance(s, TableSchema) or (here is not None and i not in here) else self.rewritten(s)
+            for i, s in enumerate(children(query))
+        ]
+        query = settle_fields(with_children(query, read))
+        if isinstance(query, Query):
+            return unwrap(rewrite_select(query), rewrite_select)
+        return flatten_unions(query)

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Query
-from freshet.logical.rewrite.blocks import Origins, reads, subtree
+from freshet.logical.rewrite.blocks import Again, reads, subtree
 
 
-def absorb_semi(query: Query, origins: Origins) -> Query:
+def absorb_semi(query: Query, again: Again) -> Query:
     return replace(query, block=_settle(query.block))
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import replace
 
-from sqlglot import exp
-
-from freshet.logical.extent import Written
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Grouping, Query
 from freshet.scalar.expression import Call, Expression, references, transform
@@ -18,16 +14,8 @@ NAMELESS = "subquery"
 
 Change = Callable[[Expression], Expression]
 
-
-@dataclass(slots=True)
-class Origins:
-    """Where each relation was written, by its number; numbers change only in the last pass."""
-
-    statement: Written
-    nodes: list[exp.Expr]
-
-    def refuse(self, what: str, instead: str, block: Block) -> NoReturn:
-        self.statement.refuse(what, instead, self.nodes[block.relations[0]] if block.relations else None)
+#: Runs a pass, and those after it, on a query that the pass has taken out of another.
+Again = Callable[[Query], Query]
 
 
 def conjuncts(expression: Expression) -> list[Expression]:
@@ -43,7 +31,7 @@ def flat(expression: Expression, name: str) -> list[Expression]:
 
 def subtree(block: Block) -> frozenset[int]:
     """The relations of a block and of all arms below it."""
-    return frozenset(block.relations).union(*(subtree(arm.block) for arm in block.arms))
+    return frozenset(block.within())
 
 
 def optional(block: Block) -> frozenset[int]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Query
-from freshet.logical.rewrite.blocks import Origins
+from freshet.logical.rewrite.blocks import Again
 
 
-def drop_unseen(query: Query, origins: Origins) -> Query:
+def drop_unseen(query: Query, again: Again) -> Query:
     return replace(query, block=_seen(query.block, True))
 
 

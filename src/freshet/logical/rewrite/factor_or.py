@@ -6,12 +6,12 @@ A join condition repeated in every branch (TPC-H Q19) becomes one that an edge c
 from __future__ import annotations
 
 from freshet.logical.query import Query
-from freshet.logical.rewrite.blocks import Origins, conjuncts, flat, map_predicates
+from freshet.logical.rewrite.blocks import Again, conjuncts, flat, map_predicates
 from freshet.scalar import types
 from freshet.scalar.expression import Call, Expression
 
 
-def factor_or(query: Query, origins: Origins) -> Query:
+def factor_or(query: Query, again: Again) -> Query:
     return map_predicates(query, lambda predicates: [factor(p) for p in predicates])
 
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from freshet.logical.query import Block, Field, Query, Relation, Values
-from freshet.logical.rewrite.blocks import Origins, map_blocks
+from freshet.logical.rewrite.blocks import Again, map_blocks
 from freshet.scalar import types
 from freshet.scalar.expression import Literal
 
 _ONE = Values(((Literal(types.INT, 1),),), (Field("one", types.INT, nullable=False),))
 
 
-def ground(query: Query, origins: Origins) -> Query:
+def ground(query: Query, again: Again) -> Query:
     added: list[Relation] = []
 
     def grounded(block: Block) -> Block:
         if block.relations:
             return block
         added.append(Relation("one row", _ONE, _ONE.fields))
-        origins.nodes.append(exp.Null())  # written nowhere
         return replace(block, relations=(len(query.relations) + len(added) - 1,))
 
     if not query.block.relations and not query.block.arms:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from freshet.logical.query import Block, Query, Relation, TopK, Windowed
-from freshet.logical.rewrite.blocks import Origins, map_blocks, predicates_in, upper_expressions
+from freshet.logical.rewrite.blocks import Again, map_blocks, predicates_in, upper_expressions
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
 from freshet.scalar.functions.comparison import TURNED
 from freshet.scalar.functions.registry import function_of
@@ -26,7 +26,7 @@ class _Range:
     most: int | None
 
 
-def limit_ranks(query: Query, origins: Origins) -> Query:
+def limit_ranks(query: Query, again: Again) -> Query:
     relations = list(query.relations)
 
     def settle(block: Block) -> Block:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.logical.extent import MOST_MERGED, may_replace
+from freshet.logical.extent import MOST_MERGED, Extents, may_replace
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, Block, Query
+from freshet.logical.query import Block, Query
 from freshet.logical.rewrite.blocks import (
     NAMELESS,
-    Origins,
+    Again,
     map_block_expressions,
     map_blocks,
     map_expressions,
@@ -33,13 +33,14 @@ from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, refe
 from freshet.scalar.functions.compiled import fold, unreached
 
 
-def merge_selects(query: Query, origins: Origins) -> Query:
+def merge_selects(query: Query, again: Again) -> Query:
+    extents = Extents()
     for number in sorted(subtree(query.block)):
         source = query.relations[number].source
-        if not isinstance(source, Query) or not _is_small(query, number, source, origins):
+        if not isinstance(source, Query) or not _is_small(query, number, source, extents):
             continue
         if _mergeable(query, number, source):
-            query = _merge(query, number, source, origins)
+            query = _merge(query, number, source)
     return query
 
 
@@ -61,13 +62,13 @@ def _mergeable(query: Query, number: int, source: Query) -> bool:
     return all(isinstance(source.outputs[c], ColumnRef) for c in read_above)
 
 
-def _is_small(query: Query, number: int, source: Query, origins: Origins) -> bool:
+def _is_small(query: Query, number: int, source: Query, extents: Extents) -> bool:
     others = len(subtree(query.block)) - 1
     if others and others + len(subtree(source.block)) > MOST_MERGED:
         return False
     read = (e for x in (*upper_expressions(query), *predicates_in(query.block)) for e in walk(x))
     columns = (e.column for e in read if isinstance(e, ColumnRef) and e.relation == number)
-    return may_replace(columns, source.outputs, origins.statement.extents)
+    return may_replace(columns, source.outputs, extents)
 
 
 def _path(block: Block, number: int) -> list[str]:
@@ -97,12 +98,11 @@ def _columns(expression: Expression, relation: int) -> set[int]:
     return {e.column for e in walk(expression) if isinstance(e, ColumnRef) and e.relation == relation}
 
 
-def _merge(query: Query, number: int, source: Query, origins: Origins) -> Query:
+def _merge(query: Query, number: int, source: Query) -> Query:
     base = len(query.relations)
-    origins.nodes += [origins.nodes[number]] * len(source.relations)
 
     def shifted(expression: Expression) -> Expression:
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef):
             return replace(expression, relation=expression.relation + base)
         return expression
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.logical.query import GROUP, Block, Query
-from freshet.logical.rewrite.blocks import Origins, map_blocks, map_expressions
+from freshet.logical.query import Block, Query
+from freshet.logical.rewrite.blocks import Again, map_blocks, map_expressions
 from freshet.scalar.expression import ColumnRef, Expression
 
 
-def number_relations(query: Query, origins: Origins) -> Query:
-    return numbered(query)
-
-
-def numbered(query: Query) -> Query:
-    order = _order(query.block)
+def number_relations(query: Query, again: Again) -> Query:
+    order = list(query.block.within())
+    if order == list(range(len(query.relations))):
+        return query
     numbers = {old: new for new, old in enumerate(order)}
 
     def renumber(expression: Expression) -> Expression:
-        if isinstance(expression, ColumnRef) and expression.relation != GROUP:
+        if isinstance(expression, ColumnRef):
             return replace(expression, relation=numbers[expression.relation])
         return expression
 
@@ -28,7 +26,3 @@ def numbered(query: Query) -> Query:
     renamed = replace(query, relations=tuple(query.relations[old] for old in order))
     changed = map_expressions(renamed, renumber)
     return replace(changed, block=map_blocks(changed.block, rename))
-
-
-def _order(block: Block) -> list[int]:
-    return [*block.relations, *(r for arm in block.arms for r in _order(arm.block))]

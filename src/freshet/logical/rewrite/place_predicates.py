@@ -10,29 +10,19 @@ from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Query
-from freshet.logical.rewrite.blocks import Origins, optional
-from freshet.logical.rewrite.drop_unseen import drop_unseen
-from freshet.logical.rewrite.number_relations import number_relations
-from freshet.logical.rewrite.settle_nullability import settle_nullability
+from freshet.logical.rewrite.blocks import Again, optional
 from freshet.logical.rewrite.store import store_block
 from freshet.scalar.expression import references
 
 
-def place_predicates(query: Query, origins: Origins) -> Query:
+def place_predicates(query: Query, again: Again) -> Query:
     while (waiting := _waiting(query.block)) is not None:
-        origins.nodes.append(origins.nodes[waiting.relations[0]])
         lefts = [arm for arm in waiting.arms if arm.kind is JoinKind.LEFT]
-        query = store_block(query, waiting, lefts, lambda stored: _finished(stored, origins))
+        query = store_block(query, waiting, lefts, again)
     block, later = query.block, optional(query.block)
     inside = tuple(p for p in block.predicates if not references(p) & later)
     after = tuple(p for p in block.predicates if references(p) & later)
     return replace(query, block=replace(block, predicates=inside), where=query.where + after)
-
-
-def _finished(query: Query, origins: Origins) -> Query:
-    for step in (place_predicates, drop_unseen, settle_nullability, number_relations):
-        query = step(query, origins)
-    return query
 
 
 def _waiting(block: Block) -> Block | None:

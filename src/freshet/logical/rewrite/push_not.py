@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freshet.logical.query import Query
-from freshet.logical.rewrite.blocks import Origins, map_predicates
+from freshet.logical.rewrite.blocks import Again, map_predicates
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.registry import function_of
 
 
-def push_not(query: Query, origins: Origins) -> Query:
+def push_not(query: Query, again: Again) -> Query:
     return map_predicates(query, lambda predicates: [push(p, False) for p in predicates])
 
 

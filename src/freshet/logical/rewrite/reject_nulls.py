@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Query
-from freshet.logical.rewrite.blocks import Origins, map_blocks, subtree
+from freshet.logical.rewrite.blocks import Again, map_blocks, subtree
 from freshet.logical.rewrite.nulls import rejects
 
 
-def reject_nulls(query: Query, origins: Origins) -> Query:
+def reject_nulls(query: Query, again: Again) -> Query:
     return replace(query, block=map_blocks(query.block, _settle))
 
 

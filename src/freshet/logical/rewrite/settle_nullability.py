@@ -9,19 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freshet.aggregates import function_of
-from freshet.logical.query import GROUP, Query
-from freshet.logical.rewrite.blocks import Origins, map_block_expressions, map_upper_expressions, optional
+from freshet.logical.query import Query
+from freshet.logical.rewrite.blocks import Again, map_block_expressions, map_upper_expressions, optional
 from freshet.scalar import functions
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import ColumnRef, Expression, GroupRef
 
 
-def settle_nullability(query: Query, origins: Origins) -> Query:
-    return settled(query)
-
-
-def settled(query: Query) -> Query:
+def settle_nullability(query: Query, again: Again) -> Query:
     def inside(expression: Expression) -> Expression:
-        if not isinstance(expression, ColumnRef) or expression.relation == GROUP:
+        if not isinstance(expression, ColumnRef):
             return expression
         field = query.relations[expression.relation].fields[expression.column]
         return expression if expression.nullable == field.nullable else replace(expression, nullable=field.nullable)
@@ -40,7 +36,7 @@ def settled(query: Query) -> Query:
         row += [function_of(a).nullable(a, bool(grouping.keys)) for a in grouping.aggregates]
 
         def grouped(expression: Expression) -> Expression:
-            if isinstance(expression, ColumnRef) and expression.relation == GROUP:
+            if isinstance(expression, GroupRef):
                 return replace(expression, nullable=row[expression.column])
             return expression
 

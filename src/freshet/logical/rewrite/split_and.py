@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from freshet.logical.query import Query
-from freshet.logical.rewrite.blocks import Origins, conjuncts, map_predicates
+from freshet.logical.rewrite.blocks import Again, conjuncts, map_predicates
 from freshet.scalar.expression import TRUE, Expression
 
 
-def split_and(query: Query, origins: Origins) -> Query:
+def split_and(query: Query, again: Again) -> Query:
     return map_predicates(query, split)
 
 

@@ -10,12 +10,13 @@ it become a relation of that block, so that they read the block right above them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Field, Query, Relation, key
 from freshet.logical.rewrite.blocks import (
+    Again,
     map_block_expressions,
     map_blocks,
     map_expressions,
@@ -26,12 +27,11 @@ from freshet.logical.rewrite.blocks import (
 from freshet.scalar import functions, types
 from freshet.scalar.expression import ColumnRef, Expression, Literal, references, walk
 
-Finish = Callable[[Query], Query]
 Place = tuple[int, int]  # relation and column
 
 
-def store_block(query: Query, block: Block, arms: Iterable[Arm], finish: Finish) -> Query:
-    """`arms`: those of the block that go with it. `finish` runs the rewrites that the new query still needs."""
+def store_block(query: Query, block: Block, arms: Iterable[Arm], again: Again) -> Query:
+    """`arms`: those of the block that go with it."""
     taken = tuple(arms)
     inside = frozenset(block.relations).union(*(subtree(a.block) for a in taken))
     within = tuple(p for p in block.predicates if references(p) <= inside)
@@ -43,16 +43,16 @@ def store_block(query: Query, block: Block, arms: Iterable[Arm], finish: Finish)
     outer = replace(query, block=map_blocks(query.block, lambda b: rest if b == block else b))
     wanted = _read(outer, inside)
     alias = _alias(query, inside)
-    return _replaced(outer, alias, _select(query, Block(block.relations, within, taken), wanted, finish), wanted)
+    return _replaced(outer, alias, _select(query, Block(block.relations, within, taken), wanted, again), wanted)
 
 
-def store_matches(query: Query, block: Block, arm: Arm, finish: Finish) -> Query:
+def store_matches(query: Query, block: Block, arm: Arm, again: Again) -> Query:
     """`arm` hangs on `block`."""
     inside, number = subtree(arm.block), len(query.relations)
     asked = _outside(arm.block, inside)
     relations, searched = query.relations, arm.block
     if asked:
-        relations = (*relations, _asked_for(query, asked, block, finish))
+        relations = (*relations, _asked_for(query, asked, block, again))
         moved = _from_asked(arm.block, asked, number)
         searched = replace(moved, relations=(number, *moved.relations))
     found = [key(number, i, f) for i, f in enumerate(relations[number].fields)] if asked else []
@@ -60,7 +60,7 @@ def store_matches(query: Query, block: Block, arm: Arm, finish: Finish) -> Query
     wanted = _read(replace(query, block=bare), inside) if arm.kind is JoinKind.LEFT else []
     below = replace(query, relations=relations)
     outputs = (*found, *wanted) or (Literal(types.INT, 1),)
-    matches = finish(replace(_selected(below, searched, outputs), distinct=arm.kind is not JoinKind.LEFT))
+    matches = again(replace(_selected(below, searched, outputs), distinct=arm.kind is not JoinKind.LEFT))
     mine = len(relations)
     keys = [key(mine, i, f) for i, f in enumerate(matches.fields)]
     tests = tuple(_equal(c, k) for c, k in zip(asked, keys, strict=False))
@@ -76,12 +76,12 @@ def store_matches(query: Query, block: Block, arm: Arm, finish: Finish) -> Query
     return map_expressions(changed, lambda e: moves.get(_place(e), e) if isinstance(e, ColumnRef) else e)
 
 
-def store_asked(query: Query, above: Block, block: Block, finish: Finish) -> Query:
+def store_asked(query: Query, above: Block, block: Block, again: Again) -> Query:
     """`block` is that of an arm of `above`; arms of its own read both."""
     number = len(query.relations)
     own = subtree(block)
     asked = list({_place(c): c for arm in block.arms for c in _outside(arm.block, own)}.values())
-    values = _asked_for(query, asked, above, finish)
+    values = _asked_for(query, asked, above, again)
     tests = (_equal(c, key(number, i, f)) for i, (c, f) in enumerate(zip(asked, values.fields, strict=True)))
     lent = Block(
         (*block.relations, number),
@@ -98,11 +98,11 @@ def _outside(block: Block, inside: frozenset[int]) -> list[ColumnRef]:
     return list({_place(c): c for c in columns}.values())
 
 
-def _asked_for(query: Query, asked: list[ColumnRef], host: Block, finish: Finish) -> Relation:
+def _asked_for(query: Query, asked: list[ColumnRef], host: Block, again: Again) -> Relation:
     """The distinct values of columns of a block; more than those asked for do no harm."""
     hosts = frozenset(c.relation for c in asked)
     filters = tuple(p for p in host.predicates if references(p) <= hosts)
-    values = finish(replace(_selected(query, Block(tuple(sorted(hosts)), filters), tuple(asked)), distinct=True))
+    values = again(replace(_selected(query, Block(tuple(sorted(hosts)), filters), tuple(asked)), distinct=True))
     return Relation("values asked for", values, values.fields)
 
 
@@ -128,8 +128,8 @@ def _equal(one: ColumnRef, other: ColumnRef) -> Expression:
     return functions.build("not_distinct" if safe else "eq", (one, other))
 
 
-def _select(query: Query, block: Block, wanted: list[ColumnRef], finish: Finish) -> Query:
-    return finish(_selected(query, block, tuple(wanted) or (Literal(types.INT, 1),)))
+def _select(query: Query, block: Block, wanted: list[ColumnRef], again: Again) -> Query:
+    return again(_selected(query, block, tuple(wanted) or (Literal(types.INT, 1),)))
 
 
 def _selected(query: Query, block: Block, outputs: tuple[Expression, ...]) -> Query:

@@ -16,29 +16,32 @@ from dataclasses import replace
 
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import GROUP, Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
-from freshet.logical.rewrite.blocks import Origins, reads, reads_all
-from freshet.logical.rewrite.number_relations import numbered
+from freshet.logical.query import Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
+from freshet.logical.rewrite.blocks import Again, reads, reads_all
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform
+from freshet.scalar.expression import (
+    AggregateCall,
+    Call,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    references,
+    transform,
+)
 from freshet.scalar.functions.comparison import TURNED
 
 
-class _UnfitError(Exception):
-    """The query is not of this form."""
-
-
-def sum_within_bounds(query: Query, origins: Origins) -> Query:
+def sum_within_bounds(query: Query, again: Again) -> Query:
     if query.grouping is None or query.where or len(query.block.relations) < 2:
         return query
     for predicate in query.block.predicates:
         for operator, value, bound in _sides(predicate):
-            try:
-                return _Rewrite(query, predicate, operator, value, bound).query(origins)
-            except _UnfitError:
-                continue
+            made = _Rewrite(query, predicate, operator, value, bound).query(again)
+            if made is not None:
+                return made
     return query
 
 
@@ -66,11 +69,13 @@ class _Rewrite:
         self.bound_keys: list[Expression] = []
         self.measures: list[Expression] = []
 
-    def query(self, origins: Origins) -> Query:
+    def query(self, again: Again) -> Query | None:
+        """None where the query is not of this form."""
         query, block, pair = self.old, self.old.block, {self.rows, self.bounds}
         if not pair <= {*block.relations} or any(reads(arm.block) & pair for arm in block.arms):
-            raise _UnfitError
-        self._find_keys()
+            return None
+        if not self._find_keys():
+            return None
         own = [p for p in block.predicates if references(p) == {self.rows}]
         rest = []
         for p in block.predicates:
@@ -78,11 +83,13 @@ class _Rewrite:
                 continue
             moved = self._moved(p)
             if references(moved) & pair:
-                raise _UnfitError
+                return None
             rest.append(moved)
-        grouping, outputs = self._grouping()
-        relation = self._relation(own, rest)
-        origins.nodes.append(origins.nodes[self.rows])
+        grouped = self._grouping()
+        if grouped is None:
+            return None
+        grouping, outputs = grouped
+        relation = self._relation(own, rest, again)
         others = tuple(r for r in block.relations if r not in pair)
         return replace(
             query,
@@ -92,26 +99,28 @@ class _Rewrite:
             outputs=outputs,
         )
 
-    def _find_keys(self) -> None:
-        """The keys of the bounds, each equal to something of the rows, directly or through a third relation."""
+    def _find_keys(self) -> bool:
+        """The keys of the bounds, each equal to something of the rows, directly or through a third relation; whether
+        all have such."""
         source = self.old.relations[self.bounds].source
         if not isinstance(source, Query) or source.grouping is None or source.distinct:
-            raise _UnfitError
-        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, ColumnRef)}
+            return False
+        places = {o.column: i for i, o in enumerate(source.outputs) if isinstance(o, GroupRef)}
         wanted = range(len(source.grouping.keys))
         if not wanted or any(k not in places for k in wanted):
-            raise _UnfitError
+            return False
         same = _Same(self.old.block.predicates)
         for k in wanted:
             field = self.old.relations[self.bounds].fields[places[k]]
             column = key(self.bounds, places[k], field)
             mine = [e for e in same.to(column) if references(e) == {self.rows}]
             if not mine:
-                raise _UnfitError
+                return False
             self.row_keys.append(mine[0])
             self.bound_keys.append(column)
             for e in (*mine, column):
                 self.keys[_bare(e)] = k
+        return True
 
     def _joins(self, predicate: Expression) -> bool:
         """Whether a predicate only says that both sides have the same key."""
@@ -134,33 +143,35 @@ class _Rewrite:
         e = self.row_keys[at]
         return ColumnRef(e.type, self.number, at, describe(e), False)
 
-    def _grouping(self) -> tuple[Grouping, tuple[Expression, ...]]:
+    def _grouping(self) -> tuple[Grouping, tuple[Expression, ...]] | None:
         old = self.old.grouping
         assert old is not None
         keys = tuple(self._moved(k) for k in old.keys)
         if reads_all(keys) & {self.rows, self.bounds}:
-            raise _UnfitError
-        calls = [self._call(c) for c in old.aggregates]
+            return None
+        calls = [made for c in old.aggregates if (made := self._call(c)) is not None]
+        if len(calls) < len(old.aggregates):
+            return None
         counts = {len(keys) + i for i, c in enumerate(old.aggregates) if function_of(c).counts}
 
         def counted(e: Expression) -> Expression:
             """COUNT over no rows at all is 0, where a sum of counts is NULL."""
-            if isinstance(e, ColumnRef) and e.relation == GROUP and e.column in counts:
+            if isinstance(e, GroupRef) and e.column in counts:
                 return functions.build("coalesce", (replace(e, nullable=True), Literal(types.BIGINT, 0)))
             return e
 
         having = None if old.having is None else transform(old.having, counted)
         return Grouping(keys, tuple(calls), having), tuple(transform(o, counted) for o in self.old.outputs)
 
-    def _call(self, call: AggregateCall) -> AggregateCall:
+    def _call(self, call: AggregateCall) -> AggregateCall | None:
         if call.distinct or call.filter is not None or call.function not in ("count", "sum") or len(call.args) > 1:
-            raise _UnfitError
+            return None
         if not call.args:
             place, kind = len(self.row_keys), types.BIGINT
         else:
             (arg,) = call.args
             if references(arg) != {self.rows} or arg.type.is_fraction or arg.type.lanes != 1:
-                raise _UnfitError
+                return None
             if function_of(call).counts:
                 one, none = Literal(types.BIGINT, 1), Literal(types.BIGINT, 0)
                 arg = functions.build("case", (functions.build("is_null", (arg,)), none, one))
@@ -193,18 +204,18 @@ class _Rewrite:
             )
         return query
 
-    def _relation(self, own: list[Expression], rest: list[Expression]) -> Relation:
+    def _relation(self, own: list[Expression], rest: list[Expression], again: Again) -> Relation:
         rows, bounds = self.old.relations[self.rows], self.old.relations[self.bounds]
         source = bounds.source
         assert isinstance(source, Query) and source.grouping is not None
-        bounds = replace(bounds, source=numbered(self._wanted(source, source.grouping.keys, rest)))
+        bounds = replace(bounds, source=again(self._wanted(source, source.grouping.keys, rest)))
         filters = [*own, *(_known(e) for e in (*self.row_keys, self.value) if functions.nullable(e))]
         read = (*self.row_keys, self.value, *self.measures)
         chosen = _select(rows, self.rows, read, filters)
         keys = chosen.outputs[: len(self.row_keys)]
-        below = unwrap(numbered(self._wanted(chosen, keys, rest)), lambda again: again)
+        below = unwrap(again(self._wanted(chosen, keys, rest)), again)
         checks = [_known(self.bound)] if functions.nullable(self.bound) else []
-        least = unwrap(_select(bounds, self.bounds, (*self.bound_keys, self.bound), checks), lambda again: again)
+        least = unwrap(_select(bounds, self.bounds, (*self.bound_keys, self.bound), checks), again)
         sums = [self._sum_type(m) for m in self.measures]
         fields = (
             *(Field(describe(e), e.type, False) for e in self.row_keys),

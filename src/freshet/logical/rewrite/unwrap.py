@@ -7,18 +7,17 @@ the rows in between, or a pass over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
 from freshet.logical.extent import Extents, may_replace
 from freshet.logical.query import AnyQuery, Query, TableSchema, TopK, UnionAll
+from freshet.logical.rewrite.blocks import Again
 from freshet.scalar import types
 from freshet.scalar.expression import Call, ColumnRef, Expression, transform, walk
 
 
-def unwrap(query: Query, rewritten: Callable[[Query], Query]) -> AnyQuery:
-    """`rewritten` runs the rewrites on a query made again."""
+def unwrap(query: Query, again: Again) -> AnyQuery:
     if len(query.relations) != 1 or query.block.arms or query.grouping is not None:
         return query
     source, conditions = query.relations[0].source, (*query.block.predicates, *query.where)
@@ -31,7 +30,7 @@ def unwrap(query: Query, rewritten: Callable[[Query], Query]) -> AnyQuery:
     if isinstance(source, UnionAll) and not query.distinct:
         relation = query.relations[0]
         each = (replace(query, relations=(replace(relation, source=part),)) for part in source.inputs)
-        return UnionAll(tuple(unwrap(rewritten(q), rewritten) for q in each), query.fields)
+        return UnionAll(tuple(unwrap(again(q), again) for q in each), query.fields)
     own = [e.column if isinstance(e, ColumnRef) else None for e in query.outputs]
     shown = len(own) if isinstance(source, TopK) else len(source.fields)  # a top-k shows as many columns as it is told
     if conditions or query.distinct or own != list(range(shown)):

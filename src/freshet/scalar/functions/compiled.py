@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.expression import Call, Expression, Literal, Reference
 from freshet.scalar.functions.registry import Columns, Node, Step, function_of
 from freshet.scalar.functions.rows import constant, scalar
 
@@ -31,7 +31,7 @@ def compiled(expression: Expression) -> Node:
 
 
 def _compile(expression: Expression) -> Node:
-    if isinstance(expression, ColumnRef):
+    if isinstance(expression, Reference):
         reference = expression
         return lambda columns, rows: columns(reference)
     if isinstance(expression, Literal):
@@ -71,7 +71,7 @@ def is_total(expression: Expression, but_for_size: bool = False) -> bool:
     return True
 
 
-def _no_columns(reference: ColumnRef) -> Column:
+def _no_columns(reference: Reference) -> Column:
     raise AssertionError(f"a constant expression reads column {reference.name}")
 
 

@@ -22,10 +22,10 @@ from sqlglot import exp
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.scalar.column import Column
-from freshet.scalar.expression import Call, ColumnRef, Expression
+from freshet.scalar.expression import Call, Expression, Reference
 from freshet.scalar.functions.nulls import IF_ANY, Nulls
 
-Columns = Callable[[ColumnRef], Column]
+Columns = Callable[[Reference], Column]
 Node = Callable[[Columns, int], Column]
 Resolver = Callable[[str, tuple[Expression, ...]], Expression]
 Step = Callable[..., Column]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from freshet.errors import EvaluationError
 from freshet.scalar.column import Column, take_text
-from freshet.scalar.expression import ColumnRef, Literal
+from freshet.scalar.expression import Literal, Reference
 from freshet.scalar.functions.registry import Columns, Node
 from freshet.scalar.types import BINARY, TIME_RANGE, Type
 from freshet.state.arrays import BYTES, TEXT, Bools, Int64s
@@ -186,7 +186,7 @@ def restricted(columns: Columns, rows: Int64s, total: int) -> Columns:
     """The same columns, of the given rows alone."""
     taken: dict[int, Column] = {}
 
-    def restrict(reference: ColumnRef) -> Column:
+    def restrict(reference: Reference) -> Column:
         found = taken.get(id(reference))
         if found is None:
             column = columns(reference)
