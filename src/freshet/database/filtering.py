@@ -12,7 +12,7 @@ from freshet.logical.query import AnyQuery, Field
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
-from freshet.scalar.expression import ColumnRef, Expression
+from freshet.scalar.expression import Expression, Reference
 from freshet.sql.definitions import Definitions
 from freshet.sql.parse import bind_all
 from freshet.sql.source import Source
@@ -30,7 +30,7 @@ def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: 
             callback(tx)
             return
 
-        def read(column: ColumnRef) -> Column:
+        def read(column: Reference) -> Column:
             return from_arrow(delta.column(column.column), fields[column.column].type)
 
         if evaluate_filter(conditions, read, delta.num_rows).any():

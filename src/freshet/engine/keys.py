@@ -30,9 +30,7 @@ def shown_primary_key(plan: QueryPlan) -> tuple[int, ...]:
 
 def _shown(plan: QueryPlan, kind: type[Reference], wanted: Iterable[int]) -> tuple[int, ...]:
     places = {
-        output.column: place
-        for place, output in reversed(list(enumerate(plan.outputs)))
-        if isinstance(output, kind)
+        output.column: place for place, output in reversed(list(enumerate(plan.outputs))) if isinstance(output, kind)
     }
     columns = list(wanted)
     return tuple(places[c] for c in columns) if all(c in places for c in columns) else ()
