@@ -13,18 +13,28 @@ import pytest
 import freshet
 from freshet.database.following import Changes
 
-FACES = (freshet.Database, freshet.View, freshet.Transaction, freshet.Subscription, Changes)
+FACES = (
+    freshet.Database,
+    freshet.View,
+    freshet.Transaction,
+    freshet.PendingTransaction,
+    freshet.Subscription,
+    Changes,
+)
 #: What users need of these; everything else begins with an underscore.
 SHOWN = {
     freshet.Database: {
         "apply", "catalog", "changes", "close", "closed", "create_view", "execute", "interrupt", "metrics", "nbytes",
-        "on_disk", "tuples", "version", "view", "views",
+        "on_disk", "query", "transaction", "tuples", "version", "view", "views",
     },
     freshet.View: {
-        "at", "batches", "changes", "count", "explain", "metrics", "name", "plan", "schema", "subscribe", "to_arrow",
-        "to_pandas", "to_polars",
+        "at", "batches", "changes", "count", "explain", "find", "get", "metrics", "name", "plan", "schema", "subscribe",
+        "to_arrow", "to_dicts", "to_pandas", "to_polars",
     },
     freshet.Transaction: {"deltas", "errors", "version"},
+    freshet.PendingTransaction: {
+        "apply", "commit", "deltas", "errors", "execute", "query", "rollback", "version",
+    },
     freshet.Subscription: {"callback", "close", "closed", "since"},
     Changes: {"close", "version"},
 }  # fmt: skip
@@ -37,7 +47,9 @@ def public() -> Iterator[tuple[str, Any]]:
         each = getattr(freshet, name)
         yield name, each
         if inspect.isclass(each):
-            for member, value in vars(each).items():
+            ours = [part for part in each.__mro__ if part.__module__.startswith("freshet.database.")] or [each]
+            members = {member: value for part in reversed(ours) for member, value in vars(part).items()}
+            for member, value in members.items():
                 if not member.startswith("_") and (callable(value) or isinstance(value, (property, classmethod))):
                     yield f"{name}.{member}", value
 

@@ -328,7 +328,7 @@ class Database:
         >>> db.execute("CREATE TABLE t (a INT)")
         >>> view = db.create_view("Totals", "SELECT SUM(a) AS total FROM t")
         >>> db.views
-        {'totals': View('Totals')}
+        {'totals': View('Totals', version=0, columns=(total BIGINT))}
         """
         with self._inner.state.lock:
             return {key: self._face(kept) for key, kept in self._inner.views.named.items()}

@@ -31,6 +31,18 @@ class PendingTransaction:
     """Several statements that become one transaction, made by `Database.transaction`.
 
     A context manager: the block's end commits, an exception rolls back. Once committed it has what a `Transaction` has.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE t (a INT)")
+    >>> with db.transaction() as tx:
+    ...     tx.apply({"t": [{"a": 1}]})
+    ...     tx.query("SELECT a FROM t").num_rows
+    1
+    >>> tx.version
+    1
     """
 
     def __init__(self, db: _Database, session: Session, commit: Callable[[], Transaction | None]) -> None:
@@ -54,29 +66,142 @@ class PendingTransaction:
             self.rollback()
 
     def apply(self, changes: Any) -> None:
-        """Change tables, as `Database.apply` does, within this transaction."""
+        """Change tables, as `Database.apply` does, within this transaction.
+
+        Parameters
+        ----------
+        changes
+            The rows of each table, as `Database.apply` takes them.
+
+        Raises
+        ------
+        ChangeError
+            A row is refused. The transaction goes on without these changes.
+        StateError
+            The transaction is over, or another thread's.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}, {"a": 2}]})
+        >>> db.query("SELECT COUNT(*) AS n FROM t").to_pylist()
+        [{'n': 2}]
+        """
         self._check()
         self._db.apply(changes)
 
     def execute(self, sql: str, params: Given | None = None) -> Any:
-        """Run SQL statements, as `Database.execute` does, within this transaction."""
+        """Run SQL statements, as `Database.execute` does, within this transaction.
+
+        Parameters
+        ----------
+        sql
+            The statements.
+        params
+            Values for `?` or `:name`.
+
+        Returns
+        -------
+        object
+            What `Database.execute` returns. A change has its version and deltas when the transaction is committed.
+
+        Raises
+        ------
+        StateError
+            The transaction is over, or another thread's.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     staged = tx.execute("INSERT INTO t VALUES (?)", [7])
+        >>> db.query("SELECT a FROM t").to_pylist()
+        [{'a': 7}]
+        """
         self._check()
         return self._db.execute(sql, params)
 
     def query(self, sql: str, params: Given | None = None) -> pa.Table:
-        """Ask a query, as `Database.query` does; it sees what this transaction has changed."""
+        """Ask a query, as `Database.query` does; it sees what this transaction has changed.
+
+        Parameters
+        ----------
+        sql
+            The query.
+        params
+            Values for `?` or `:name`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The answer.
+
+        Raises
+        ------
+        StateError
+            The transaction is over, or another thread's.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        ...     tx.query("SELECT a FROM t").to_pylist()
+        [{'a': 1}]
+        """
         self._check()
         return self._db.query(sql, params)
 
     def commit(self) -> None:
-        """Apply all changes as one transaction, before the block ends."""
+        """Apply all changes as one transaction, before the block ends.
+
+        Raises
+        ------
+        StateError
+            The transaction is over, or another thread's.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        ...     tx.commit()
+        ...     db.version
+        1
+        """
         self._check()
         self._state = "over"
         self._done = self._commit()
         self._state = "committed"
 
     def rollback(self) -> None:
-        """Forget all changes; the block goes on without them, outside of any transaction."""
+        """Forget all changes; the block goes on without them, outside of any transaction.
+
+        Raises
+        ------
+        StateError
+            The transaction is over, or another thread's.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        ...     tx.rollback()
+        >>> db.version
+        0
+        """
         self._check()
         self._state = "rolled back"
         self._session.rollback()
@@ -92,17 +217,51 @@ class PendingTransaction:
 
     @property
     def version(self) -> int:
-        """The version it led to."""
+        """The version it led to.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        >>> tx.version
+        1
+        """
         return self._committed().version
 
     @property
     def deltas(self) -> Deltas:
-        """Every view's delta; none at all if nothing was changed."""
+        """Every view's delta; none at all if nothing was changed.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> view = db.create_view("v", "SELECT a FROM t")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        >>> tx.deltas["v"].to_pylist()
+        [{'a': 1, '_weight': 1}]
+        """
         return self._committed().deltas
 
     @property
     def errors(self) -> tuple[SubscriberError, ...]:
-        """The subscribers that failed on it; the transaction itself stands."""
+        """The subscribers that failed on it; the transaction itself stands.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE t (a INT)")
+        >>> with db.transaction() as tx:
+        ...     tx.apply({"t": [{"a": 1}]})
+        >>> tx.errors
+        ()
+        """
         return self._committed().errors
 
     def __repr__(self) -> str:

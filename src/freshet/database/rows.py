@@ -141,6 +141,11 @@ class Rows(ABC):
     def to_dicts(self) -> list[Row]:
         """Return the whole answer as a list of dicts.
 
+        Returns
+        -------
+        list of dict
+            A dict for each row, duplicates repeated.
+
         Examples
         --------
         >>> import freshet

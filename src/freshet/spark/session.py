@@ -51,21 +51,38 @@ def session(
     app_name: str = "freshet",
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A SparkSession with settings that suit `maintain`, started or, where there is one, the one there is.
+    """Return a SparkSession with settings that suit `maintain`: a new one or, where there is one, the current one.
 
-    Args:
-        master: Spark's master.
-        shards: the number of shards that `maintain` will be given; shuffles get as many partitions. By default the
-            number of cores of this machine.
-        app_name: what Spark's own page calls the application.
-        settings: more settings of Spark (`spark.*`). They come before Freshet's, except for ANSI mode, the time zone
-            UTC and the RocksDB state store, which `maintain` needs.
+    What was chosen is logged (logger ``freshet``, level INFO).
 
-    Returns:
-        The session. What was chosen is logged (logger `freshet`, level INFO).
+    Parameters
+    ----------
+    master
+        Spark's master.
+    shards
+        The number of shards that `maintain` will be given; shuffles get as many partitions. By default the number of
+        cores of this machine.
+    app_name
+        What Spark's own page calls the application.
+    settings
+        More settings of Spark (``spark.*``). They come before Freshet's, except for ANSI mode, the time zone UTC and
+        the RocksDB state store, which `maintain` needs.
 
-    Example:
-        >>> spark = freshet.spark.session("local[2]", shards=2)  # doctest: +SKIP
+    Returns
+    -------
+    pyspark.sql.SparkSession
+        The session.
+
+    Raises
+    ------
+    pyspark.errors.PySparkRuntimeError
+        Spark does not start; ``freshet doctor`` says what is missing.
+
+    Examples
+    --------
+    >>> from freshet.spark import session
+    >>> session("local[2]", shards=2).conf.get("spark.sql.shuffle.partitions")
+    '2'
     """
     workers_find_freshet()
     chosen = chosen_settings(master, shards or os.cpu_count() or 1, settings or {})
