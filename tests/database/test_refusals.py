@@ -142,7 +142,7 @@ CHANGES: dict[str, Refused] = {
         ChangeError,
         "orders",
     ),
-    "rows of no known form": (apply(orders=7), ChangeError, "rows are an int; give a pyarrow Table"),
+    "rows of no known form": (apply(orders=7), ChangeError, "rows are an int; give Arrow"),
     "rows that are no dicts": (apply(orders=[order(), (1, 2)]), ChangeError, "row 1: the row is a tuple"),
     "changes that are no dict": (lambda db: db.apply(NO_DICT), ChangeError, "give a dict of table name"),
     "a column twice": (
