@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import zlib
 from dataclasses import dataclass, replace
 
@@ -95,6 +96,7 @@ class Job:
     views: tuple[ViewOutput, ...]
     normalized: tuple[Normalized, ...] = ()
     quarantine: bool = False  # bad changes are set aside
+    made_as: str = ""  # the fingerprint its state has, where an earlier version wrote the job down in other words
 
     @property
     def levels(self) -> int:
@@ -127,16 +129,31 @@ class Job:
 
     @staticmethod
     def from_text(text: str) -> Job:
-        job = codec.from_json(zlib.decompress(base64.b85decode(text)).decode())
+        job = codec.from_json(_unpacked(text))
         assert isinstance(job, Job)
         return job
 
 
 def fingerprint(job: Job) -> str:
     """What tells the state of one job from that of another."""
-    return hashlib.blake2b(
-        codec.to_json(replace(job, quarantine=False), indent=None).encode(), digest_size=16
-    ).hexdigest()
+    return job.made_as or _digest(codec.to_json(replace(job, quarantine=False), indent=None))
+
+
+def restored(text: str, known: str) -> Job | None:
+    """A job written down by this version or an earlier one, if it is the one that its state knows by a fingerprint."""
+    written = json.loads(_unpacked(text))
+    if (written.get("made_as") or _digest(json.dumps({**written, "quarantine": False}, ensure_ascii=False))) != known:
+        return None
+    job = Job.from_text(text)
+    return job if fingerprint(job) == known else replace(job, made_as=known)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _unpacked(text: str) -> str:
+    return zlib.decompress(base64.b85decode(text)).decode()
 
 
 for _part in (Dimension, Stream, Operator, ViewOutput, Normalized, Job):

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from freshet.errors import FreshetError, StateError
 from freshet.plans import Plan
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
-from freshet.spark.job import Job, fingerprint
+from freshet.spark.job import Job, fingerprint, restored
 from freshet.spark.sink.folder import open_folder
 from freshet.sql.catalog import Catalog
 from freshet.version import __version__
@@ -89,9 +89,10 @@ def _continued(text: str, now: str, where: str, asked: Asked) -> Job:
             raise ValueError(f"format {kept['format']}")
         differing = list(_differing(kept, wanted, asked))
         if not differing:
-            job = Job.from_text(kept["job"])
-            if fingerprint(job) != kept["fingerprint"]:
+            restored_job = restored(kept["job"], kept["fingerprint"])
+            if restored_job is None:
                 raise ValueError(f"it is of Freshet {kept['freshet']}, and this is {__version__}")
+            job = restored_job
             missing = [t.name for t in job.tables if t.primary_key and t.name.lower() not in job.passing]
             differing = ["check_keys: False then, True now"] if asked.checked and missing else []
     except (ValueError, KeyError, TypeError, FreshetError) as e:
