@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -51,11 +52,16 @@ class ChangeType(Enum):
 
 
 _ALL = tuple(ChangeType)
-_NAMES = pa.array([kind.value for kind in _ALL], TEXT)
 _SIGNS = np.array([kind.sign for kind in _ALL], np.int64)
 
 #: All of them, as messages list them.
 CHANGE_TYPES = ", ".join(kind.value for kind in _ALL)
+
+
+@cache
+def _names() -> pa.Array:
+    """Made when it is first asked for: pa.array imports pandas to see whether it was given a Series."""
+    return pa.array([kind.value for kind in _ALL], TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ def read_change_types(
     array, names = plain(array), [kind.value for kind in _ALL if kind in among]
     if not (is_text(array.type) or pt.is_null(array.type)):
         raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(names)}", table)
-    codes = np.asarray(pc.index_in(array.cast(TEXT), value_set=_NAMES).fill_null(-1)).astype(np.int64)
+    codes = np.asarray(pc.index_in(array.cast(TEXT), value_set=_names()).fill_null(-1)).astype(np.int64)
     other = ~np.isin(codes, [kind.code for kind in among])
     if other.any():
         row = int(np.argmax(other))
