@@ -2,8 +2,8 @@
 
 Laws. Settings that a user gives come before ours, but for those without which answers would be wrong. Flags of the Java
 process hold from its start, so they have an effect only if this process has started no Spark before. On small machines
-Java's optimizing compiler and its parallel collector take more of the processor than the stream that they serve: the
-quick compiler and the serial collector take half (README).
+Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so sessions
+there get the quick compiler and the serial collector.
 """
 
 from __future__ import annotations
