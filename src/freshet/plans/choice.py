@@ -16,6 +16,7 @@ from freshet.plans.model import RelationPlan
 from freshet.plans.wanted import WantedTree, labels
 from freshet.query import Assertion as TreeAssertion
 from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, best_tree, foreign_key_tree
+from freshet.query.attribute import AttributeSet
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.functions import nullable
 
@@ -70,7 +71,7 @@ class Choice:
         return None if found is None else (all_output(found[0]), found[1])
 
     def along_keys(
-        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], inner: Inner
+        self, block: Block, h: Hypergraph, keys: Sequence[AttributeSet | None], inner: Inner
     ) -> ForeignKeyTree | None:
         """A tree along foreign keys whose assertions can be checked by following slots to columns."""
         found = foreign_key_tree(h, keys, [self._updates(r) for r in block.relations])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freshet.query.attribute import Attribute
 from freshet.query.best_tree import best_tree
 from freshet.query.classify import Classification, classify
 from freshet.query.decompose import Bag, decompose
@@ -12,6 +13,7 @@ from freshet.query.tree import JoinTree, TreeNode
 
 __all__ = [
     "Assertion",
+    "Attribute",
     "Bag",
     "Classification",
     "ForeignKeyTree",

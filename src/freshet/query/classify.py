@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from freshet.query.attribute import Attribute, AttributeSet, as_set
 from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph, minimal_cycle
 from freshet.query.predicates import Left, left
@@ -36,7 +37,7 @@ class Classification:
 
 
 def classify(
-    h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, frozenset[str]] | None = None
+    h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, AttributeSet] | None = None
 ) -> Classification:
     """`predicates`: what is asked of several relations besides equality, in words, and the attributes each reads."""
     asked = _Asked(h, {} if predicates is None else predicates)
@@ -68,7 +69,7 @@ def classify(
 class _Asked:
     """What predicates make of a query whose equalities alone have a join tree."""
 
-    def __init__(self, h: Hypergraph, predicates: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, h: Hypergraph, predicates: Mapping[str, AttributeSet]) -> None:
         self.between = {p: read for p, read in predicates.items() if not any(read <= r for r in h.relations)}
         self.shown: Left = left(dict(enumerate(h.relations)), tuple(self.between.values()), h.output)
         self.rest: Left = left(self.shown.relations, self.shown.predicates, frozenset())
@@ -84,14 +85,14 @@ class _Asked:
         hidden, names = self.shown.variables - h.output, [h.name(i) for i in self.shown.relations]
         decides = "is not output, but decides" if len(hidden) == 1 else "are not output, but decide"
         return (
-            f"the output {_set(h.output)} is not connex: {_set(hidden)} {decides} which tuples of "
+            f"the output {as_set(h.output)} is not connex: {as_set(hidden)} {decides} which tuples of "
             f"{', '.join(names)} meet, by {self._listed(self.shown.predicates)}"
         )
 
     def not_acyclic(self, h: Hypergraph) -> str:
         return f"no join tree has an edge for each of {self._listed(self.rest.predicates)}"
 
-    def _listed(self, predicates: Sequence[frozenset[str]]) -> str:
+    def _listed(self, predicates: Sequence[AttributeSet]) -> str:
         return ", ".join(p for p, read in self.between.items() if read in predicates)
 
 
@@ -110,7 +111,7 @@ def _not_free_connex(h: Hypergraph) -> str:
         return _not_acyclic(h)
     names = [*(h.name(i) for i in range(len(h.relations))), "the output"]
     cycle = _cycle((*h.relations, h.output), names)
-    return f"the output {_set(h.output)} is not connex: adding it as a relation makes a cycle through {cycle}"
+    return f"the output {as_set(h.output)} is not connex: adding it as a relation makes a cycle through {cycle}"
 
 
 def _not_acyclic(h: Hypergraph) -> str:
@@ -133,14 +134,14 @@ def _not_foreign_key_acyclic(h: Hypergraph, primary_keys: PrimaryKeys | None) ->
     return "primary keys do not lead from any one relation to all others"
 
 
-def _cycle(relations: Sequence[frozenset[str]], names: Sequence[str]) -> str:
+def _cycle(relations: Sequence[AttributeSet], names: Sequence[str]) -> str:
     attributes, core = minimal_cycle(relations)
     if any(len(relation) > 2 for relation in core.values()):
         inside = ", ".join(names[i] for i in core)
-        return f"{inside}: all but any one of {_set(attributes)} lie together in a relation, but never all"
+        return f"{inside}: all but any one of {as_set(attributes)} lie together in a relation, but never all"
     start = next(iter(core))
     steps, here = [names[start]], start
-    at = min(core[start])
+    at = min(core[start], key=str)
     while True:
         here = next(i for i, relation in core.items() if i != here and at in relation)
         steps += [f"-{at}-", names[here]]
@@ -149,9 +150,5 @@ def _cycle(relations: Sequence[frozenset[str]], names: Sequence[str]) -> str:
         at = next(iter(core[here] - {at}))
 
 
-def _relations(h: Hypergraph, attribute: str) -> str:
+def _relations(h: Hypergraph, attribute: Attribute) -> str:
     return "{" + ", ".join(h.name(i) for i in sorted(h.having(attribute))) + "}"
-
-
-def _set(attributes: frozenset[str]) -> str:
-    return "{" + ", ".join(sorted(attributes)) + "}"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from freshet.query.attribute import AttributeSet, in_order
 from freshet.query.budget import Budget
 from freshet.query.fragment import members
 from freshet.query.hypergraph import Hypergraph, gyo_core
@@ -30,7 +31,7 @@ _SIZE = 1_000.0  # of a relation, to weigh bags of different width
 class Bag:
     """Attributes, and the fewest relations that have them all together."""
 
-    attributes: frozenset[str]
+    attributes: AttributeSet
     cover: tuple[int, ...]
 
     @property
@@ -44,21 +45,21 @@ def decompose(h: Hypergraph) -> tuple[Bag, ...]:
     if len(core) <= 1:
         return ()
     search = _Search(h, core)
-    bags = list(dict.fromkeys(search.best() if len(search.names) <= EXACT else search.greedy()))
+    bags = list(dict.fromkeys(search.best() if len(search.order) <= EXACT else search.greedy()))
     largest = [b for b in bags if not any(b != c and not b & ~c for c in bags)]
     return tuple(Bag(search.attributes(b), search.cover(b)) for b in largest if len(search.cover(b)) > 1)
 
 
 class _Search:
-    def __init__(self, h: Hypergraph, core: dict[int, frozenset[str]]) -> None:
-        self.names = sorted(frozenset().union(*core.values()))
+    def __init__(self, h: Hypergraph, core: dict[int, AttributeSet]) -> None:
+        self.order = in_order(frozenset().union(*core.values()))
         self.relations = [self._bits(r) for r in h.relations]
         edges = [self._bits(r) for r in core.values()]
-        self.near = [self._union(e for e in edges if e >> x & 1) & ~(1 << x) for x in range(len(self.names))]
+        self.near = [self._union(e for e in edges if e >> x & 1) & ~(1 << x) for x in range(len(self.order))]
         self.cover: Callable[[int], tuple[int, ...]] = cache(self._cover)
 
-    def _bits(self, attributes: frozenset[str]) -> int:
-        return sum(1 << i for i, name in enumerate(self.names) if name in attributes)
+    def _bits(self, attributes: AttributeSet) -> int:
+        return sum(1 << i for i, a in enumerate(self.order) if a in attributes)
 
     @staticmethod
     def _union(sets: Iterable[int]) -> int:
@@ -67,8 +68,8 @@ class _Search:
             found |= each
         return found
 
-    def attributes(self, bag: int) -> frozenset[str]:
-        return frozenset(self.names[x] for x in members(bag))
+    def attributes(self, bag: int) -> AttributeSet:
+        return frozenset(self.order[x] for x in members(bag))
 
     def _bag(self, gone: int, x: int) -> int:
         """x and the attributes still there that it reaches through those eliminated."""
@@ -112,7 +113,7 @@ class _Search:
         return width, 0.0 if width == 1 else _SIZE**width * bag.bit_count()
 
     def best(self) -> list[int]:
-        everything = (1 << len(self.names)) - 1
+        everything = (1 << len(self.order)) - 1
 
         def within(width: int) -> list[int] | None:
             @cache
@@ -139,7 +140,7 @@ class _Search:
 
     def greedy(self) -> list[int]:
         near = list(self.near)
-        narrow = len(self.names) <= NARROWEST
+        narrow = len(self.order) <= NARROWEST
 
         def rank(x: int) -> tuple[float, ...]:
             bag = near[x] | 1 << x

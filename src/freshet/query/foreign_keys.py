@@ -17,12 +17,13 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from freshet.errors import PlanError
+from freshet.query.attribute import Attribute, AttributeSet, in_order
 from freshet.query.best_tree import check_updates
 from freshet.query.budget import Budget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
-PrimaryKeys = Sequence[frozenset[str] | None]
+PrimaryKeys = Sequence[AttributeSet | None]
 
 _TRIED = 20_000  # nodes of trees from one root
 
@@ -33,7 +34,7 @@ class Assertion:
     itself or below it."""
 
     node: int
-    attribute: str
+    attribute: Attribute
     left: int
     right: int
 
@@ -64,7 +65,7 @@ class ForeignKeyTree:
                     f"the assertion on {each.attribute} at node {each.node} compares nodes {each.left} and "
                     f"{each.right}; both must be at or below it and have the attribute"
                 )
-        for attribute in sorted(h.attributes):
+        for attribute in in_order(h.attributes):
             holders = {i for i, node in enumerate(self.tree.nodes) if attribute in node.attributes}
             links = [(i, self.tree.nodes[i].parent) for i in holders if self.tree.nodes[i].parent in holders]
             links += [(each.left, each.right) for each in self.assertions if each.attribute == attribute]
@@ -190,7 +191,7 @@ def _tree(h: Hypergraph, parents: Sequence[int]) -> JoinTree:
 def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
     """One for each part after the first, with an earlier holder, as low in the tree and as near to it as possible."""
     above = _paths(tree)
-    for attribute in sorted(h.attributes):
+    for attribute in in_order(h.attributes):
         holders = [i for i, node in enumerate(tree.nodes) if attribute in node.attributes]
         for right in holders[1:]:
             if tree.nodes[right].parent in holders:

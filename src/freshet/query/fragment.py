@@ -17,6 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from freshet.errors import PlanError
+from freshet.query.attribute import AttributeSet, in_order
 from freshet.query.budget import Budget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
@@ -42,7 +43,7 @@ class Fragments:
         """`budget`: steps of an enumeration of its trees, if it is bounded."""
         if not h.is_acyclic:
             raise PlanError("a cyclic query has no join tree; group its relations into bags or use its foreign keys")
-        self._names = sorted(h.attributes)
+        self._order = in_order(h.attributes)
         self._budget = budget
         self._projects = h.is_free_connex
         self.relations = tuple(self._bits(relation) for relation in h.relations)
@@ -52,8 +53,8 @@ class Fragments:
         self.components = cache(self._components)
         self.intersections = cache(self._intersections)
 
-    def _bits(self, attributes: frozenset[str]) -> int:
-        return sum(1 << i for i, name in enumerate(self._names) if name in attributes)
+    def _bits(self, attributes: AttributeSet) -> int:
+        return sum(1 << i for i, a in enumerate(self._order) if a in attributes)
 
     def _attributes(self, part: int) -> int:
         """The attributes of the relations of a part."""
@@ -105,11 +106,11 @@ class Fragments:
     def _append(self, sketch: Sketch, parent: int, nodes: list[TreeNode]) -> bool:
         here = len(nodes)
         above = nodes[parent].attributes if parent >= 0 else frozenset()
-        attributes = frozenset(name for i, name in enumerate(self._names) if sketch.attributes >> i & 1)
+        attributes = frozenset(a for i, a in enumerate(self._order) if sketch.attributes >> i & 1)
         nodes.append(TreeNode(sketch.relation, attributes, parent, True))
         shown = not self._projects or parent < 0
         # an output attribute is first met at the topmost node that has it, so that node must be an output node
-        shown = shown or any(self.output >> self._names.index(name) & 1 for name in attributes - above)
+        shown = shown or any(self.output >> self._order.index(a) & 1 for a in attributes - above)
         for child in sorted(sketch.children, key=Sketch.first):
             shown = self._append(child, here, nodes) or shown
         nodes[here] = TreeNode(sketch.relation, attributes, parent, shown)
