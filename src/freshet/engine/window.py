@@ -15,8 +15,6 @@ from freshet.budget import look
 from freshet.engine.in_order import InOrder
 from freshet.engine.maintained import LOAD, Outlet, keeps
 from freshet.engine.table import Table
-from freshet.engine.window_frames import Layout
-from freshet.engine.window_functions import window_values
 from freshet.plans.model import WindowPlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import NULLS, layout, pack, unpack, value_lanes
@@ -25,6 +23,8 @@ from freshet.state.arrays import Bools, Int64s
 from freshet.state.ranked import ENDLESS, Slots
 from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
+from freshet.windows import window_function_of
+from freshet.windows.ordered_rows import OrderedRows
 
 
 @keeps(WindowPlan)
@@ -69,8 +69,8 @@ class Windowed(InOrder):
         fresh = np.ones(len(lanes), np.bool_)
         fresh[1:] = owners[1:] != owners[:-1]
         columns = unpack(lanes, self.source.types, self.pool)
-        rows = Layout.of(columns, fresh, self._differs(lanes), self.plan.order, self.pool)
-        return [*columns, *(window_values(call, rows) for call in self.plan.calls)]
+        rows = OrderedRows.of(columns, fresh, self._differs(lanes), self.plan.order, self.pool)
+        return [*columns, *(window_function_of(call).values(call, rows) for call in self.plan.calls)]
 
     def _differs(self, lanes: Int64s) -> Bools:
         """Rows that the order tells from the one before."""

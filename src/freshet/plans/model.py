@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.logical.query import Field, Grouping, TableSchema, WindowCall
+from freshet.logical.query import Field, Grouping, TableSchema
 from freshet.scalar.expression import Expression, SortKey
+from freshet.windows.call import WindowCall
 
 
 @dataclass(frozen=True, slots=True)
