@@ -10,8 +10,8 @@ import pytest
 
 import freshet
 from freshet.database.db import inside
-from freshet.engine.top_k import TopK
-from freshet.engine.window import Windowed
+from freshet.engine.top_k import TopKOperator
+from freshet.engine.window import WindowOperator
 from freshet.state.ranked import Ranked
 
 SIZES = (1_000, 16_000)
@@ -42,7 +42,7 @@ def test_a_change_of_a_top_k_tells_at_most_two_rows(sql: str) -> None:
             assert told.num_rows <= 2
             db.execute(f"DELETE FROM t WHERE k = {rows}")
         kept = inside(db.view("v")).operator
-        assert isinstance(kept, TopK)
+        assert isinstance(kept, TopKOperator)
         assert depth(kept.ranked) < 4 * math.log2(rows)
 
 
@@ -58,9 +58,9 @@ def depth(ranked: Ranked) -> int:
 
 def test_windows_are_computed_for_touched_partitions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
-    whole = Windowed._with_values
+    whole = WindowOperator._with_values
 
-    def counted(self: Windowed, lanes: Any, owners: Any) -> Any:
+    def counted(self: WindowOperator, lanes: Any, owners: Any) -> Any:
         computed.append(len(lanes))
         return whole(self, lanes, owners)
 
@@ -68,7 +68,7 @@ def test_windows_are_computed_for_touched_partitions_alone(monkeypatch: pytest.M
     sql = f"SELECT k, g, SUM(v) {by_group} v, k) AS s, LAG(v) {by_group} k) AS p FROM t"
     for groups in (10, 100):
         db = filled(sql, 1_000, groups)
-        monkeypatch.setattr(Windowed, "_with_values", counted)
+        monkeypatch.setattr(WindowOperator, "_with_values", counted)
         computed.clear()
         db.apply({"t": [{"k": 5_000, "g": 3, "v": 4}]})
         monkeypatch.undo()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freshet.query import Assertion, Hypergraph, best_tree, classify, foreign_key_tree, join_trees
+from freshet.query import Hypergraph, TreeAssertion, best_tree, classify, foreign_key_tree, join_trees
 from tests.query.brute_force_trees import drawn, hypergraph
 
 
@@ -96,7 +96,7 @@ def test_tpch_q5() -> None:
     found.check(Q5, Q5_KEYS)
     # nation below supplier: the path through customer would be longer
     assert drawn(found.tree, names="LOCSNR") == "L(O(C) S(N(R)))"
-    assert found.assertions == (Assertion(node=0, attribute="nk", left=2, right=3),)
+    assert found.assertions == (TreeAssertion(node=0, attribute="nk", left=2, right=3),)
     assert classify(Q5).name == "cyclic"
 
 

@@ -130,7 +130,7 @@ class _Program:
 
 
 @keeps(BagPlan)
-class Bag(Maintained):
+class BagOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: BagPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

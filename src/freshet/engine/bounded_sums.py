@@ -35,7 +35,7 @@ _HALF = 32
 
 
 @keeps(BoundedSumsPlan)
-class BoundedSums(Maintained):
+class BoundedSumsOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: BoundedSumsPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.engine.maintained import Finder, Maintained, Outlet, Stored, keeps, maintain
+from freshet.engine.maintained import Finder, Maintained, Outlet, StoredLanes, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import IndexedPlan
 from freshet.scalar.column import Column
@@ -78,7 +78,7 @@ class Indexed(Maintained):
         def find(key: Int64s) -> list[Column]:
             return unpack(self._lanes(index.find(key)), self.types, self.pool)
 
-        return Finder(columns, False, find, Stored(rows, cells))
+        return Finder(columns, False, find, StoredLanes(rows, cells))
 
     def _lanes(self, slots: Slots) -> Int64s:
         assert self.rows.weights is not None

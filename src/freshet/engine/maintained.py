@@ -34,7 +34,7 @@ LOAD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredLanes:
     """The same rows as they are stored, where every column is: for few rows that costs far less than columns. `rows`
     gives each row as lists of lanes; `cells` says where in them each column is: list, first lane, null lane, bit."""
 
@@ -50,7 +50,7 @@ class Finder:
     columns: tuple[int, ...]
     unique: bool
     find: Callable[[Int64s], list[Column]]
-    stored: Stored | None = None
+    stored: StoredLanes | None = None
 
 
 class Outlet:

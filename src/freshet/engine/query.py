@@ -13,10 +13,10 @@ import numpy as np
 
 from freshet.aggregates import function_of
 from freshet.engine.aggregate import Aggregate
-from freshet.engine.distinct import Distinct
+from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
 from freshet.engine.keys import cells, shown_groups, shown_primary_key
-from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, Stored, keeps, maintain
+from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, StoredLanes, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
@@ -82,7 +82,7 @@ class Select(Maintained):
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
         calls = () if grouping is None else grouping.aggregates
         self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
-        self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
+        self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
         self.distinguishes = plain and _tells_tuples(plan)  # whether different results are different rows
         self.listener: Callable[[Maintained, Rows], None] | None = None  # hears what nested queries change
@@ -299,14 +299,14 @@ class Select(Maintained):
             columns, keys = shown_groups(self.plan), len(grouping.keys)
             types = [[k.type for k in grouping.keys], [a.type for a in grouping.aggregates]]
             place = cells(self.plan, types, lambda c: (0, c) if c < keys else (1, c - keys))
-            stored = Stored(self.aggregate.found_lanes, place) if place and grouping.having is None else None
+            stored = StoredLanes(self.aggregate.found_lanes, place) if place and grouping.having is None else None
             return [Finder(columns, True, self._found_group, stored)] if columns else []
         columns = shown_primary_key(self.plan)
         if not columns:
             return []
         table = self.sources[0]
         place = cells(self.plan, [table.types], lambda c: (0, table.place[c]))
-        return [Finder(columns, True, self._found_row, Stored(self._found_lanes, place) if place else None)]
+        return [Finder(columns, True, self._found_row, StoredLanes(self._found_lanes, place) if place else None)]
 
     def _found_group(self, key: Int64s) -> list[Column]:
         assert self.aggregate is not None and self.plan.grouping is not None

@@ -29,7 +29,7 @@ from freshet.state.tuples import Tuples
 
 
 @keeps(SetPlan)
-class SetOperation(Maintained):
+class SetOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: SetPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

@@ -31,7 +31,7 @@ from freshet.state.strings import StringPool
 
 
 @keeps(SortPlan)
-class Sorted(Maintained):
+class SortOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: SortPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

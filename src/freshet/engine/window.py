@@ -28,7 +28,7 @@ from freshet.windows.ordered_rows import OrderedRows
 
 
 @keeps(WindowPlan)
-class Windowed(InOrder):
+class WindowOperator(InOrder):
     def __init__(
         self, scope: Scope, plan: WindowPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

@@ -23,12 +23,12 @@ from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
-from freshet.query import Assertion as TreeAssertion
 from freshet.query import (
     Attribute,
     Classification,
     Hypergraph,
     JoinTree,
+    TreeAssertion,
     TreeNode,
     best_tree,
     classify,

@@ -14,8 +14,7 @@ from freshet.plans.cost import source_updates
 from freshet.plans.layout import Inner, unique_columns
 from freshet.plans.model import RelationPlan
 from freshet.plans.wanted import WantedTree, labels
-from freshet.query import Assertion as TreeAssertion
-from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, best_tree, foreign_key_tree
+from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, TreeAssertion, best_tree, foreign_key_tree
 from freshet.query.attribute import AttributeSet
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.functions import nullable

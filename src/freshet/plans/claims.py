@@ -49,7 +49,7 @@ ONE, SEQUENCE, TREE, BOTH, LINEAR = "1", "λ", "λ_T", "λ + λ_T", "n"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CostClaim:
     """Steps for each change, amortized. `per`: whose changes are meant. `rows`: what becomes of joined rows: they are
     the "delta" itself, "bounded" like the other steps, or "joined", paid for on top of them. `by_delta`: whether some
     counters are paid for by rows of the delta instead of by the bound."""
@@ -63,7 +63,7 @@ class Claim:
     by_delta: bool = False
 
 
-def claim(plan: AnyPlan) -> Claim:
+def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, SortPlan):
         return claim(plan.source)
     if isinstance(plan, QueryPlan):
@@ -71,14 +71,14 @@ def claim(plan: AnyPlan) -> Claim:
     per = tuple(name for name, _ in inputs(plan))
     if isinstance(plan, BagPlan):
         bound = {1: ONE, 2: LINEAR}.get(plan.width, f"n^{plan.width - 1}")
-        return Claim(per, bound, bound, bound)
+        return CostClaim(per, bound, bound, bound)
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
-        return Claim(per, bound, bound, bound, logarithmic=True)
-    return Claim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan)))
+        return CostClaim(per, bound, bound, bound, logarithmic=True)
+    return CostClaim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan)))
 
 
-def _select(plan: QueryPlan) -> Claim:
+def _select(plan: QueryPlan) -> CostClaim:
     per = tuple(dict.fromkeys(plan.relations[n.relation].alias for n in plan.nodes if not n.generalized))
     tree = Tree(plan)
     every, window, inserts = tree.bounds()
@@ -90,7 +90,7 @@ def _select(plan: QueryPlan) -> Claim:
         window = every
     if not all(map(is_monotone, tree.deciding(with_parents=False))):
         inserts = every
-    return Claim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
+    return CostClaim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
 
 class _Step(NamedTuple):

@@ -15,7 +15,7 @@ from freshet.logical.attributes import Attributes, is_asked_by_key, lane_form
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.attribute import AttributeSet
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.scalar.expression import Call, Expression, Literal, references
 from freshet.scalar.functions.comparison import TURNED
 from freshet.scalar.functions.registry import function_of
@@ -135,9 +135,9 @@ def placed_tree(
     Of a large query not every choice of comparisons and not every tree is looked at: when the budget is used up, the
     first choice there is, on trees without generalized nodes."""
     places = Places(h, relations)
-    most, looked_at = 1 + _CHOSEN // len(relations) ** 2, Budget(_NODES)
+    most, looked_at = 1 + _CHOSEN // len(relations) ** 2, StepBudget(_NODES)
     for count in range(len(places.independent(candidates)), 0, -1):
-        choices = list(islice(places.choices(candidates, count, Budget(_TESTS)), min(most, _CHOICES)))
+        choices = list(islice(places.choices(candidates, count, StepBudget(_TESTS)), min(most, _CHOICES)))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
         share = _NODES // max(len(choices), 1)
         for chosen in choices:
@@ -220,7 +220,7 @@ class Places:
                 found.append(c)
         return found
 
-    def choices(self, candidates: Sequence[Compared], count: int, budget: Budget) -> Iterator[tuple[Compared, ...]]:
+    def choices(self, candidates: Sequence[Compared], count: int, budget: StepBudget) -> Iterator[tuple[Compared, ...]]:
         """Choices of so many comparisons that fit together; all of them, if the budget of tests allows."""
 
         def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:

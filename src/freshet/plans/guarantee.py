@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from freshet.aggregates import function_of
 from freshet.logical.query import Query, TableSchema
-from freshet.plans.claims import LINEAR, ONE, Claim, Tree, claim, is_monotone, keeps_order
+from freshet.plans.claims import LINEAR, ONE, CostClaim, Tree, claim, is_monotone, keeps_order
 from freshet.plans.linear import is_linear
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
 from freshet.query import Classification
@@ -52,7 +52,7 @@ def update(plan: QueryPlan) -> str:
     return f"{words}, for {' and '.join(sources)}; plus the updates of {below}"
 
 
-def _bound(found: Claim) -> str:
+def _bound(found: CostClaim) -> str:
     every = _order(found.every_stream, found.logarithmic)
     if found.every_stream == ONE:
         return f"{every} for every stream of changes"

@@ -12,8 +12,7 @@ from freshet.logical.query import Block, Field, TableSchema
 from freshet.plans.comparisons import Compared, banded, carried, compared, unmarked
 from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, Node, QueryPlan, RelationPlan
 from freshet.plans.wanted import generalized_label
-from freshet.query import Assertion as TreeAssertion
-from freshet.query import Attribute, JoinTree
+from freshet.query import Attribute, JoinTree, TreeAssertion
 from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef, references
 from freshet.scalar.functions import build, nullable

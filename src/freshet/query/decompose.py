@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from freshet.query.attribute import AttributeSet, in_order
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.fragment import members
 from freshet.query.hypergraph import Hypergraph, gyo_core
 
@@ -44,13 +44,13 @@ def decompose(h: Hypergraph) -> tuple[Bag, ...]:
     core = gyo_core(h.relations)
     if len(core) <= 1:
         return ()
-    search = _Search(h, core)
+    search = _BagSearch(h, core)
     bags = list(dict.fromkeys(search.best() if len(search.order) <= EXACT else search.greedy()))
     largest = [b for b in bags if not any(b != c and not b & ~c for c in bags)]
     return tuple(Bag(search.attributes(b), search.cover(b)) for b in largest if len(search.cover(b)) > 1)
 
 
-class _Search:
+class _BagSearch:
     def __init__(self, h: Hypergraph, core: dict[int, AttributeSet]) -> None:
         self.order = in_order(frozenset().union(*core.values()))
         self.relations = [self._bits(r) for r in h.relations]
@@ -88,7 +88,7 @@ class _Search:
             i = max(useful, key=lambda i: (useful[i] & left).bit_count())
             greedy.append(i)
             left &= ~useful[i]
-        budget, most = Budget(_COVER), max(u.bit_count() for u in useful.values())
+        budget, most = StepBudget(_COVER), max(u.bit_count() for u in useful.values())
 
         def covered(left: int, size: int) -> tuple[int, ...] | None:
             if not left:

@@ -19,7 +19,7 @@ from itertools import chain
 from freshet.errors import PlanError
 from freshet.query.attribute import Attribute, AttributeSet, in_order
 from freshet.query.best_tree import check_updates
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
@@ -29,7 +29,7 @@ _TRIED = 20_000  # nodes of trees from one root
 
 
 @dataclass(frozen=True)
-class Assertion:
+class TreeAssertion:
     """At `node`, `attribute` as found at node `left` equals `attribute` as found at node `right`; both are `node`
     itself or below it."""
 
@@ -44,7 +44,7 @@ class ForeignKeyTree:
     """Every node of the tree is a relation and an output node. Without assertions it is a join tree of the query."""
 
     tree: JoinTree
-    assertions: tuple[Assertion, ...]
+    assertions: tuple[TreeAssertion, ...]
 
     def check(self, h: Hypergraph, primary_keys: PrimaryKeys) -> None:
         """Raise PlanError unless edges follow primary keys, and edges and assertions make every attribute equal."""
@@ -131,7 +131,7 @@ def _arborescences(
     first = (0,) * len(others)
     queue = [(-sum(level[0] for level in levels), first)]
     seen = {first}
-    budget = Budget(_TRIED)
+    budget = StepBudget(_TRIED)
     while queue and -queue[0][0] >= at_least and budget.spend(len(h.relations)):
         minus_shared, picks = heappop(queue)
         allowed = [by_shared[level[pick]] for by_shared, level, pick in zip(candidates, levels, picks, strict=True)]
@@ -188,7 +188,7 @@ def _tree(h: Hypergraph, parents: Sequence[int]) -> JoinTree:
     return JoinTree(tuple(nodes))
 
 
-def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
+def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[TreeAssertion]:
     """One for each part after the first, with an earlier holder, as low in the tree and as near to it as possible."""
     above = _paths(tree)
     for attribute in in_order(h.attributes):
@@ -201,7 +201,7 @@ def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
                 lowest = [a for a, b in zip(above[left], above[right], strict=False) if a == b][-1]
                 meetings.append((-tree.depth(lowest), tree.depth(left), left, lowest))
             _, _, left, lowest = min(meetings)
-            yield Assertion(lowest, attribute, left, right)
+            yield TreeAssertion(lowest, attribute, left, right)
 
 
 def _paths(tree: JoinTree) -> list[list[int]]:

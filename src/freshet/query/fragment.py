@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from freshet.errors import PlanError
 from freshet.query.attribute import AttributeSet, in_order
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
@@ -39,7 +39,7 @@ class Sketch(NamedTuple):
 class Fragments:
     """The relations of an acyclic query, and its parts."""
 
-    def __init__(self, h: Hypergraph, budget: Budget | None = None) -> None:
+    def __init__(self, h: Hypergraph, budget: StepBudget | None = None) -> None:
         """`budget`: steps of an enumeration of its trees, if it is bounded."""
         if not h.is_acyclic:
             raise PlanError("a cyclic query has no join tree; group its relations into bags or use its foreign keys")
