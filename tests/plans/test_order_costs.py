@@ -1,4 +1,4 @@
-"""What order costs: a top-k tells a few rows whatever n is; window functions are computed for touched partitions."""
+"""What order costs: a top-k emits a few rows whatever n is; window functions are computed for touched partitions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_change_of_a_top_k_tells_at_most_two_rows(sql: str) -> None:
     for rows in SIZES:
         db = filled(sql, rows, 10)
         for value in (-1, rows // 2, rows + 1):
-            told = db.apply({"t": [{"k": rows, "g": 3, "v": value}]}).deltas["v"]
-            assert told.num_rows <= 2
+            delta = db.apply({"t": [{"k": rows, "g": 3, "v": value}]}).deltas["v"]
+            assert delta.num_rows <= 2
             db.execute(f"DELETE FROM t WHERE k = {rows}")
         kept = inside(db.view("v")).operator
         assert isinstance(kept, TopKOperator)

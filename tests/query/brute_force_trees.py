@@ -15,7 +15,7 @@ ATTRIBUTES = "abcd"
 
 
 def hypergraph(relations: tuple[str, ...] | list[str], output: str | None = None) -> Hypergraph:
-    """One letter an attribute: hypergraph(["ab", "bc"], "a"); all attributes are output unless told."""
+    """One letter an attribute: hypergraph(["ab", "bc"], "a"); all attributes are output unless given."""
     return Hypergraph(tuple(map(frozenset, relations)), frozenset("".join(relations) if output is None else output))
 
 

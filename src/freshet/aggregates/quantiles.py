@@ -44,8 +44,8 @@ class _Percentile(AggregateFunction):
 
         def values_at(places: Int64s) -> Int64s:
             """The values at places counted in the order asked for, where there are any."""
-            found = np.clip(places, 0, np.maximum(counts - 1, 0))
-            return feed_ordered.at(answer.groups, counts - 1 - found if descending else found)
+            within = np.clip(places, 0, np.maximum(counts - 1, 0))
+            return feed_ordered.at(answer.groups, counts - 1 - within if descending else within)
 
         feed_ordered = feed.ordered
         answer.put(self.taken(call.share, counts, values_at), counts > 0)
@@ -78,14 +78,14 @@ class PercentileCont(_OfNumbers):
         lower, upper = (values_at(p.astype(np.int64)).view(np.float64) for p in (low, high))
         with np.errstate(invalid="ignore"):
             between = (high - place)[:, None] * lower + (place - low)[:, None] * upper
-        found = np.where((lower == upper) | (low == high)[:, None], lower, between)
-        return _bits(found)
+        values = np.where((lower == upper) | (low == high)[:, None], lower, between)
+        return _bits(values)
 
 
 class _Discrete(_Percentile):
     def taken(self, share: float, counts: Int64s, values_at: Any) -> Int64s:
-        found: Int64s = values_at(_first_reaching(share, counts))
-        return found
+        values: Int64s = values_at(_first_reaching(share, counts))
+        return values
 
 
 @aggregate()
@@ -160,11 +160,11 @@ def _share(written: WrittenCall, node: exp.Expr | None) -> float:
 
 def _first_reaching(share: float, counts: Int64s) -> Int64s:
     """The first place at which the share of all values is reached."""
-    found: Int64s = np.ceil(share * counts).astype(np.int64) - 1
-    return np.maximum(found, 0)
+    place: Int64s = np.ceil(share * counts).astype(np.int64) - 1
+    return np.maximum(place, 0)
 
 
 def _bits(doubles: Any) -> Int64s:
     """As lanes have them: one NaN, and no negative zero."""
-    found: Int64s = np.ascontiguousarray(np.where(np.isnan(doubles), np.nan, doubles + 0.0)).view(np.int64)
-    return found
+    bits: Int64s = np.ascontiguousarray(np.where(np.isnan(doubles), np.nan, doubles + 0.0)).view(np.int64)
+    return bits

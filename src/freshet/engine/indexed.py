@@ -2,8 +2,8 @@
 
 Law: next to the query's own state stands its answer, each row once with its weight, and for each index the chains of
 rows that agree on its columns. Both follow the query's deltas, so they are as the answer is after every transaction, at
-a cost in proportion to the delta. The query keeps its state in the same scope as without indexes: whoever attaches to
-it and does not look up rows need not know of them.
+a cost in proportion to the delta. The query keeps its state in the same scope as without indexes: a process that
+attaches to it and does not look up rows need not know of them.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Indexed(Maintained):
         lanes, weights = self.rows.tuples.lanes.data[slots], self.rows.weights.data[slots]
         if self.rows.counted and len(slots):
             lanes = lanes[np.concatenate(list(repeated(weights, int(weights.sum()))))]
-        found: Int64s = lanes
-        return found
+        copies: Int64s = lanes
+        return copies
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         return self.source.batches(rows)

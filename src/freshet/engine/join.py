@@ -71,7 +71,7 @@ class Join:
         self.ends = [ends.count(i) for i in range(len(plan.nodes))]  # ordered indexes that hold a node's tuples
 
     def _origin(self, node: int) -> int:
-        """The node whose tuples' fate decides which rows change when `node` does: above the topmost edge on the way to
+        """The node whose tuples decide which rows change when `node` does: above the topmost edge on the way to
         the root that only asks for existence, or the node itself."""
         origin, at = node, node
         while at >= 0:

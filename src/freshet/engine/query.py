@@ -85,7 +85,7 @@ class Select(Maintained):
         self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
         self.distinguishes = plain and tells_tuples(plan)  # whether different results are different rows
-        self.listener: Callable[[Maintained, Rows], None] | None = None  # hears what nested queries change
+        self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
         self.touched = False  # whether groups have changed since the last flush
 
     def _waits(self) -> bool:

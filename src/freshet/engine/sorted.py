@@ -92,7 +92,7 @@ class SortOperator(Maintained):
 
 
 def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:
-    """The places of rows in an order; those that it cannot tell apart stay as they are."""
+    """The places of rows in an order; ties stay as they are."""
     keys: list[Any] = []
     for key in order:
         column = columns[key.column]

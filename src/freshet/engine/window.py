@@ -46,9 +46,9 @@ class WindowOperator(InOrder):
         self.ranked.move(groups, rows.lanes, rows.weights)
         new = [Rows(pack(c, self.pool, len(c[0])), np.ones(len(c[0]), np.int64)) for c in self._answers(touched)]
         self.partitions.drop(groups, self.ranked.roots.data)
-        found = consolidated([*old, *new], self.width)
-        self.total.data[0] += found.weights.sum()
-        return found
+        delta = consolidated([*old, *new], self.width)
+        self.total.data[0] += delta.weights.sum()
+        return delta
 
     def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
         """The rows of partitions with the functions' values, some whole partitions at a time."""
@@ -73,17 +73,17 @@ class WindowOperator(InOrder):
         return [*columns, *(window_function_of(call).values(call, rows) for call in self.plan.calls)]
 
     def _differs(self, lanes: Int64s) -> Bools:
-        """Rows that the order tells from the one before."""
-        found = np.zeros(len(lanes), np.bool_)
+        """Rows whose sort keys differ from those of the row before."""
+        differs = np.zeros(len(lanes), np.bool_)
         types = self.source.types
         firsts, nulls = layout(types), value_lanes(types)
         for key in self.plan.order:
             bit = 1 << key.column % NULLS
             null = lanes[:, nulls + key.column // NULLS] & bit
-            found[1:] |= null[1:] != null[:-1]
+            differs[1:] |= null[1:] != null[:-1]
             for lane in range(firsts[key.column], firsts[key.column] + types[key.column].lanes):
-                found[1:] |= lanes[1:, lane] != lanes[:-1, lane]
-        return found
+                differs[1:] |= lanes[1:, lane] != lanes[:-1, lane]
+        return differs
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         for columns in self._answers(self.partitions.slots()):

@@ -126,8 +126,8 @@ class Arms:
         def accept(tree: JoinTree) -> bool:
             return keys(tree) is not None and self.choice.fits(block, unmarked(tree))
 
-        found = self.choice.compare(block, h, inner, accept)
-        if found is None:
+        chosen = self.choice.compare(block, h, inner, accept)
+        if chosen is None:
             trees = [t for t in chain(some_trees(h), plain_trees(h)) if accept(t)]
             if not trees and self.choice.wanted is not None:
                 raise PlanError(
@@ -141,8 +141,8 @@ class Arms:
                     host,
                     arm,
                 )
-            found = all_output(min(trees, key=lambda t: self.choice.cost(block, t))), ()
-        tree, placed = found
+            chosen = all_output(min(trees, key=lambda t: self.choice.cost(block, t))), ()
+        tree, placed = chosen
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
             return Unfit(

@@ -128,9 +128,9 @@ class _Planner:
                 if any(null_safe for _, _, null_safe in inner.equalities):
                     return without_null_safe(query)  # bags hold keys without NULLs
                 block, inner, whole = self._store_bags(block, inner, whole)
-            found = self.choice.compare(block, whole, inner)
-            if found is not None:
-                tree, placed = found
+            compared_tree = self.choice.compare(block, whole, inner)
+            if compared_tree is not None:
+                tree, placed = compared_tree
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
                 tree, assertions = self.choice.choose(block, whole, along)
@@ -305,10 +305,10 @@ class _Planner:
         edges = tuple(attributes.of(r) for r in block.relations)
         return block, replace(inner, attributes=attributes, equalities=equalities), Hypergraph(edges, h.output)
 
-    # Columns nobody reads -------------------------------------------------------------------------------------
+    # Unread columns -------------------------------------------------------------------------------------------
 
     def _skip_unread(self) -> None:
-        """A child found by its whole primary key adds at most one row. Where nobody reads its columns it only has to
+        """A child found by its whole primary key adds at most one row. Where its columns are not read it only has to
         exist, and enumeration can pass it by."""
         for i in range(len(self.layout.nodes) - 1, 0, -1):
             node = self.layout.nodes[i]

@@ -214,11 +214,11 @@ class Places:
 
     def independent(self, candidates: Sequence[Compared]) -> list[Compared]:
         """As many of the comparisons as fit together."""
-        found: list[Compared] = []
+        fitting: list[Compared] = []
         for c in candidates:
-            if self.fit([*found, c]):
-                found.append(c)
-        return found
+            if self.fit([*fitting, c]):
+                fitting.append(c)
+        return fitting
 
     def choices(self, candidates: Sequence[Compared], count: int, budget: StepBudget) -> Iterator[tuple[Compared, ...]]:
         """Choices of so many comparisons that fit together; all of them, if the budget of tests allows."""

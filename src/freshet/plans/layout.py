@@ -61,8 +61,8 @@ class Layout:
             if own:
                 filters.setdefault(r, []).extend(own)
                 residual = [p for p in residual if not is_total(p) or attributes.seen_from(r, p) is None]
-        for r, found in filters.items():
-            self.filters.setdefault(r, []).extend(found)
+        for r, own in filters.items():
+            self.filters.setdefault(r, []).extend(own)
         self.described.extend(attributes.described())
         return Inner(filters, attributes, without_implied(residual, attributes.named), equalities)
 

@@ -18,13 +18,13 @@ BAG = "bag of "  # how the names of bags begin
 
 
 def labels(names: Sequence[str]) -> list[str]:
-    """Names told apart."""
+    """The names, made unique: repeated ones are numbered from the second on."""
     seen: Counter[str] = Counter()
-    found = []
+    unique = []
     for name in names:
         seen[name.lower()] += 1
-        found.append(name if seen[name.lower()] == 1 else f"{name}#{seen[name.lower()]}")
-    return found
+        unique.append(name if seen[name.lower()] == 1 else f"{name}#{seen[name.lower()]}")
+    return unique
 
 
 def generalized_label(attributes: AttributeSet) -> str:

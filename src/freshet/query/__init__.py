@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from freshet.query.attribute import Attribute
 from freshet.query.best_tree import best_tree
-from freshet.query.classify import Classification, classify
+from freshet.query.classify import Classification, QueryClass, classify
 from freshet.query.decompose import Bag, decompose
 from freshet.query.foreign_keys import ForeignKeyTree, TreeAssertion, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph
@@ -18,6 +18,7 @@ __all__ = [
     "ForeignKeyTree",
     "Hypergraph",
     "JoinTree",
+    "QueryClass",
     "TreeAssertion",
     "TreeNode",
     "best_tree",

@@ -1,4 +1,4 @@
-"""What relations share. The theory asks of an attribute only that it can be told from others and has a name: any
+"""What relations share. The theory asks of an attribute only that it can be compared with others and has a name: any
 hashable value will do. Where attributes have to be in some order, it is that of their names, so that equal queries
 always get equal trees.
 """

@@ -13,27 +13,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from freshet.query.attribute import Attribute, AttributeSet, as_set
 from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph, minimal_cycle
 from freshet.query.predicates import Left, left
 
-BY_PREDICATES = "cyclic by predicates"
+
+class QueryClass(StrEnum):
+    """The strongest first."""
+
+    Q_HIERARCHICAL = "q-hierarchical"
+    FREE_CONNEX = "free-connex"
+    ACYCLIC = "acyclic"
+    CYCLIC_BY_PREDICATES = "cyclic by predicates"
+    FOREIGN_KEY_ACYCLIC = "foreign-key acyclic"
+    CYCLIC = "cyclic"
 
 
 @dataclass(frozen=True)
 class Classification:
-    """`name` is the strongest of "q-hierarchical", "free-connex", "acyclic", "cyclic by predicates", "foreign-key
-    acyclic" and "cyclic" that holds; `why_not` has one sentence for each class that does not, with a witness."""
+    """`name` is the strongest class that holds; `why_not` has one sentence for each of the others that does not, with a
+    witness."""
 
-    name: str
+    name: QueryClass
     q_hierarchical: bool
     hierarchical: bool
     free_connex: bool
     acyclic: bool
     foreign_key_acyclic: bool
-    why_not: dict[str, str] = field(default_factory=dict)
+    why_not: dict[QueryClass, str] = field(default_factory=dict)
 
 
 def classify(
@@ -43,24 +53,24 @@ def classify(
     asked = _Asked(h, {} if predicates is None else predicates)
     by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
     verdicts = {
-        "q-hierarchical": h.is_q_hierarchical and not asked.between,
-        "free-connex": h.is_free_connex and asked.is_free_connex,
-        "acyclic": h.is_acyclic and asked.is_acyclic,
-        "foreign-key acyclic": by_keys,
+        QueryClass.Q_HIERARCHICAL: h.is_q_hierarchical and not asked.between,
+        QueryClass.FREE_CONNEX: h.is_free_connex and asked.is_free_connex,
+        QueryClass.ACYCLIC: h.is_acyclic and asked.is_acyclic,
+        QueryClass.FOREIGN_KEY_ACYCLIC: by_keys,
     }
-    reasons: dict[str, Callable[[Hypergraph], str]] = {
-        "q-hierarchical": _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
-        "free-connex": _not_free_connex if not h.is_free_connex else asked.not_free_connex,
-        "acyclic": _not_acyclic if not h.is_acyclic else asked.not_acyclic,
-        "foreign-key acyclic": lambda h: _not_foreign_key_acyclic(h, primary_keys),
+    reasons: dict[QueryClass, Callable[[Hypergraph], str]] = {
+        QueryClass.Q_HIERARCHICAL: _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
+        QueryClass.FREE_CONNEX: _not_free_connex if not h.is_free_connex else asked.not_free_connex,
+        QueryClass.ACYCLIC: _not_acyclic if not h.is_acyclic else asked.not_acyclic,
+        QueryClass.FOREIGN_KEY_ACYCLIC: lambda h: _not_foreign_key_acyclic(h, primary_keys),
     }
-    name = next((name for name, holds in verdicts.items() if holds), "cyclic")
+    name = next((name for name, holds in verdicts.items() if holds), QueryClass.CYCLIC)
     return Classification(
-        name=BY_PREDICATES if h.is_acyclic and not verdicts["acyclic"] else name,
-        q_hierarchical=verdicts["q-hierarchical"],
+        name=QueryClass.CYCLIC_BY_PREDICATES if h.is_acyclic and not verdicts[QueryClass.ACYCLIC] else name,
+        q_hierarchical=verdicts[QueryClass.Q_HIERARCHICAL],
         hierarchical=h.is_hierarchical,
-        free_connex=verdicts["free-connex"],
-        acyclic=verdicts["acyclic"],
+        free_connex=verdicts[QueryClass.FREE_CONNEX],
+        acyclic=verdicts[QueryClass.ACYCLIC],
         foreign_key_acyclic=by_keys,
         why_not={name: reasons[name](h) for name, holds in verdicts.items() if not holds},
     )

@@ -63,25 +63,25 @@ class _BagSearch:
 
     @staticmethod
     def _union(sets: Iterable[int]) -> int:
-        found = 0
+        union = 0
         for each in sets:
-            found |= each
-        return found
+            union |= each
+        return union
 
     def attributes(self, bag: int) -> AttributeSet:
         return frozenset(self.order[x] for x in members(bag))
 
     def _bag(self, gone: int, x: int) -> int:
         """x and the attributes still there that it reaches through those eliminated."""
-        seen, found = 1 << x, self.near[x]
-        while through := found & gone & ~seen:
+        seen, reached = 1 << x, self.near[x]
+        while through := reached & gone & ~seen:
             for y in members(through):
-                found |= self.near[y]
+                reached |= self.near[y]
             seen |= through
-        return (found & ~gone) | 1 << x
+        return (reached & ~gone) | 1 << x
 
     def _cover(self, bag: int) -> tuple[int, ...]:
-        """The fewest relations that together have all attributes of a bag, as far as few steps tell."""
+        """The fewest relations that together have all attributes of a bag, as far as a bounded search finds them."""
         useful = {i: r & bag for i, r in enumerate(self.relations) if r & bag}
         greedy, left = [], bag
         while left:
@@ -103,9 +103,9 @@ class _BagSearch:
             return None
 
         for size in range(1, len(greedy)):
-            found = covered(bag, size)
-            if found is not None:
-                return tuple(sorted(found))
+            fewest = covered(bag, size)
+            if fewest is not None:
+                return tuple(sorted(fewest))
         return tuple(sorted(greedy))
 
     def _cost(self, bag: int) -> tuple[int, float]:
@@ -124,19 +124,19 @@ class _BagSearch:
                 bags = [(x, self._bag(gone, x)) for x in members(everything & ~gone)]
                 ranked = [(*self._cost(bag), x, bag) for x, bag in bags]
                 free = [each for each in ranked if each[0] == 1]  # costs nothing, now or later
-                found: tuple[float, tuple[int, ...]] | None = None
+                least: tuple[float, tuple[int, ...]] | None = None
                 for wide, cost, x, bag in free[:1] or ranked:
                     further = cheapest(gone | 1 << x) if wide <= width else None
-                    if further is not None and (found is None or cost + further[0] < found[0]):
-                        found = cost + further[0], (bag, *further[1])
-                return found
+                    if further is not None and (least is None or cost + further[0] < least[0]):
+                        least = cost + further[0], (bag, *further[1])
+                return least
 
-            found = cheapest(0)
-            return None if found is None else list(found[1])
+            least = cheapest(0)
+            return None if least is None else list(least[1])
 
         widest = max(len(self.cover(bag)) for bag in self.greedy())
-        found = (within(width) for width in range(1, widest + 1))
-        return next(bags for bags in found if bags is not None)
+        results = (within(width) for width in range(1, widest + 1))
+        return next(bags for bags in results if bags is not None)
 
     def greedy(self) -> list[int]:
         near = list(self.near)

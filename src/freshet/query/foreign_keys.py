@@ -150,17 +150,17 @@ def _breadth_first(root: int, allowed: dict[int, list[int]]) -> list[int] | None
     parents = [-1] * (len(allowed) + 1)
     reached, missing = {root}, sorted(allowed)
     while missing:
-        found = {}
+        parent_of = {}
         for child in missing:
             parent = next((parent for parent in allowed[child] if parent in reached), None)
             if parent is not None:
-                found[child] = parent
-        if not found:
+                parent_of[child] = parent
+        if not parent_of:
             return None
-        for child, parent in found.items():
+        for child, parent in parent_of.items():
             parents[child] = parent
-        reached |= found.keys()
-        missing = [child for child in missing if child not in found]
+        reached |= parent_of.keys()
+        missing = [child for child in missing if child not in parent_of]
     return parents
 
 

@@ -58,10 +58,10 @@ class Fragments:
 
     def _attributes(self, part: int) -> int:
         """The attributes of the relations of a part."""
-        found = 0
+        attributes = 0
         for relation in members(part):
-            found |= self.relations[relation]
-        return found
+            attributes |= self.relations[relation]
+        return attributes
 
     def _components(self, part: int, removed: int) -> tuple[int, ...]:
         """The part cut into pieces that share no attributes but the removed ones, in the order of the relations."""
@@ -79,8 +79,8 @@ class Fragments:
 
     def _intersections(self, part: int) -> tuple[int, ...]:
         """What any two relations of the part share: the candidates for generalized nodes."""
-        found = {self.relations[i] & self.relations[j]: None for i in members(part) for j in members(part) if i < j}
-        return tuple(found)
+        shared = {self.relations[i] & self.relations[j]: None for i in members(part) for j in members(part) if i < j}
+        return tuple(shared)
 
     def goes_on(self, steps: int) -> bool:
         """Whether an enumeration may take so many steps more."""

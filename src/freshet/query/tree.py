@@ -89,9 +89,9 @@ class JoinTree:
             if (node.parent < 0) != (i == 0) or (i > 0 and not path):
                 raise PlanError(f"node {i} is out of order; list the nodes in preorder, the root first")
             path.append(i)
-        found = sorted(node.relation for node in self.nodes if node.relation is not None)
-        if found != list(range(len(h.relations))):
-            raise PlanError(f"cover: the tree has relations {found}; each of {len(h.relations)} must be there once")
+        relations = sorted(node.relation for node in self.nodes if node.relation is not None)
+        if relations != list(range(len(h.relations))):
+            raise PlanError(f"cover: the tree has relations {relations}; each of {len(h.relations)} must be there once")
         for i, node in enumerate(self.nodes):
             if node.relation is None and not self._children[i]:
                 raise PlanError(f"cover: the leaf {self._show(i)} is generalized; every leaf must be a relation")

@@ -64,24 +64,24 @@ class OrderedRows:
     def _range_end(self, end: FrameEnd) -> Int64s:
         if not isinstance(end, Literal):
             return self.ends if end is None else self.tie_ends
-        found, unfit = self._reached(end, True)
-        self._refuse(unfit & (self._before(found) < self.ends))
-        return found
+        places, unfit = self._reached(end, True)
+        self._refuse(unfit & (self._before(places) < self.ends))
+        return places
 
     def _range_start(self, start: FrameEnd, high: Int64s) -> Int64s:
         if not isinstance(start, Literal):
             return self.starts if start is None else self.ties
-        found, unfit = self._reached(start, False)
-        self._refuse(unfit & (self._before(found) < high))
-        return found
+        places, unfit = self._reached(start, False)
+        self._refuse(unfit & (self._before(places) < high))
+        return places
 
     def _before(self, places: Int64s) -> Int64s:
         """What the row before found; the first row of a partition stands at its start."""
-        found = np.empty_like(places)
-        found[1:] = places[:-1]
+        before = np.empty_like(places)
+        before[1:] = places[:-1]
         fresh = self.starts == np.arange(len(self))
-        found[fresh] = self.starts[fresh]
-        return found
+        before[fresh] = self.starts[fresh]
+        return before
 
     def _refuse(self, unfit: Bools) -> None:
         """As in Spark a sum that does not fit is an error on a row whose frame it would decide: where the frame has
