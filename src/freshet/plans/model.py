@@ -135,7 +135,7 @@ class ValuesPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopPlan:
-    """See `bound.TopK`."""
+    """See `logical.query.TopK`."""
 
     source: AnyPlan
     partition: tuple[int, ...]
@@ -149,7 +149,7 @@ class TopPlan:
 
 @dataclass(frozen=True, slots=True)
 class SortPlan:
-    """See `bound.Sorted`."""
+    """See `logical.query.Sorted`."""
 
     source: AnyPlan
     order: tuple[SortKey, ...]
@@ -159,7 +159,7 @@ class SortPlan:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """See `bound.Windowed`."""
+    """See `logical.query.Windowed`."""
 
     source: AnyPlan
     partition: tuple[int, ...]
@@ -185,7 +185,7 @@ class BagPlan:
 
 @dataclass(frozen=True, slots=True)
 class BoundedSumsPlan:
-    """See `bound.BoundedSums`."""
+    """See `logical.query.BoundedSums`."""
 
     rows: AnyPlan
     bounds: AnyPlan
