@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from freshet.engine import join
+from freshet.engine import join_results
 from freshet.state.enumeration import DONE, enumerate_rows
 from freshet.state.kernel import as_int64
 
@@ -78,7 +78,7 @@ class Delays:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, limit: int = 3_000) -> None:
         self.kernel, self.plain, self.limit = counting(enumerate_rows), enumerate_rows, limit
         self.most = self.results = 0
-        monkeypatch.setattr(join, "enumerate_rows", self._one_by_one)
+        monkeypatch.setattr(join_results, "enumerate_rows", self._one_by_one)
 
     def reset(self) -> None:
         self.most = self.results = 0

@@ -13,6 +13,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("state",),
     ("scalar",),
     ("aggregates",),
+    ("windows",),
     ("query",),
     ("logical",),
     ("sql",),

@@ -1,4 +1,4 @@
-"""Aggregates beyond COUNT, SUM, AVG, MIN and MAX, and several DISTINCT ones in one query, beside DuckDB."""
+"""Aggregates beyond COUNT, SUM, AVG, MIN and MAX, and several DISTINCT ones in one query, compared with DuckDB."""
 
 from __future__ import annotations
 

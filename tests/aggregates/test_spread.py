@@ -1,4 +1,5 @@
-"""VARIANCE and STDDEV beside exact fractions: of values of any size, after deletes, in windows and carried up a join.
+"""VARIANCE and STDDEV compared with exact fractions: of values of any size, after deletes, in windows and
+carried up a join.
 
 Spark works in doubles, so that what overflows is infinite; of infinities and NaN there is no spread.
 """

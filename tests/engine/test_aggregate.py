@@ -127,14 +127,14 @@ def feed(aggregate: Aggregate, keys: list[int], changes: list[tuple[Row, int]]) 
     )
 
 
-def tell(aggregate: Aggregate, told: Counter[Row]) -> None:
-    """Adds the flushed delta to `told`, refusing rows that cancel out."""
+def add_flushed(aggregate: Aggregate, emitted: Counter[Row]) -> None:
+    """Adds the flushed delta to `emitted`, refusing rows that cancel out."""
     columns, weights = aggregate.flush()
     delta = plain(columns)
     assert len(set(zip(delta, weights.tolist(), strict=True))) == len(delta)
-    assert len(set(delta)) == len(delta), "a row both taken back and told"
+    assert len(set(delta)) == len(delta), "a row both retracted and emitted"
     for row, weight in zip(delta, weights.tolist(), strict=True):
-        told[row] += weight
+        emitted[row] += weight
 
 
 ROWS = st.tuples(*(st.sampled_from(d) for d in DOMAIN))
@@ -151,7 +151,7 @@ def test_agrees_with_recomputation(keys: list[int], transactions: list[Any]) -> 
     pool = StringPool(arena.scope("pool"))
     aggregate = Aggregate(arena.scope("a"), pool, [TYPES[k] for k in keys], CALLS, grand_total=not keys)
     rows: Counter[Row] = Counter()
-    told: Counter[Row] = Counter()
+    emitted: Counter[Row] = Counter()
     for transaction in [[], *transactions]:
         for batch in transaction:
             changes: list[tuple[Row, int]] = []
@@ -165,15 +165,15 @@ def test_agrees_with_recomputation(keys: list[int], transactions: list[Any]) -> 
                     changes.append((what, copies))
                     rows[what] += copies
             feed(aggregate, keys, changes)
-        tell(aggregate, told)
+        add_flushed(aggregate, emitted)
         rows = +rows
         expected = answer(keys, rows)
-        assert +told == expected and min(told.values(), default=0) >= 0
+        assert +emitted == expected and min(emitted.values(), default=0) >= 0
         assert Counter(r for b in aggregate.batches(2) for r in plain(b)) == expected
         assert aggregate.count() == len(expected)
     feed(aggregate, keys, [(r, -n) for r, n in rows.items()])
-    tell(aggregate, told)
-    assert +told == answer(keys, Counter())
+    add_flushed(aggregate, emitted)
+    assert +emitted == answer(keys, Counter())
     marked = np.zeros(pool.used, np.bool_)
     aggregate.string_marks(marked)
     assert not marked[1:].any()
@@ -244,9 +244,9 @@ def test_reset_starts_anew(keys: list[int]) -> None:
     aggregate.reset()
     assert aggregate.count() == 0 and list(aggregate.batches(10)) == []
     feed(aggregate, keys, FIRST[5:15])
-    told: Counter[Row] = Counter()
-    tell(aggregate, told)
-    assert told == answer(keys, sum((Counter({r: w}) for r, w in FIRST[5:15]), Counter()))
+    emitted: Counter[Row] = Counter()
+    add_flushed(aggregate, emitted)
+    assert emitted == answer(keys, sum((Counter({r: w}) for r, w in FIRST[5:15]), Counter()))
 
 
 def test_one_group_without_keys_is_not_a_grand_total() -> None:
@@ -267,13 +267,13 @@ from tests.engine.test_aggregate import *
 from tests.engine.test_aggregate import FIRST, SECOND
 arena = Arena(sys.argv[1])
 aggregate = Aggregate(arena.scope("a"), StringPool(arena.scope("pool")), [STRING], CALLS, grand_total=False)
-told = Counter(r for b in aggregate.batches(3) for r in plain(b))
+emitted = Counter(r for b in aggregate.batches(3) for r in plain(b))
 feed(aggregate, [0], SECOND)
-tell(aggregate, told)
+add_flushed(aggregate, emitted)
 rows = Counter()
 for r, w in FIRST + SECOND:
     rows[r] += w
-assert +told == answer([0], +rows), "continued state"
+assert +emitted == answer([0], +rows), "continued state"
 arena.flush()
 """
 FIRST = [(tuple(d[(i * 7 + k) % len(d)] for k, d in enumerate(DOMAIN)), 1 + i % 2) for i in range(40)]
@@ -284,9 +284,9 @@ def test_another_process_attaches_and_goes_on(tmp_path: Path) -> None:
     arena = Arena(tmp_path)
     aggregate = Aggregate(arena.scope("a"), StringPool(arena.scope("pool")), [STRING], CALLS, grand_total=False)
     feed(aggregate, [0], FIRST)
-    told: Counter[Row] = Counter()
-    tell(aggregate, told)
-    assert told == answer([0], sum((Counter({r: w}) for r, w in FIRST), Counter()))
+    emitted: Counter[Row] = Counter()
+    add_flushed(aggregate, emitted)
+    assert emitted == answer([0], sum((Counter({r: w}) for r, w in FIRST), Counter()))
     arena.flush()
     command = [sys.executable, "-c", CONTINUE, str(tmp_path), str(Path(__file__).parents[2])]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -96,7 +96,7 @@ def test_a_hub_is_entered_by_its_smaller_side() -> None:
 
 @pytest.mark.parametrize("kind", ["BIGINT", "STRING", "DOUBLE"])
 def test_null_equals_null_in_a_cycle(kind: str) -> None:
-    """Zeros and empty texts stand beside NULLs: neither may be taken for the other."""
+    """Zeros and empty texts stand next to NULLs: neither may be taken for the other."""
     values: list[object] = [None, *{"BIGINT": (0, 1), "STRING": ("", "a"), "DOUBLE": (0.0, 1.5)}[kind]]
     pairs = [(s, d) for s in values for d in values]
     type_ = {"BIGINT": pa.int64(), "STRING": pa.string(), "DOUBLE": pa.float64()}[kind]

@@ -1,5 +1,5 @@
-"""GROUPING SETS, ROLLUP and CUBE beside DuckDB, whose empty set gives a row even where there are no rows; here, as in
-Spark, it gives none. HAVING COUNT(*) > 0 makes DuckDB agree."""
+"""GROUPING SETS, ROLLUP and CUBE compared with DuckDB, whose empty set gives a row even where there are no
+rows; here, as in Spark, it gives none. HAVING COUNT(*) > 0 makes DuckDB agree."""
 
 from __future__ import annotations
 

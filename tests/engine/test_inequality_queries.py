@@ -1,4 +1,4 @@
-"""The queries of the IEDyn paper, table 1, and the fraud of its introduction, beside DuckDB.
+"""The queries of the IEDyn paper, table 1, and the fraud of its introduction, compared with DuckDB.
 
 Streams in time order, where compared values rise and the oldest rows go first, and in no order at all, where values
 meet, repeat and are NULL.

@@ -1,4 +1,5 @@
-"""Views over more rows than kernels take to be near, beside DuckDB: from there on they look ahead (state/kernel, FAR).
+"""Views over more rows than kernels take to be near, compared with DuckDB: from there on they look ahead
+(state/kernel, FAR).
 
 Small random tables, as other tests have them, never come to that.
 """

@@ -143,15 +143,15 @@ def test_full_joins_do_not_double(on: str) -> None:
 
 def test_what_is_stored_is_said() -> None:
     ddl = "CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
-    told = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.x AND c.x = b.x", ddl).explain()
-    assert "the rows of (a, b) are stored as well" in told
+    text = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.x AND c.x = b.x", ddl).explain()
+    assert "the rows of (a, b) are stored as well" in text
 
 
 def test_one_table_is_enough() -> None:
     """Nothing is stored where the values an arm reads are those of one table, also by an equality."""
     ddl = "CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
-    told = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.k AND c.x = b.x", ddl).explain()
-    assert "stored as well" not in told
+    text = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.k AND c.x = b.x", ddl).explain()
+    assert "stored as well" not in text
 
 
 @given(st.data())

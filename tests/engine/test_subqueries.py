@@ -273,8 +273,8 @@ def test_more_than_one_row_is_an_error() -> None:
 def test_a_row_found_by_its_key_is_one() -> None:
     """Nothing is stored or counted for a value looked up by a primary key."""
     ddl = "CREATE TABLE t0 (a INT, b INT); CREATE TABLE t1 (b INT PRIMARY KEY, c INT)"
-    told = freshet.plan("SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b) AS m FROM t0", ddl).explain()
-    assert "left on" in told and "stored as well" not in told
+    text = freshet.plan("SELECT a, (SELECT c FROM t1 WHERE t1.b = t0.b) AS m FROM t0", ddl).explain()
+    assert "left on" in text and "stored as well" not in text
 
 
 @pytest.mark.parametrize("test", ["o.b >=", "o.b =", "o.b <>", "o.b <"])

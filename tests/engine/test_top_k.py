@@ -1,6 +1,6 @@
 """ORDER BY ... LIMIT ... OFFSET as a view, at the top and inside other queries.
 
-Ties are broken by the shown columns from left to right, NULLs first; DuckDB is told so by further keys.
+Ties are broken by the shown columns from left to right, NULLs first; DuckDB gets further keys for that.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_all_queries_follow_all_tables(tpch: dict[str, pa.Table]) -> None:
 
 
 def test_order_counts_rise_with_inserts_and_return_to_zero(tiny_tpch: dict[str, pa.Table]) -> None:
-    """Q4 counts late orders by priority. Orders and lines come in and go again: what rose falls back to nothing."""
+    """Q4 counts late orders by priority. Orders and lines are inserted, then deleted: the counts fall back to 0."""
     sql = schema.official(4)
     tables = {t.name: t for t in stock(sql, tiny_tpch)}
     orders, lines = tables["orders"], tables["lineitem"]

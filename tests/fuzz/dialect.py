@@ -40,7 +40,13 @@ def for_duckdb(sql: str) -> str:
     for by in list(tree.find_all(exp.ArgMin, exp.ArgMax)):
         _in_order(by)
     for count in list(tree.find_all(exp.CountIf)):
-        count.replace(exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=count.this.copy())))
+        rows, test = exp.Count(this=exp.Star()), count.this.copy()
+        if isinstance(count.parent, exp.Filter):  # DuckDB reads one FILTER
+            where = count.parent.expression
+            where.set("this", exp.and_(where.this.copy(), test))
+            count.replace(rows)
+        else:
+            count.replace(exp.Filter(this=rows, expression=exp.Where(this=test)))
     for repeated in list(tree.find_all(exp.Repeat)):
         if isinstance(repeated.this, exp.Null):  # which DuckDB takes for bytes
             repeated.set("this", exp.cast(exp.Null(), "TEXT"))

@@ -1,7 +1,7 @@
 """What an edge with a comparison costs, counted: the tuples an update flips, and a way down a balanced tree.
 
-Whether a tuple finds support is told by the extreme value on the other side alone. So a value that is not extreme flips
-nobody, however many tuples compare with it, and one that is flips exactly those between the old extreme and the new.
+Whether a tuple finds support depends on the extreme value on the other side alone. So a value that is not extreme flips
+none, however many tuples compare with it, and one that is flips exactly those between the old extreme and the new.
 """
 
 from __future__ import annotations
@@ -129,5 +129,5 @@ def test_a_range_is_entered_at_its_end(condition: str, monkeypatch: pytest.Monke
                 for weight in (1, -1):
                     checked.clear()
                     row = {"k": 0, name: value, "_weight": weight, **({"n": value} if table == "low" else {})}
-                    told = db.apply({table: [row]}).deltas["v"].num_rows
-                    assert sum(checked) == told <= 2
+                    emitted = db.apply({table: [row]}).deltas["v"].num_rows
+                    assert sum(checked) == emitted <= 2

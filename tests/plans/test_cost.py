@@ -1,6 +1,6 @@
 """Costs that theory promises, counted: how often counters change, and how much state is kept. Nothing is timed.
 
-`explain("json")` tells how many counters a view has changed and how many changes the tables saw. A constant is asserted
+`explain("json")` says how many counters a view has changed and how many changes the tables saw. A constant is asserted
 at two sizes ten times apart, on graphs with hubs, where an algorithm that joins step by step does linear work a change.
 """
 
@@ -177,7 +177,7 @@ def test_insert_only_on_a_comb() -> None:
 
 
 def test_copies_of_a_row_that_is_there_move_nothing() -> None:
-    """In a bag, one more or one less of a row that stays changes results, but nobody's support: however many hang on
+    """In a bag, one more or one less of a row that stays changes results, but no tuple's support: however many hang on
     it, and in whatever order copies come and go."""
     db = database(path(3))
     ends = np.arange(10, 3_000)

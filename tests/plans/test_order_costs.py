@@ -1,4 +1,4 @@
-"""What order costs: a top-k tells a few rows whatever n is; window functions are computed for touched partitions."""
+"""What order costs: a top-k emits a few rows whatever n is; window functions are computed for touched partitions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import freshet
 from freshet.database.db import inside
-from freshet.engine.top_k import TopK
-from freshet.engine.window import Windowed
+from freshet.engine.top_k import TopKOperator
+from freshet.engine.window import WindowOperator
 from freshet.state.ranked import Ranked
 
 SIZES = (1_000, 16_000)
@@ -38,11 +38,11 @@ def test_a_change_of_a_top_k_tells_at_most_two_rows(sql: str) -> None:
     for rows in SIZES:
         db = filled(sql, rows, 10)
         for value in (-1, rows // 2, rows + 1):
-            told = db.apply({"t": [{"k": rows, "g": 3, "v": value}]}).deltas["v"]
-            assert told.num_rows <= 2
+            delta = db.apply({"t": [{"k": rows, "g": 3, "v": value}]}).deltas["v"]
+            assert delta.num_rows <= 2
             db.execute(f"DELETE FROM t WHERE k = {rows}")
         kept = inside(db.view("v")).operator
-        assert isinstance(kept, TopK)
+        assert isinstance(kept, TopKOperator)
         assert depth(kept.ranked) < 4 * math.log2(rows)
 
 
@@ -58,9 +58,9 @@ def depth(ranked: Ranked) -> int:
 
 def test_windows_are_computed_for_touched_partitions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
-    whole = Windowed._with_values
+    whole = WindowOperator._with_values
 
-    def counted(self: Windowed, lanes: Any, owners: Any) -> Any:
+    def counted(self: WindowOperator, lanes: Any, owners: Any) -> Any:
         computed.append(len(lanes))
         return whole(self, lanes, owners)
 
@@ -68,7 +68,7 @@ def test_windows_are_computed_for_touched_partitions_alone(monkeypatch: pytest.M
     sql = f"SELECT k, g, SUM(v) {by_group} v, k) AS s, LAG(v) {by_group} k) AS p FROM t"
     for groups in (10, 100):
         db = filled(sql, 1_000, groups)
-        monkeypatch.setattr(Windowed, "_with_values", counted)
+        monkeypatch.setattr(WindowOperator, "_with_values", counted)
         computed.clear()
         db.apply({"t": [{"k": 5_000, "g": 3, "v": 4}]})
         monkeypatch.undo()

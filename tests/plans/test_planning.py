@@ -1,7 +1,7 @@
 """Planning ends: queries of thirty relations of every shape, and longer chains, within a bounded number of calls.
 
 Calls of functions are counted, not seconds: ten million of them take about a second. Budgets of single searches are
-tested beside what they bound.
+tested next to what they bound.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ from itertools import combinations, combinations_with_replacement, permutations,
 import numpy as np
 
 from freshet.query import Hypergraph, JoinTree
+from freshet.query.attribute import AttributeSet, in_order, listed
 
 ATTRIBUTES = "abcd"
 
 
 def hypergraph(relations: tuple[str, ...] | list[str], output: str | None = None) -> Hypergraph:
-    """One letter an attribute: hypergraph(["ab", "bc"], "a"); all attributes are output unless told."""
+    """One letter an attribute: hypergraph(["ab", "bc"], "a"); all attributes are output unless given."""
     return Hypergraph(tuple(map(frozenset, relations)), frozenset("".join(relations) if output is None else output))
 
 
@@ -23,7 +24,7 @@ def drawn(tree: JoinTree, node: int = 0, names: str = "") -> str:
     are called by the given letters, or R1, R2, ..."""
     here = tree.nodes[node]
     if here.relation is None:
-        name = f"[{', '.join(sorted(here.attributes))}]"
+        name = f"[{listed(here.attributes)}]"
     else:
         name = names[here.relation] if names else f"R{here.relation + 1}"
     below = " ".join(drawn(tree, child, names) for child in tree.children(node))
@@ -72,7 +73,7 @@ def labelled_trees(size: int) -> np.ndarray:
     return np.array(trees, dtype=np.int64).reshape(len(trees), size - 1, 2)
 
 
-def connected_trees(nodes: list[frozenset[str]]) -> np.ndarray:
+def connected_trees(nodes: list[AttributeSet]) -> np.ndarray:
     """Those with the connect property: each attribute's k nodes have k - 1 edges among them."""
     shared = np.array([[len(a & b) for b in nodes] for a in nodes])
     trees = labelled_trees(len(nodes))
@@ -82,7 +83,7 @@ def connected_trees(nodes: list[frozenset[str]]) -> np.ndarray:
 
 
 @cache
-def is_acyclic(relations: tuple[frozenset[str], ...]) -> bool:
+def is_acyclic(relations: tuple[AttributeSet, ...]) -> bool:
     return len(connected_trees(list(relations))) > 0
 
 
@@ -112,7 +113,7 @@ def rooted(edges: np.ndarray, root: int, size: int) -> list[int]:
     return parents
 
 
-def all_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int], set[int]]]:
+def all_trees(h: Hypergraph) -> Iterator[tuple[list[AttributeSet], list[int], set[int]]]:
     """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2. All
     nodes are output nodes where the query is not free-connex."""
     free_connex = is_free_connex(h)
@@ -126,13 +127,15 @@ def has_connex_tree(h: Hypergraph) -> bool:
     return any(_output_nodes(nodes, parents, h.output) is not None for nodes, parents in _well_formed_trees(h))
 
 
-def _well_formed_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], list[int]]]:
+def _well_formed_trees(h: Hypergraph) -> Iterator[tuple[list[AttributeSet], list[int]]]:
     """With up to n - 1 generalized nodes after the n relations. No edge between relations has an empty key."""
     n = len(h.relations)
     # guard: a generalized node is inside its child, in the end inside a relation
-    inside = {frozenset(chosen) for relation in h.relations for chosen in subsets("".join(sorted(relation)))}
+    inside: set[AttributeSet] = {
+        frozenset(chosen) for relation in h.relations for chosen in subsets("".join(map(str, in_order(relation))))
+    }
     for count in range(n):
-        for generalized in combinations(sorted(inside, key=sorted), count):
+        for generalized in combinations(sorted(inside, key=listed), count):
             nodes = [*h.relations, *generalized]
             for edges in connected_trees(nodes):
                 for root in range(len(nodes)):
@@ -141,7 +144,7 @@ def _well_formed_trees(h: Hypergraph) -> Iterator[tuple[list[frozenset[str]], li
                         yield nodes, parents
 
 
-def _well_formed(nodes: list[frozenset[str]], parents: list[int], n: int) -> bool:
+def _well_formed(nodes: list[AttributeSet], parents: list[int], n: int) -> bool:
     if any(leaf >= n for leaf in set(range(len(nodes))) - set(parents)):
         return False
     for node, parent in enumerate(parents):
@@ -155,7 +158,7 @@ def _well_formed(nodes: list[frozenset[str]], parents: list[int], n: int) -> boo
     return True
 
 
-def _output_nodes(nodes: list[frozenset[str]], parents: list[int], output: frozenset[str]) -> set[int] | None:
+def _output_nodes(nodes: list[AttributeSet], parents: list[int], output: AttributeSet) -> set[int] | None:
     """The smallest connex subtree, by trying all of them from the smallest; None if there is none."""
     root = parents.index(-1)
     for size in range(1, len(nodes) + 1):

@@ -1,4 +1,4 @@
-"""Every query of few relations over few attributes, one of each kind that renaming attributes cannot tell apart.
+"""Every query of few relations over few attributes, one of each kind up to renaming of attributes.
 
 Sets of attributes are bits here, and all queries of one size one array: a query is the representative of its kind when
 no renaming gives a smaller one.

@@ -9,7 +9,7 @@ import pytest
 
 from freshet.plans.comparisons import Compared, Places, _marked
 from freshet.query import Hypergraph, best_tree, decompose, foreign_key_tree, join_trees, plain_trees, some_trees
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import gyo_core
 from freshet.scalar.expression import Call, ColumnRef
 from freshet.scalar.types import BOOLEAN, INT
@@ -69,7 +69,7 @@ def test_an_enumeration_of_trees_keeps_to_its_steps() -> None:
     """Thirty components that show something, below a key that is not shown: no way to put them together is a tree."""
     hidden = [frozenset({"k", f"a{i}"}) for i in range(30)]
     h = Hypergraph((frozenset({"k", "top"}), *hidden), frozenset(f"a{i}" for i in range(30)) | {"k"})
-    budget = Budget(10_000)
+    budget = StepBudget(10_000)
     assert len(list(islice(join_trees(h, budget), 1_000_000))) < 10_000
     assert budget.left < 0
     nodes = [len(t.nodes) for t in some_trees(h, 3_000)]

@@ -14,6 +14,7 @@ import pytest
 
 import tests.query.brute_force_trees as brute
 from freshet.query import Hypergraph, JoinTree, best_tree
+from freshet.query.attribute import AttributeSet
 from freshet.query.decompose import decompose
 from tests.query.every_query import Codes, every_join, every_query, hypergraphs, named
 
@@ -25,7 +26,7 @@ def some_queries(relations: int, step: int = 1) -> list[Hypergraph]:
     return list(hypergraphs(every_query(relations, ATTRIBUTES)[::step], ATTRIBUTES))
 
 
-def heaviest_tree(relations: Sequence[frozenset[str]]) -> int:
+def heaviest_tree(relations: Sequence[AttributeSet]) -> int:
     """The most attributes that neighbours in a tree of the relations share, added up."""
     shared = [len(relations[0] & r) for r in relations]
     left, total = set(range(1, len(relations))), 0
@@ -37,7 +38,7 @@ def heaviest_tree(relations: Sequence[frozenset[str]]) -> int:
     return total
 
 
-def has_join_tree(relations: Sequence[frozenset[str]]) -> bool:
+def has_join_tree(relations: Sequence[AttributeSet]) -> bool:
     return heaviest_tree(relations) == sum(map(len, relations)) - len(frozenset().union(*relations))
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from freshet.errors import PlanError
-from freshet.query import Assertion, ForeignKeyTree, Hypergraph, foreign_key_tree
+from freshet.query import ForeignKeyTree, Hypergraph, TreeAssertion, foreign_key_tree
 from tests.query.brute_force_trees import drawn, hypergraph
 
 Keys = list[frozenset[str] | None]
@@ -85,7 +85,7 @@ def test_an_assertion_stands_as_low_as_possible() -> None:
     found = foreign_key_tree(h, keys(None, "b", "d", "f"))
     assert found is not None
     assert drawn(found.tree, names="ABDF") == "A(B(D(F)))"
-    assert found.assertions == (Assertion(node=1, attribute="x", left=1, right=3),)
+    assert found.assertions == (TreeAssertion(node=1, attribute="x", left=1, right=3),)
 
 
 def test_keys_hold_the_whole_primary_key() -> None:
@@ -123,6 +123,6 @@ def test_check_refuses_trees_that_follow_no_key_or_forget_an_assertion() -> None
     with pytest.raises(PlanError, match="make n equal"):
         ForeignKeyTree(found.tree, ()).check(h, keys(None, "o", "c", "s"))
     with pytest.raises(PlanError, match="the assertion on n at node 1 compares nodes 2 and 3"):
-        ForeignKeyTree(found.tree, (Assertion(1, "n", 2, 3),)).check(h, keys(None, "o", "c", "s"))
+        ForeignKeyTree(found.tree, (TreeAssertion(1, "n", 2, 3),)).check(h, keys(None, "o", "c", "s"))
     with pytest.raises(PlanError, match="the parent of R4 lacks"):
         found.check(h, keys(None, "o", "c", "n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freshet.query import Assertion, Hypergraph, best_tree, classify, foreign_key_tree, join_trees
+from freshet.query import Hypergraph, QueryClass, TreeAssertion, best_tree, classify, foreign_key_tree, join_trees
 from tests.query.brute_force_trees import drawn, hypergraph
 
 
@@ -88,7 +88,7 @@ def test_tpch_q5() -> None:
     verdict = classify(Q5, Q5_KEYS)
     assert verdict.name == "foreign-key acyclic"
     assert not verdict.acyclic
-    assert verdict.why_not["acyclic"] == (
+    assert verdict.why_not[QueryClass.ACYCLIC] == (
         "there is a cycle through lineitem -ok- orders -ck- customer -nk- supplier -sk- lineitem"
     )
     found = foreign_key_tree(Q5, Q5_KEYS)
@@ -96,7 +96,7 @@ def test_tpch_q5() -> None:
     found.check(Q5, Q5_KEYS)
     # nation below supplier: the path through customer would be longer
     assert drawn(found.tree, names="LOCSNR") == "L(O(C) S(N(R)))"
-    assert found.assertions == (Assertion(node=0, attribute="nk", left=2, right=3),)
+    assert found.assertions == (TreeAssertion(node=0, attribute="nk", left=2, right=3),)
     assert classify(Q5).name == "cyclic"
 
 
@@ -109,7 +109,7 @@ def test_tpch_q7_has_two_nations_and_no_cycle() -> None:
 def test_triangle_and_dumbbell_are_cyclic() -> None:
     triangle = classify(hypergraph(["ab", "bc", "ca"]))
     assert triangle.name == "cyclic"
-    assert triangle.why_not["acyclic"] == "there is a cycle through R1 -a- R3 -c- R2 -b- R1"
+    assert triangle.why_not[QueryClass.ACYCLIC] == "there is a cycle through R1 -a- R3 -c- R2 -b- R1"
     dumbbell = query("x3 x4", R1="x1 x2", R2="x1 x3", R3="x2 x3", R4="x5 x6", R5="x4 x5", R6="x4 x6", R7="x3 x4")
     assert classify(dumbbell).name == "cyclic"
     bags = query("x3 x4", B1="x1 x2 x3", B2="x4 x5 x6", R7="x3 x4")

@@ -9,8 +9,7 @@ import pytest
 
 import freshet
 from benchmarks.papers.queries import FRAUD, FRAUD_DDL, INEQUALITIES, INEQUALITY_DDL
-from freshet.query import Hypergraph, classify
-from freshet.query.classify import BY_PREDICATES
+from freshet.query import Hypergraph, QueryClass, classify
 from tests.query.brute_force_generalized import verdict
 from tests.query.every_query import every_query, named
 
@@ -23,7 +22,7 @@ def assert_by_definition(atoms: list[int], predicates: list[int], output: int) -
     h = Hypergraph(tuple(map(named, atoms)), named(output))
     found = classify(h, None, {str(i): named(p) for i, p in enumerate(predicates)})
     assert (found.acyclic, found.free_connex) == expected, (h, list(map(named, predicates)))
-    assert (found.name == BY_PREDICATES) == (h.is_acyclic and not expected[0])
+    assert (found.name == QueryClass.CYCLIC_BY_PREDICATES) == (h.is_acyclic and not expected[0])
     return expected
 
 
@@ -88,7 +87,7 @@ def test_why_not() -> None:
     q10 = freshet.plan(INEQUALITIES["q10"], INEQUALITY_DDL).explain()
     assert "{r.a, s.d, t.g} are not output, but decide which tuples of r, s, t meet, by (r.a < s.d), (s.d < t.g)" in q10
     fraud = freshet.plan(FRAUD, FRAUD_DDL).explain()
-    assert fraud.startswith(f"class      {BY_PREDICATES}\n")
+    assert fraud.startswith(f"class      {QueryClass.CYCLIC_BY_PREDICATES}\n")
     assert "no join tree has an edge for each of (s1.ts < s2.ts), (s2.ts < l.ts), (l.ts < PLUS_INTERVAL" in fraud
 
 

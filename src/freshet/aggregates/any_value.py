@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from freshet.aggregates.function import AGGREGATES, Written, spelled
+from freshet.aggregates.function import AGGREGATES, WrittenCall, spelled
 from freshet.scalar.expression import Expression
 
 
 @spelled(exp.First, exp.FirstValue, exp.AnyValue)
-def first(written: Written) -> Expression:
+def first(written: WrittenCall) -> Expression:
     written.reads("this")
     return AGGREGATES["min"].bind(written)
 
 
 @spelled(exp.Last, exp.LastValue)
-def last(written: Written) -> Expression:
+def last(written: WrittenCall) -> Expression:
     written.reads("this")
     return AGGREGATES["max"].bind(written)

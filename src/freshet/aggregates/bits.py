@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.aggregates.function import AggregateFunction, Answer, WrittenCall, aggregate
 from freshet.errors import SqlError
 from freshet.scalar.expression import AggregateCall, Expression
 from freshet.scalar.types import INT, VOID, Type
@@ -19,7 +19,7 @@ class _Bits(AggregateFunction):
     operation: ClassVar[int]
     cost = "counts each bit of its values"
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         written.reads("this")
         values = [written.value(p) for p in written.parts]
         return written.ask(self.call([written.cast(v, INT) if v.type == VOID else v for v in values], written))

@@ -12,7 +12,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.aggregates.function import AggregateFunction, Answer, WrittenCall, aggregate
 from freshet.errors import SqlError
 from freshet.scalar.expression import AggregateCall, Expression, Literal
 from freshet.scalar.types import Type
@@ -24,7 +24,7 @@ class _By(AggregateFunction):
     logarithmic = True
     cost = "keeps its rows in order, O(log n) a joined row"
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         value, by = written.operands()
         if "VOID" in (value.type.name, by.type.name):  # of NULLs alone
             return Literal(value.type, None)

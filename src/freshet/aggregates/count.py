@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from freshet.aggregates import whole_sum as whole
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Carrier, Partials, Written, aggregate, spelled
+from freshet.aggregates.function import AggregateFunction, Carrier, Partials, WrittenCall, aggregate, spelled
 from freshet.scalar import functions
 from freshet.scalar.expression import AggregateCall, Expression, Literal
 from freshet.scalar.types import BIGINT, Type
@@ -20,7 +20,7 @@ class Count(AggregateFunction):
     counts = True
     empty = 0
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         written.reads("this", "expressions")
         if not written.parts and not isinstance(written.call.this, exp.Star):
             written.fail("COUNT takes at least one argument; write COUNT(*) to count rows")
@@ -60,7 +60,7 @@ class Count(AggregateFunction):
 
 
 @spelled(exp.CountIf)
-def count_if(written: Written) -> Expression:
+def count_if(written: WrittenCall) -> Expression:
     """The rows on which its argument holds, counted."""
     written.reads("this")
     (part,) = written.parts
@@ -70,12 +70,12 @@ def count_if(written: Written) -> Expression:
 
 
 @spelled(exp.ApproxDistinct)
-def approx_count_distinct(written: Written) -> Expression:
+def approx_count_distinct(written: WrittenCall) -> Expression:
     """The accuracy asked for is always met: the count is exact."""
     written.reads("this", "accuracy")
     return written.ask(AggregateCall("count", (written.value(written.parts[0]),), BIGINT, True, written.only))
 
 
-def counted_where(written: Written, condition: Expression) -> Expression:
+def counted_where(written: WrittenCall, condition: Expression) -> Expression:
     only = condition if written.only is None else written.build("and", written.only, condition)
     return written.ask(AggregateCall("count", (), BIGINT, False, only))

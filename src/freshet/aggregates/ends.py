@@ -9,7 +9,15 @@ from typing import ClassVar
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AGGREGATES, AggregateFunction, Answer, Partials, Written, aggregate, spelled
+from freshet.aggregates.function import (
+    AGGREGATES,
+    AggregateFunction,
+    Answer,
+    Partials,
+    WrittenCall,
+    aggregate,
+    spelled,
+)
 from freshet.scalar.expression import AggregateCall, Expression
 from freshet.scalar.types import Type
 
@@ -54,15 +62,15 @@ class Max(_End):
 
 
 @spelled(exp.LogicalAnd)
-def bool_and(written: Written) -> Expression:
+def bool_and(written: WrittenCall) -> Expression:
     return _of_conditions(written, "min")
 
 
 @spelled(exp.LogicalOr)
-def bool_or(written: Written) -> Expression:
+def bool_or(written: WrittenCall) -> Expression:
     return _of_conditions(written, "max")
 
 
-def _of_conditions(written: Written, name: str) -> Expression:
+def _of_conditions(written: WrittenCall, name: str) -> Expression:
     written.reads("this")
     return written.ask(AGGREGATES[name].call([written.condition(p) for p in written.parts], written))

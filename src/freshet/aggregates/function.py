@@ -22,7 +22,7 @@ from freshet.state.arrays import Int64s
 from freshet.state.tuples import Slots
 
 
-class Written(Protocol):
+class WrittenCall(Protocol):
     """An aggregate as it is written in a query, with what is needed to bind its parts."""
 
     call: exp.Expr
@@ -110,11 +110,11 @@ class AggregateFunction:
 
     # As it is written -----------------------------------------------------------------------------------------
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         written.reads("this")
         return written.ask(self.call([written.value(p) for p in written.parts], written))
 
-    def call(self, args: Sequence[Expression], written: Written, **more: Any) -> AggregateCall:
+    def call(self, args: Sequence[Expression], written: WrittenCall, **more: Any) -> AggregateCall:
         """The aggregate of bound arguments."""
         kind = self.type([a.type for a in args])
         distinct = written.distinct and not self.idempotent
@@ -178,7 +178,7 @@ class AggregateFunction:
         raise NotImplementedError
 
 
-Spelled = Callable[[Written], Expression]
+Spelled = Callable[[WrittenCall], Expression]
 #: By name, as plans hold it.
 AGGREGATES: dict[str, AggregateFunction] = {}
 #: By parsed form: how it is bound.

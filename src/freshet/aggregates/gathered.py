@@ -85,10 +85,10 @@ class Gathered:
         self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
     ) -> tuple[Int64s, Bools]:
         gathered = self._ranked.count(groups, 0, ENDLESS)
-        found = list(self._ranked.windows(groups, max(min(gathered, _ROOM), 1), 0, ENDLESS))
-        counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in found)])
-        owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in found)])
-        rows = np.concatenate([np.empty((0, lanes.width(self._types)), np.int64), *(r for r, _, _ in found)])
+        chunks = list(self._ranked.windows(groups, max(min(gathered, _ROOM), 1), 0, ENDLESS))
+        counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in chunks)])
+        owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in chunks)])
+        rows = np.concatenate([np.empty((0, lanes.width(self._types)), np.int64), *(r for r, _, _ in chunks)])
         values = lanes.unpack(rows, self._types, self._pool)[0]
         texts = written(text_of(values) if values.type.pooled else to_arrow(values))
         lengths = np.zeros(len(groups), np.int64)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.aggregates.function import AggregateFunction, Answer, WrittenCall, aggregate
 from freshet.scalar import types
 from freshet.scalar.expression import AggregateCall, Expression, Literal
 from freshet.scalar.types import Type
@@ -29,7 +29,7 @@ class _Gathering(AggregateFunction):
     def keep(self, feed: Feed, call: AggregateCall) -> None:
         feed.gathered(call)
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         written.reads("this", "separator", "nulls_excluded")
         call = written.call
         body, items = (call.this.this, call.this.expressions) if isinstance(call.this, exp.Order) else (call.this, [])
@@ -55,10 +55,10 @@ class _Gathering(AggregateFunction):
         kind, separator = self.type([args[0].type]), self.separator(written, args[0].type)
         return written.ask(AggregateCall(self.name, tuple(args), kind, distinct, written.only, tuple(order), separator))
 
-    def listed(self, value: Expression, written: Written) -> Expression:
+    def listed(self, value: Expression, written: WrittenCall) -> Expression:
         return value
 
-    def separator(self, written: Written, value: Type) -> str | bytes:
+    def separator(self, written: WrittenCall, value: Type) -> str | bytes:
         return ""
 
 
@@ -82,10 +82,10 @@ class StringAgg(_Gathering):
     def type(self, args: Sequence[Type]) -> Type:
         return types.BINARY if args[0] == types.BINARY else types.STRING
 
-    def listed(self, value: Expression, written: Written) -> Expression:
+    def listed(self, value: Expression, written: WrittenCall) -> Expression:
         return value if value.type == types.BINARY else written.cast(value, types.STRING)
 
-    def separator(self, written: Written, value: Type) -> str | bytes:
+    def separator(self, written: WrittenCall, value: Type) -> str | bytes:
         given = written.call.args.get("separator")
         if given is None:
             return ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate
+from freshet.aggregates.function import AggregateFunction, Answer, WrittenCall, aggregate
 from freshet.scalar.expression import AggregateCall, Expression, Literal
 from freshet.scalar.types import Type
 
@@ -22,7 +22,7 @@ class Mode(AggregateFunction):
     cost = "keeps its values in order and looks through those of each group it touches"
     rewrites = True
 
-    def bind(self, written: Written) -> Expression:
+    def bind(self, written: WrittenCall) -> Expression:
         written.reads("this", "deterministic")
         if bool(written.parts) == bool(written.order) or len(written.order) > 1:
             written.fail("MODE takes one value; write MODE(x) or MODE() WITHIN GROUP (ORDER BY x)")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet.aggregates.function import AGGREGATES, Written, spelled
+from freshet.aggregates.function import AGGREGATES, WrittenCall, spelled
 from freshet.scalar import functions
 from freshet.scalar.expression import AggregateCall, Call, Expression
 from freshet.scalar.types import DOUBLE
@@ -21,7 +21,7 @@ from freshet.scalar.types import DOUBLE
 class _Pairs:
     """The rows in which both values are: `y` depends on `x`."""
 
-    written: Written
+    written: WrittenCall
     y: Expression
     x: Expression
     known: Expression | None  # where both are, within FILTER
@@ -55,7 +55,7 @@ class _Pairs:
 _ALL_PRODUCTS = frozenset({"corr_of", "regr_slope_of", "regr_intercept_of", "regr_r2_of"})
 
 
-def _pairs(written: Written) -> _Pairs:
+def _pairs(written: WrittenCall) -> _Pairs:
     if written.distinct:
         written.refuse(f"{written.name} of DISTINCT", "take the distinct rows in a FROM subquery")
     first, second = written.operands()
@@ -71,71 +71,71 @@ def _pairs(written: Written) -> _Pairs:
 
 
 @spelled(exp.Corr)
-def corr(written: Written) -> Expression:
+def corr(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("corr_of", pairs.y, pairs.x)
 
 
 @spelled(exp.CovarPop)
-def covar_pop(written: Written) -> Expression:
+def covar_pop(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("covar_pop_of", pairs.y, pairs.x)
 
 
 @spelled(exp.CovarSamp)
-def covar_samp(written: Written) -> Expression:
+def covar_samp(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("covar_samp_of", pairs.y, pairs.x)
 
 
 @spelled(exp.RegrCount)
-def regr_count(written: Written) -> Expression:
+def regr_count(written: WrittenCall) -> Expression:
     return _pairs(written).count()
 
 
 @spelled(exp.RegrAvgx)
-def regr_avgx(written: Written) -> Expression:
+def regr_avgx(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.average(pairs.x)
 
 
 @spelled(exp.RegrAvgy)
-def regr_avgy(written: Written) -> Expression:
+def regr_avgy(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.average(pairs.y)
 
 
 @spelled(exp.RegrSxx)
-def regr_sxx(written: Written) -> Expression:
+def regr_sxx(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_square_of", pairs.x)
 
 
 @spelled(exp.RegrSyy)
-def regr_syy(written: Written) -> Expression:
+def regr_syy(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_square_of", pairs.y)
 
 
 @spelled(exp.RegrSxy)
-def regr_sxy(written: Written) -> Expression:
+def regr_sxy(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_product_of", pairs.y, pairs.x)
 
 
 @spelled(exp.RegrSlope)
-def regr_slope(written: Written) -> Expression:
+def regr_slope(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_slope_of", pairs.y, pairs.x)
 
 
 @spelled(exp.RegrIntercept)
-def regr_intercept(written: Written) -> Expression:
+def regr_intercept(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_intercept_of", pairs.y, pairs.x)
 
 
 @spelled(exp.RegrR2)
-def regr_r2(written: Written) -> Expression:
+def regr_r2(written: WrittenCall) -> Expression:
     pairs = _pairs(written)
     return pairs.of("regr_r2_of", pairs.y, pairs.x)

@@ -13,7 +13,7 @@ import numpy as np
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Written, aggregate, spelled
+from freshet.aggregates.function import AggregateFunction, Answer, WrittenCall, aggregate, spelled
 from freshet.aggregates.sums import number
 from freshet.errors import SqlError
 from freshet.scalar.expression import AggregateCall, Expression, Literal
@@ -21,7 +21,7 @@ from freshet.scalar.types import DOUBLE, Type
 from freshet.state.arrays import Int64s
 
 
-class _Quantile(AggregateFunction):
+class _Percentile(AggregateFunction):
     """`AggregateCall.share` says which, from 0 to 1; a descending `order` counts from the greatest value."""
 
     logarithmic: ClassVar[bool] = True
@@ -32,7 +32,7 @@ class _Quantile(AggregateFunction):
         feed.sorted()
 
     def asked(
-        self, written: Written, value: Expression, share: exp.Expr | None, descending: bool = False
+        self, written: WrittenCall, value: Expression, share: exp.Expr | None, descending: bool = False
     ) -> Expression:
         more: dict[str, Any] = {"share": _share(written, share), "order": ((0, descending, False),)}
         return written.ask(self.call([value], written, **more))
@@ -44,8 +44,8 @@ class _Quantile(AggregateFunction):
 
         def values_at(places: Int64s) -> Int64s:
             """The values at places counted in the order asked for, where there are any."""
-            found = np.clip(places, 0, np.maximum(counts - 1, 0))
-            return feed_ordered.at(answer.groups, counts - 1 - found if descending else found)
+            within = np.clip(places, 0, np.maximum(counts - 1, 0))
+            return feed_ordered.at(answer.groups, counts - 1 - within if descending else within)
 
         feed_ordered = feed.ordered
         answer.put(self.taken(call.share, counts, values_at), counts > 0)
@@ -54,14 +54,14 @@ class _Quantile(AggregateFunction):
         raise NotImplementedError
 
 
-class _OfNumbers(_Quantile):
+class _OfNumbers(_Percentile):
     """Those that are doubles, whatever number they are given."""
 
     def type(self, args: Sequence[Type]) -> Type:
         number(self, args)
         return DOUBLE
 
-    def call(self, args: Sequence[Expression], written: Written, **more: Any) -> AggregateCall:
+    def call(self, args: Sequence[Expression], written: WrittenCall, **more: Any) -> AggregateCall:
         (value,) = args
         if not value.type.is_numeric and value.type.name not in ("VOID", "STRING"):
             written.fail(f"{written.name} takes a number, not {value.type}; use CAST")
@@ -78,14 +78,14 @@ class PercentileCont(_OfNumbers):
         lower, upper = (values_at(p.astype(np.int64)).view(np.float64) for p in (low, high))
         with np.errstate(invalid="ignore"):
             between = (high - place)[:, None] * lower + (place - low)[:, None] * upper
-        found = np.where((lower == upper) | (low == high)[:, None], lower, between)
-        return _bits(found)
+        values = np.where((lower == upper) | (low == high)[:, None], lower, between)
+        return _bits(values)
 
 
-class _Discrete(_Quantile):
+class _Discrete(_Percentile):
     def taken(self, share: float, counts: Int64s, values_at: Any) -> Int64s:
-        found: Int64s = values_at(_first_reaching(share, counts))
-        return found
+        values: Int64s = values_at(_first_reaching(share, counts))
+        return values
 
 
 @aggregate()
@@ -108,19 +108,19 @@ _CONT, _DISC, _APPROX = PercentileCont(), PercentileDisc(), ApproxPercentile()
 
 
 @spelled(exp.Median)
-def median(written: Written) -> Expression:
+def median(written: WrittenCall) -> Expression:
     written.reads("this")
     return _CONT.asked(written, _value(written), exp.Literal.number("0.5"))
 
 
 @spelled(exp.Quantile)
-def percentile(written: Written) -> Expression:
+def percentile(written: WrittenCall) -> Expression:
     written.reads("this", "quantile")
     return _CONT.asked(written, _value(written), written.call.args.get("quantile"))
 
 
 @spelled(exp.PercentileCont, exp.PercentileDisc)
-def percentile_within_group(written: Written) -> Expression:
+def percentile_within_group(written: WrittenCall) -> Expression:
     written.reads("this")
     function = _CONT if isinstance(written.call, exp.PercentileCont) else _DISC
     if len(written.order) != 1 or len(written.parts) != 1:
@@ -131,19 +131,19 @@ def percentile_within_group(written: Written) -> Expression:
 
 
 @spelled(exp.ApproxQuantile)
-def approx_percentile(written: Written) -> Expression:
+def approx_percentile(written: WrittenCall) -> Expression:
     """The accuracy asked for is always met: the answer is exact."""
     written.reads("this", "quantile", "accuracy")
     return _APPROX.asked(written, _value(written), written.call.args.get("quantile"))
 
 
-def _value(written: Written) -> Expression:
+def _value(written: WrittenCall) -> Expression:
     if len(written.parts) != 1:
         written.fail(f"{written.name} takes one value, not {len(written.parts)}; write {written.name}(x, ...)")
     return written.value(written.parts[0])
 
 
-def _share(written: Written, node: exp.Expr | None) -> float:
+def _share(written: WrittenCall, node: exp.Expr | None) -> float:
     if node is None:
         written.fail(f"{written.name} takes a value and a percentage; write both, as in {written.name}(x, 0.5)")
     if isinstance(node, exp.Array):
@@ -160,11 +160,11 @@ def _share(written: Written, node: exp.Expr | None) -> float:
 
 def _first_reaching(share: float, counts: Int64s) -> Int64s:
     """The first place at which the share of all values is reached."""
-    found: Int64s = np.ceil(share * counts).astype(np.int64) - 1
-    return np.maximum(found, 0)
+    place: Int64s = np.ceil(share * counts).astype(np.int64) - 1
+    return np.maximum(place, 0)
 
 
 def _bits(doubles: Any) -> Int64s:
     """As lanes have them: one NaN, and no negative zero."""
-    found: Int64s = np.ascontiguousarray(np.where(np.isnan(doubles), np.nan, doubles + 0.0)).view(np.int64)
-    return found
+    bits: Int64s = np.ascontiguousarray(np.where(np.isnan(doubles), np.nan, doubles + 0.0)).view(np.int64)
+    return bits

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from freshet.aggregates.accumulators import Feed
-from freshet.aggregates.function import AggregateFunction, Answer, Carrier, Written, aggregate
+from freshet.aggregates.function import AggregateFunction, Answer, Carrier, WrittenCall, aggregate
 from freshet.aggregates.sums import number
 from freshet.aggregates.variance import finish_variances
 from freshet.scalar.expression import AggregateCall, Call, Expression
@@ -20,7 +20,7 @@ class Spread(AggregateFunction):
     sample: ClassVar[bool]
     root: ClassVar[bool]
 
-    def call(self, args: Sequence[Expression], written: Written, **more: Any) -> AggregateCall:
+    def call(self, args: Sequence[Expression], written: WrittenCall, **more: Any) -> AggregateCall:
         number(self, [a.type for a in args])
         return super().call([written.cast(a, DOUBLE) for a in args], written, **more)
 

@@ -1,7 +1,7 @@
 """A bag kept fresh: the join of sets of tuples that form a cycle, by delta joins (state/bag has the law).
 
 Stored are the inputs, each once however many roles it plays, with an index for every way in which a step of some delta
-join enters it. The bag's own rows are stored by whoever reads them.
+join enters it. The bag's own rows are stored by the operator that reads them.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Program:
 
 
 @keeps(BagPlan)
-class Bag(Maintained):
+class BagOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: BagPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
@@ -209,8 +209,8 @@ class Bag(Maintained):
         marks[slots] = 1
         for role, store in enumerate(self.role_store):
             if store == number:
-                found = self._extended(role, rows, sign)
-                parts.append(Rows(found, np.full(len(found), sign, np.int64)))
+                extended = self._extended(role, rows, sign)
+                parts.append(Rows(extended, np.full(len(extended), sign, np.int64)))
         marks[slots] = 0
 
     def _extended(self, role: int, rows: Int64s, sign: int) -> Int64s:
@@ -218,11 +218,11 @@ class Bag(Maintained):
         stores = np.array([s.addresses() for s in self.stores], np.int64).reshape(-1, STORE_COLUMNS)
         indexes = np.array([x.addresses() for x in self.indexes], np.int64).reshape(-1, INDEX_COLUMNS)
         bound, steps, options, places = self.programs[role]
-        found: Int64s = extend(
+        extended: Int64s = extend(
             stores, indexes, steps, options, places, role, sign, rows, bound, self.width, self.lanes,
             self.steps.data,
         )  # fmt: skip
-        return found
+        return extended
 
     # Answers --------------------------------------------------------------------------------------------------
 
@@ -233,16 +233,16 @@ class Bag(Maintained):
             yield self._extended(0, np.ascontiguousarray(store.tuples.lanes.data[slots[start : start + rows]]), 1)
 
     def packed(self) -> Iterator[Rows]:
-        for found in self._all(4096):
-            yield Rows(found, np.ones(len(found), np.int64))
+        for lanes in self._all(4096):
+            yield Rows(lanes, np.ones(len(lanes), np.int64))
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        for found in self._all(4096):
-            for start in range(0, len(found), rows):
-                yield unpack(found[start : start + rows], self.types, self.pool)
+        for lanes in self._all(4096):
+            for start in range(0, len(lanes), rows):
+                yield unpack(lanes[start : start + rows], self.types, self.pool)
 
     def count(self) -> int:
-        return sum(len(found) for found in self._all(4096))
+        return sum(len(lanes) for lanes in self._all(4096))
 
     def load(self, tables: Sequence[Table]) -> None:
         super().load(tables)

@@ -3,7 +3,7 @@
 The rows of a key are an ordered multiset of values with partial sums in its nodes (state/ordered): one for their number
 and, for each measure, three whose weights are the measure's known values, their high and their low 32 bits. So sums
 below any bound take O(log n), whether a row comes or the bound moves over a thousand of them, and they are exact: no
-sum of parts of 32 bits outgrows 64. `told` has what the answer said last, so a transaction tells the difference.
+sum of parts of 32 bits outgrows 64. `emitted` has the sums of the last answer, so a transaction emits the difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HALF = 32
 
 
 @keeps(BoundedSumsPlan)
-class BoundedSums(Maintained):
+class BoundedSumsOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: BoundedSumsPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
@@ -53,7 +53,7 @@ class BoundedSums(Maintained):
         self.ordered = [Ordered(scope.scope(f"ordered{i}"), kind) for i in range(1 + _PARTS * measures)]
         self.bounds = scope.array("bounds", np.int64, columns=self.ordered[0].width)
         self.bounded = scope.array("bounded", np.int64)  # how many bounds a key has: none or one
-        self.told = scope.array("told", np.int64, columns=len(self.ordered))
+        self.emitted = scope.array("told", np.int64, columns=len(self.ordered))  # the name that folders have
         self.total = scope.array("total", np.int64)  # rows of the answer
 
     # Transactions ---------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class BoundedSums(Maintained):
         self.steps.data[[FED, PLACED]] += len(rows)
         slots = self.tuples.add(leading(rows.lanes, types, self.keys))
         room = len(self.tuples.occupancy.data)
-        for array in (self.bounds, self.bounded, self.told):
+        for array in (self.bounds, self.bounded, self.emitted):
             array.grow(room)
         for ordered in self.ordered:
             ordered.reserve(room)
@@ -100,7 +100,7 @@ class BoundedSums(Maintained):
 
     def _tell(self, touched: Slots) -> Rows:
         fresh = self._sums(touched)
-        old = self.told.data[touched]
+        old = self.emitted.data[touched]
         changed = (fresh != old).any(axis=1)
         gone, come = changed & (old[:, 0] > 0), changed & (fresh[:, 0] > 0)
         parts = [
@@ -111,7 +111,7 @@ class BoundedSums(Maintained):
             )
             if which.any()
         ]
-        self.told.data[touched] = fresh
+        self.emitted.data[touched] = fresh
         self.total.data[0] += come.sum() - gone.sum()
         empty = (self.bounded.data[touched] == 0) & (self.ordered[0].roots.data[touched] == 0)
         self.tuples.remove(touched[empty])
@@ -141,10 +141,10 @@ class BoundedSums(Maintained):
     # Answers --------------------------------------------------------------------------------------------------
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
-        told = np.flatnonzero(self.told.data[: self.tuples.used, 0] > 0).astype(np.int32)
-        for start in range(0, len(told), rows):
-            part = told[start : start + rows]
-            yield self._columns(part, self.told.data[part])
+        emitted = np.flatnonzero(self.emitted.data[: self.tuples.used, 0] > 0).astype(np.int32)
+        for start in range(0, len(emitted), rows):
+            part = emitted[start : start + rows]
+            yield self._columns(part, self.emitted.data[part])
 
     def count(self) -> int:
         return int(self.total.data[0])

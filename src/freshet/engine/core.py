@@ -77,7 +77,7 @@ class Core:
                     undo.append(Undo(table, None, None, slots))
                     for operator in operators:
                         operator.insert(table, slots)
-            found = {name: operator.finish() for name, operator in self.operators.items()}
+            emitted = {name: operator.finish() for name, operator in self.operators.items()}
             if commit is not None:
                 commit()
         except BaseException:
@@ -85,7 +85,7 @@ class Core:
             raise
         finally:
             self._outlet.open = True
-        return found
+        return emitted
 
     def _take_back(self, undo: Sequence[Undo], tables: Sequence[Table]) -> None:
         """Puts the tables back, without the room they grew by."""

@@ -17,7 +17,7 @@ from freshet.state.strings import StringPool
 from freshet.state.tuples import Tuples
 
 
-class Distinct:
+class DistinctOperator:
     def __init__(self, scope: Scope, pool: StringPool, types: Sequence[Type]) -> None:
         self.types, self.pool = list(types), pool
         self.tuples = Tuples(scope, width(self.types))

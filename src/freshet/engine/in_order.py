@@ -41,9 +41,9 @@ class InOrder(Maintained):
 
     def move(self, groups: Slots, rows: Rows, low: int = 0, high: int = 0, keys: int = 0) -> tuple[Int64s, Int64s]:
         """Takes in placed rows; the change of the windows given, and partitions left empty forgotten."""
-        found = self.ranked.move(groups, rows.lanes, rows.weights, low, high, keys)
+        moved = self.ranked.move(groups, rows.lanes, rows.weights, low, high, keys)
         self.partitions.drop(groups, self.ranked.roots.data)
-        return found
+        return moved
 
     def count(self) -> int:
         return int(self.total.data[0])

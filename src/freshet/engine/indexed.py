@@ -2,8 +2,8 @@
 
 Law: next to the query's own state stands its answer, each row once with its weight, and for each index the chains of
 rows that agree on its columns. Both follow the query's deltas, so they are as the answer is after every transaction, at
-a cost in proportion to the delta. The query keeps its state in the same scope as without indexes: whoever attaches to
-it and does not look up rows need not know of them.
+a cost in proportion to the delta. The query keeps its state in the same scope as without indexes: a process that
+attaches to it and does not look up rows need not know of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from freshet.engine.maintained import Finder, Maintained, Outlet, Stored, keeps, maintain
+from freshet.engine.maintained import Finder, Maintained, Outlet, StoredLanes, keeps, maintain
 from freshet.engine.table import Table
 from freshet.plans.model import IndexedPlan
 from freshet.scalar.column import Column
@@ -78,15 +78,15 @@ class Indexed(Maintained):
         def find(key: Int64s) -> list[Column]:
             return unpack(self._lanes(index.find(key)), self.types, self.pool)
 
-        return Finder(columns, False, find, Stored(rows, cells))
+        return Finder(columns, False, find, StoredLanes(rows, cells))
 
     def _lanes(self, slots: Slots) -> Int64s:
         assert self.rows.weights is not None
         lanes, weights = self.rows.tuples.lanes.data[slots], self.rows.weights.data[slots]
         if self.rows.counted and len(slots):
             lanes = lanes[np.concatenate(list(repeated(weights, int(weights.sum()))))]
-        found: Int64s = lanes
-        return found
+        copies: Int64s = lanes
+        return copies
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         return self.source.batches(rows)

@@ -41,11 +41,11 @@ def cells(
 ) -> tuple[Cell, ...]:
     """Where each output is within rows of lanes of these types; `where` says in which of them, and as which column of
     it, a column is stored. None at all unless every output is a column as it is."""
-    found = []
+    places = []
     for output in plan.outputs:
         if not isinstance(output, Reference):
             return ()
         row, column = where(output.column)
         null_lane = value_lanes(types[row]) + column // NULLS
-        found.append((row, layout(types[row])[column], null_lane, column % NULLS))
-    return tuple(found)
+        places.append((row, layout(types[row])[column], null_lane, column % NULLS))
+    return tuple(places)

@@ -1,11 +1,11 @@
-"""What every query kept fresh can do, whatever it is: take in changes of tables, tell its delta, give its answer.
+"""What every query kept fresh can do, whatever it is: take in changes of tables, emit its delta, give its answer.
 
 A change of a table reaches the queries that read tables; at the end of a transaction each query finishes the ones
 below it and makes its own delta of theirs. Every operator registers for the kind of plan it runs, so that one can
 stand on any other.
 
 An operator is given its outlet when it is made. A query that another one reads has an outlet that is always open; that
-of a query on top is opened and closed by whoever runs the transactions.
+of a query on top is opened and closed by the code that runs the transactions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOAD = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredLanes:
     """The same rows as they are stored, where every column is: for few rows that costs far less than columns. `rows`
     gives each row as lists of lanes; `cells` says where in them each column is: list, first lane, null lane, bit."""
 
@@ -50,7 +50,7 @@ class Finder:
     columns: tuple[int, ...]
     unique: bool
     find: Callable[[Int64s], list[Column]]
-    stored: Stored | None = None
+    stored: StoredLanes | None = None
 
 
 class Outlet:

@@ -13,20 +13,20 @@ import numpy as np
 
 from freshet.aggregates import function_of
 from freshet.engine.aggregate import Aggregate
-from freshet.engine.distinct import Distinct
+from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
-from freshet.engine.keys import cells, shown_groups, shown_primary_key
-from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, Stored, keeps, maintain
+from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.passing import Passing
+from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
+from freshet.engine.select_finders import group_finders, row_finders
 from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
-from freshet.logical.kinds import JoinKind
 from freshet.logical.query import TableSchema
 from freshet.plans.model import AnyPlan, QueryPlan, unnamed
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
-from freshet.scalar.expression import ColumnRef, Expression, Reference, walk
+from freshet.scalar.expression import ColumnRef, Reference
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
@@ -62,10 +62,10 @@ class Select(Maintained):
         self._known: dict[AnyPlan, int] = {}  # places in `inputs`
         sources = [self._source(i, tables) for i in range(len(plan.relations)) if not self._is_generalized(i)]
         self.below = [query for query, _ in self.inputs]
-        self.wanted = _wanted(plan)
+        self.wanted = wanted_columns(plan)
         self.row_types = [c.type for c in self.wanted]  # of the rows that come from below
         grouping = plan.grouping
-        certain = all(is_total(e) for e in _evaluated(plan))
+        certain = all(is_total(e) for e in evaluated(plan))
         # Where state is made of join results, or some of them may have no value, they are made in any case.
         self.outlet = ALWAYS if grouping is not None or plan.distinct or not certain else outlet
         self.pending = Kept()  # rows of the delta
@@ -82,10 +82,10 @@ class Select(Maintained):
             self.aggregate = Aggregate(scope.scope("groups"), pool, keys, grouping.aggregates, grand_total=not keys)
         calls = () if grouping is None else grouping.aggregates
         self.ordered = sum(function_of(call).logarithmic for call in calls)  # aggregates that keep values in order
-        self.distinct = Distinct(scope.scope("distinct"), pool, self.types) if plan.distinct else None
+        self.distinct = DistinctOperator(scope.scope("distinct"), pool, self.types) if plan.distinct else None
         self.sources = sources
-        self.distinguishes = plain and _tells_tuples(plan)  # whether different results are different rows
-        self.listener: Callable[[Maintained, Rows], None] | None = None  # hears what nested queries change
+        self.distinguishes = plain and tells_tuples(plan)  # whether different results are different rows
+        self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
         self.touched = False  # whether groups have changed since the last flush
 
     def _waits(self) -> bool:
@@ -94,7 +94,7 @@ class Select(Maintained):
         evaluated where that can fail (a row that is too large is refused even so: to hold all rows back for that would
         cost far more). Otherwise results are used at once, so that no more than a chunk of them is ever held."""
         passing = bool(self.inputs) or any(n.edge is not None and n.edge.kind.turns for n in self.plan.nodes)
-        return passing and not all(is_total(e, but_for_size=True) for e in _evaluated(self.plan))
+        return passing and not all(is_total(e, but_for_size=True) for e in evaluated(self.plan))
 
     def _is_generalized(self, relation: int) -> bool:
         return any(n.generalized and n.relation == relation for n in self.plan.nodes)
@@ -210,11 +210,11 @@ class Select(Maintained):
         return read, weights, n
 
     def _reader(self, columns: Sequence[Column]) -> Reader:
-        found = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
+        by_place = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
 
         def read(c: Reference) -> Column:
             assert isinstance(c, ColumnRef)
-            return found[c.relation, c.column]
+            return by_place[c.relation, c.column]
 
         return read
 
@@ -292,49 +292,11 @@ class Select(Maintained):
             yield [evaluate(o, read, 1) for o in self.plan.outputs]
 
     def finders(self) -> list[Finder]:
-        grouping = self.plan.grouping
         if self.distinct is not None:
             return []
-        if grouping is not None and self.aggregate is not None:
-            columns, keys = shown_groups(self.plan), len(grouping.keys)
-            types = [[k.type for k in grouping.keys], [a.type for a in grouping.aggregates]]
-            place = cells(self.plan, types, lambda c: (0, c) if c < keys else (1, c - keys))
-            stored = Stored(self.aggregate.found_lanes, place) if place and grouping.having is None else None
-            return [Finder(columns, True, self._found_group, stored)] if columns else []
-        columns = shown_primary_key(self.plan)
-        if not columns:
-            return []
-        table = self.sources[0]
-        place = cells(self.plan, [table.types], lambda c: (0, table.place[c]))
-        return [Finder(columns, True, self._found_row, Stored(self._found_lanes, place) if place else None)]
-
-    def _found_group(self, key: Int64s) -> list[Column]:
-        assert self.aggregate is not None and self.plan.grouping is not None
-        columns = self.aggregate.found(key)
-        if self.plan.grouping.having is None:  # then most outputs are a key or an aggregate as it is
-            rows = len(columns[0])
-            return [
-                columns[o.column] if isinstance(o, ColumnRef) else evaluate(o, lambda c: columns[c.column], rows)
-                for o in self.plan.outputs
-            ]
-        return self._project_groups(columns, len(columns[0]))[0]
-
-    def _found_row(self, key: Int64s) -> list[Column]:
-        slots = self._found_slots(key)
-        return [evaluate(o, self.sources[0].reader(slots), len(slots)) for o in self.plan.outputs]
-
-    def _found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
-        slots, lanes = self._found_slots(key), self.sources[0].tuples.lanes.data
-        return [(lanes[slot].tolist(),) for slot in slots.tolist()]
-
-    def _found_slots(self, key: Int64s) -> Slots:
-        """Of the one table there is, whose primary key is given; a NULL in it finds nothing."""
-        table = self.sources[0]
-        slots = table.tuples.find(key)
-        if slots[0] < 0 or key[0, table.tuples.key_lanes :].any():
-            return slots[:0]
-        checked = (*self.plan.nodes[0].filter, *self.plan.residual)
-        return slots[evaluate_filter(checked, table.reader(slots), 1)] if checked else slots
+        if self.aggregate is not None:
+            return group_finders(self.plan, self.aggregate, lambda columns, n: self._project_groups(columns, n)[0])
+        return row_finders(self.plan, self.sources)
 
     def count(self) -> int:
         if self.distinct is not None:
@@ -410,51 +372,3 @@ def _taken(columns: Sequence[Column], rows: Int64s) -> Iterator[list[Column]]:
             raise
         for part in np.array_split(rows, 2):
             yield from _taken(columns, part)
-
-
-def _tells_tuples(plan: QueryPlan) -> bool:
-    """Whether a result row shows every column of every tuple it is made of. Then, since within a transaction all that
-    goes goes first, no row can both appear and vanish, and the delta needs no adding up (unless rows change their
-    weight)."""
-    shown = {(o.relation, o.column) for o in plan.outputs if isinstance(o, ColumnRef)}
-    for node in plan.nodes:
-        edge = node.edge
-        if edge is not None and (edge.kind is not JoinKind.INNER or (edge.condition and edge.comparison is None)):
-            return False
-        if edge is not None and not plan.nodes[node.parent].generalized:
-            for ours, theirs in zip(edge.child_key, edge.parent_key, strict=True):
-                if isinstance(ours, ColumnRef) and isinstance(theirs, ColumnRef):
-                    if {(ours.relation, ours.column), (theirs.relation, theirs.column)} & shown:
-                        shown |= {(ours.relation, ours.column), (theirs.relation, theirs.column)}
-    for g, node in enumerate(plan.nodes):
-        if node.generalized:
-            children = [n.edge.child_key for n in plan.nodes if n.parent == g and n.edge is not None]
-            for same in zip(*children, strict=True):
-                columns = {(e.relation, e.column) for e in same if isinstance(e, ColumnRef)}
-                if columns & shown:
-                    shown |= columns
-    return all(
-        isinstance(plan.relations[n.relation].source, TableSchema)
-        and all((n.relation, i) in shown for i in range(len(plan.relations[n.relation].fields)))
-        for n in plan.nodes
-        if not n.generalized
-    )
-
-
-def _wanted(plan: QueryPlan) -> list[ColumnRef]:
-    """Columns the join must deliver; the outputs themselves where they are all plain columns."""
-    grouping = plan.grouping
-    if grouping is None and not plan.residual:
-        plain = [o for o in plan.outputs if isinstance(o, ColumnRef)]
-        if len(plain) == len(plan.outputs):
-            return plain
-    found = {(e.relation, e.column): e for x in _evaluated(plan) for e in walk(x) if isinstance(e, ColumnRef)}
-    return list(found.values())
-
-
-def _evaluated(plan: QueryPlan) -> list[Expression]:
-    """What is computed from join results."""
-    grouping = plan.grouping
-    if grouping is None:
-        return [*plan.residual, *plan.outputs]
-    return [*plan.residual, *grouping.keys, *(e for call in grouping.aggregates for e in call.reads)]

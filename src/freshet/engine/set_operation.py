@@ -1,6 +1,6 @@
 """UNION, EXCEPT and INTERSECT kept fresh: each row with two counts, its copies on the left and on the right.
 
-How often a row is in the answer is a function of the two counts alone, so a change of a count tells the change of the
+How often a row is in the answer is a function of the two counts alone, so a change of a count gives the change of the
 answer:
 
     UNION          l + r > 0           EXCEPT      l > 0 and r = 0      INTERSECT      l > 0 and r > 0
@@ -29,7 +29,7 @@ from freshet.state.tuples import Tuples
 
 
 @keeps(SetPlan)
-class SetOperation(Maintained):
+class SetOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: SetPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

@@ -31,7 +31,7 @@ from freshet.state.strings import StringPool
 
 
 @keeps(SortPlan)
-class Sorted(Maintained):
+class SortOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: SortPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
@@ -92,7 +92,7 @@ class Sorted(Maintained):
 
 
 def sorted_places(columns: Sequence[Column], order: Sequence[SortKey]) -> Int64s:
-    """The places of rows in an order; those that it cannot tell apart stay as they are."""
+    """The places of rows in an order; ties stay as they are."""
     keys: list[Any] = []
     for key in order:
         column = columns[key.column]

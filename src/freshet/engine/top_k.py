@@ -19,7 +19,7 @@ from freshet.state.strings import StringPool
 
 
 @keeps(TopPlan)
-class TopK(InOrder):
+class TopKOperator(InOrder):
     def __init__(
         self, scope: Scope, plan: TopPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

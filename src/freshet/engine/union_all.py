@@ -15,7 +15,7 @@ from freshet.state.strings import StringPool
 
 
 @keeps(UnionAllPlan)
-class UnionAll(Maintained):
+class UnionAllOperator(Maintained):
     def __init__(
         self, scope: Scope, plan: UnionAllPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:

@@ -15,8 +15,6 @@ from freshet.budget import look
 from freshet.engine.in_order import InOrder
 from freshet.engine.maintained import LOAD, Outlet, keeps
 from freshet.engine.table import Table
-from freshet.engine.window_frames import Layout
-from freshet.engine.window_functions import window_values
 from freshet.plans.model import WindowPlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import NULLS, layout, pack, unpack, value_lanes
@@ -25,10 +23,12 @@ from freshet.state.arrays import Bools, Int64s
 from freshet.state.ranked import ENDLESS, Slots
 from freshet.state.rows import Rows, consolidated, joined
 from freshet.state.strings import StringPool
+from freshet.windows import window_function_of
+from freshet.windows.ordered_rows import OrderedRows
 
 
 @keeps(WindowPlan)
-class Windowed(InOrder):
+class WindowOperator(InOrder):
     def __init__(
         self, scope: Scope, plan: WindowPlan, tables: Mapping[str, Table], pool: StringPool, outlet: Outlet
     ) -> None:
@@ -46,9 +46,9 @@ class Windowed(InOrder):
         self.ranked.move(groups, rows.lanes, rows.weights)
         new = [Rows(pack(c, self.pool, len(c[0])), np.ones(len(c[0]), np.int64)) for c in self._answers(touched)]
         self.partitions.drop(groups, self.ranked.roots.data)
-        found = consolidated([*old, *new], self.width)
-        self.total.data[0] += found.weights.sum()
-        return found
+        delta = consolidated([*old, *new], self.width)
+        self.total.data[0] += delta.weights.sum()
+        return delta
 
     def _answers(self, partitions: Slots) -> Iterator[list[Column]]:
         """The rows of partitions with the functions' values, some whole partitions at a time."""
@@ -69,21 +69,21 @@ class Windowed(InOrder):
         fresh = np.ones(len(lanes), np.bool_)
         fresh[1:] = owners[1:] != owners[:-1]
         columns = unpack(lanes, self.source.types, self.pool)
-        rows = Layout.of(columns, fresh, self._differs(lanes), self.plan.order, self.pool)
-        return [*columns, *(window_values(call, rows) for call in self.plan.calls)]
+        rows = OrderedRows.of(columns, fresh, self._differs(lanes), self.plan.order, self.pool)
+        return [*columns, *(window_function_of(call).values(call, rows) for call in self.plan.calls)]
 
     def _differs(self, lanes: Int64s) -> Bools:
-        """Rows that the order tells from the one before."""
-        found = np.zeros(len(lanes), np.bool_)
+        """Rows whose sort keys differ from those of the row before."""
+        differs = np.zeros(len(lanes), np.bool_)
         types = self.source.types
         firsts, nulls = layout(types), value_lanes(types)
         for key in self.plan.order:
             bit = 1 << key.column % NULLS
             null = lanes[:, nulls + key.column // NULLS] & bit
-            found[1:] |= null[1:] != null[:-1]
+            differs[1:] |= null[1:] != null[:-1]
             for lane in range(firsts[key.column], firsts[key.column] + types[key.column].lanes):
-                found[1:] |= lanes[1:, lane] != lanes[:-1, lane]
-        return found
+                differs[1:] |= lanes[1:, lane] != lanes[:-1, lane]
+        return differs
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         for columns in self._answers(self.partitions.slots()):

@@ -26,6 +26,7 @@ from freshet.logical.fanout import Cost, fanout
 from freshet.logical.parts import Part, Parts, read
 from freshet.logical.products import Product, factors, products, unsure
 from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
+from freshet.query.attribute import Attribute, in_order
 from freshet.scalar.expression import (
     AggregateCall,
     Call,
@@ -109,7 +110,7 @@ class _Annotation(Parts):
         predicates += map(self._moved, self.checks)
         for r in self.kept:
             if self.parents[r] >= 0:
-                predicates += [self._equal(r, a) for a in sorted(self.shared(r))]
+                predicates += [self._equal(r, a) for a in in_order(self.shared(r))]
         for part, select in zip(self.parts, self.selects, strict=True):
             for i, a in enumerate(part.attributes):
                 value = self._moved(self.attributes.value(part.parent, a))
@@ -174,7 +175,7 @@ class _Annotation(Parts):
             for r, columns in self.grouped.items()
         ]
 
-    def _equal(self, r: int, attribute: str) -> Expression:
+    def _equal(self, r: int, attribute: Attribute) -> Expression:
         sides = (self.attributes.value(self.parents[r], attribute), self.attributes.value(r, attribute))
         return build("eq", tuple(map(self._moved, sides)))
 
@@ -368,7 +369,7 @@ class _Annotation(Parts):
         predicates = [p for r in part.relations for p in self.filters[r]]
         for r in part.relations:
             if r != part.top:
-                for a in sorted(self.shared(r)):
+                for a in in_order(self.shared(r)):
                     sides = (self.attributes.value(self.parents[r], a), self.attributes.value(r, a))
                     predicates.append(build("eq", sides))
         keys = [moved(self.attributes.value(part.top, a)) for a in part.attributes]

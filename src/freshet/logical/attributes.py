@@ -7,12 +7,46 @@ by two expressions must have them equal itself: that is a filter on the relation
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+from freshet.query.attribute import Attribute, AttributeSet
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, ColumnRef, Expression, references, transform, walk
 from freshet.scalar.functions import build
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.types import INTEGERS
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAttribute:
+    """What equalities make equal in several relations."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"x{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAttribute:
+    """A column that no equality between relations reads."""
+
+    relation: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.relation}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenAttribute:
+    """All columns of a relation that are neither joined nor shown, as one: together they tell its tuples apart."""
+
+    relation: int
+
+    def __str__(self) -> str:
+        return f"{self.relation}.*"
+
 
 Member = tuple[int, Expression, bool]  # relation, what is read of it, whether NULL equals NULL
 
@@ -50,26 +84,26 @@ def lane_form(expression: Expression) -> Expression:
 
 
 class Attributes:
-    """Join attributes x0, x1, ... and, next to them, the columns that are attributes of their own."""
+    """The join attributes of a block and, next to them, the columns that are attributes of their own."""
 
     def __init__(self, equalities: Iterable[tuple[Expression, Expression, bool]]) -> None:
-        self.columns: dict[str, ColumnRef] = {}
+        self.columns: dict[Attribute, ColumnRef] = {}
         self._above: dict[Member, Member] = {}
         for left, right, null_safe in equalities:
             a, b = self._member(left, null_safe), self._member(right, null_safe)
             self._above[self._find(a)] = self._find(b)
-        self._classes: dict[str, list[Member]] = {}
-        roots: dict[Member, str] = {}
+        self._classes: dict[Attribute, list[Member]] = {}
+        roots: dict[Member, JoinAttribute] = {}
         for member in list(self._above):
-            name = roots.setdefault(self._find(member), f"x{len(roots)}")
-            self._classes.setdefault(name, []).append(member)
-        self._named: dict[Expression, str] = {}
-        self._values: dict[int, dict[str, Expression]] = {}  # by relation and attribute
-        for name, members in self._classes.items():
+            joined = roots.setdefault(self._find(member), JoinAttribute(len(roots)))
+            self._classes.setdefault(joined, []).append(member)
+        self._named: dict[Expression, Attribute] = {}
+        self._values: dict[int, dict[Attribute, Expression]] = {}  # by relation and attribute
+        for attribute, members in self._classes.items():
             for relation, expression, null_safe in members:
-                self._values.setdefault(relation, {}).setdefault(name, expression)
+                self._values.setdefault(relation, {}).setdefault(attribute, expression)
                 if not null_safe:
-                    self._named[expression] = name
+                    self._named[expression] = attribute
 
     def _member(self, expression: Expression, null_safe: bool) -> Member:
         (relation,) = references(expression)
@@ -80,21 +114,21 @@ class Attributes:
             member = above
         return member
 
-    def of(self, relation: int) -> frozenset[str]:
+    def of(self, relation: int) -> AttributeSet:
         return frozenset(self._values.get(relation, ()))
 
-    def value(self, relation: int, attribute: str) -> Expression:
+    def value(self, relation: int, attribute: Attribute) -> Expression:
         """How the relation reads the attribute."""
         if attribute in self.columns:
             return self.columns[attribute]
         return self._values[relation][attribute]
 
-    def null_safe(self, attribute: str) -> bool:
+    def null_safe(self, attribute: Attribute) -> bool:
         if attribute in self.columns:
             return self.columns[attribute].nullable
         return self._classes[attribute][0][2]
 
-    def example(self, attribute: str) -> Expression:
+    def example(self, attribute: Attribute) -> Expression:
         """One of the expressions that read the attribute."""
         if attribute in self.columns:
             return self.columns[attribute]
@@ -107,7 +141,7 @@ class Attributes:
             for _, expression, null_safe in mine[1:]:
                 yield build("not_distinct" if null_safe else "eq", (mine[0][1], expression))
 
-    def named(self, expression: Expression) -> str | None:
+    def named(self, expression: Expression) -> Attribute | None:
         """The attribute an expression reads, if it is one and NULL never equals NULL in it."""
         return self._named.get(expression)
 
@@ -131,13 +165,14 @@ class Attributes:
         return transform(value, lambda e: found.get(e, e))
 
     def described(self) -> tuple[tuple[str, str], ...]:
-        return tuple((n, " = ".join(describe(e) for _, e, _ in ms)) for n, ms in self._classes.items())
+        return tuple((str(a), " = ".join(describe(e) for _, e, _ in ms)) for a, ms in self._classes.items())
 
 
-def column_attribute(attributes: Attributes, column: ColumnRef) -> str:
+def column_attribute(attributes: Attributes, column: ColumnRef) -> Attribute:
     """The attribute of a column: a join attribute, or one of its own."""
-    name = attributes.named(column)
-    if name is None:
-        name = f"{column.relation}.{column.column}"
-        attributes.columns[name] = column
-    return name
+    joined = attributes.named(column)
+    if joined is not None:
+        return joined
+    own = ColumnAttribute(column.relation, column.column)
+    attributes.columns[own] = column
+    return own

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from freshet.logical.attributes import lane_form
+from freshet.query.attribute import Attribute
 from freshet.scalar.expression import Call, Expression
 from freshet.scalar.functions.registry import function_of
 
-Value = Expression | str  # a value by itself, or all those that are equal to it
+Value = Expression | Attribute  # a value by itself, or all those that are equal to it
 
 
 def without_implied(
-    predicates: Sequence[Expression], named: Callable[[Expression], str | None] = lambda e: None
+    predicates: Sequence[Expression], named: Callable[[Expression], Attribute | None] = lambda e: None
 ) -> list[Expression]:
     """The conjuncts without comparisons that the remaining ones imply. All hold on the same rows: where two comparisons
     in a chain are true none of their values is NULL, and every type has one order. `named`: one name for all values
@@ -32,12 +33,13 @@ def without_implied(
     return [p for i, p in enumerate(predicates) if i not in implied]
 
 
-def _step(predicate: Expression, named: Callable[[Expression], str | None]) -> tuple[Value, Value, bool] | None:
+def _step(predicate: Expression, named: Callable[[Expression], Attribute | None]) -> tuple[Value, Value, bool] | None:
     """The lower side, the higher side, and whether they must differ."""
     sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
     if not isinstance(predicate, Call) or sign not in ("<", "<=", ">", ">="):
         return None
-    low, high = (named(lane_form(side)) or side for side in predicate.args)
+    sides = [(side, named(lane_form(side))) for side in predicate.args]
+    low, high = (side if joined is None else joined for side, joined in sides)
     if sign in (">", ">="):
         low, high = high, low
     return low, high, sign in ("<", ">")

@@ -16,7 +16,8 @@ from freshet.logical.extremes import taken_apart
 from freshet.logical.kinds import JoinKind
 from freshet.logical.products import is_exact, products, unsure
 from freshet.logical.query import Block, Query, Relation, TableSchema
-from freshet.query import Hypergraph
+from freshet.query import Attribute, Hypergraph
+from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, references, walk
 from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.functions.extremes import DIGITS, limits
@@ -30,7 +31,7 @@ class Part:
     relations: list[int]
     top: int
     parent: int
-    attributes: list[str]
+    attributes: list[Attribute]
     number: int = -1  # as a relation of the query above
     calls: list[AggregateCall] = field(default_factory=list)
 
@@ -149,7 +150,7 @@ class Parts:
             multiplies = c in many and (len(many) > 1 or self.many(c, r))
             if multiplies and not self.shown & {*below}:
                 shared = self.attributes.of(r) & self.attributes.of(c)
-                self.parts.append(Part(below, c, r, sorted(shared)))
+                self.parts.append(Part(below, c, r, in_order(shared)))
             else:
                 self._split(c)
 
@@ -165,7 +166,7 @@ class Parts:
             return None
         return sorted(used)
 
-    def shared(self, r: int) -> frozenset[str]:
+    def shared(self, r: int) -> AttributeSet:
         return self.attributes.of(r) & self.attributes.of(self.parents[r])
 
 

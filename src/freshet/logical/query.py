@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, SortKey
+from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
 from freshet.scalar.types import Type
+from freshet.windows.call import WindowCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,6 @@ class TopK:
     fields: tuple[Field, ...]
 
 
-Edge = int | Literal | None
-
-
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
@@ -153,31 +151,6 @@ class Sorted:
     source: AnyQuery
     order: tuple[SortKey, ...]
     fields: tuple[Field, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The rows of a partition a window function sees from one row: places relative to it (`rows`), or as far as keys
-    lie from its own (`range`: a literal to add to the key in the direction of the order, or 0 for the rows that tie
-    with it). None: to the partition's end on that side."""
-
-    unit: str  # "rows" or "range"
-    start: Edge
-    end: Edge
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCall:
-    """One window function: its arguments as columns of the query below, and the constant that some take. It sees the
-    rows on which column `filter` is true; with `ignore_nulls`, those on which its first argument is not NULL."""
-
-    function: str
-    args: tuple[int, ...]
-    type: Type
-    frame: Frame
-    constant: int = 0
-    filter: int | None = None
-    ignore_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from freshet.logical.kinds import JoinKind
 from freshet.plans.model import Node
-from freshet.query import Hypergraph
+from freshet.query import Attribute, Hypergraph
+from freshet.query.attribute import AttributeSet
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import ColumnRef, Expression
 
@@ -21,12 +22,12 @@ Named = Callable[[int, Expression], str]
 @dataclass(frozen=True, slots=True)
 class Armed:
     hypergraph: Hypergraph
-    predicates: dict[str, frozenset[str]]
+    predicates: dict[str, AttributeSet]
 
 
 def with_arms(
     h: Hypergraph,
-    predicates: Mapping[str, frozenset[str]],
+    predicates: Mapping[str, AttributeSet],
     relations: Sequence[int],
     nodes: Sequence[Node],
     first: int,
@@ -35,18 +36,16 @@ def with_arms(
 ) -> Armed:
     """`relations`: those of `h`, in its order. `nodes` from `first` on are the arms'. `named`: the attribute of `h` for
     an expression over one of its relations."""
-    edges = dict(zip(relations, map(set, h.relations), strict=True))
-    known: dict[tuple[int, str], str] = {}  # attributes of arms, by relation and expression
+    edges: dict[int, set[Attribute]] = dict(zip(relations, map(set, h.relations), strict=True))
+    known: dict[tuple[int, str], Attribute] = {}  # attributes of arms, by relation and expression
     asked = dict(predicates)
     skipped: set[int] = set()
 
-    def attribute(relation: int, e: Expression) -> str:
-        if relation in relations:
-            found = named(relation, e)
-        else:
-            found = known.setdefault((relation, repr(e)), f"{labels[relation]}.{_words(e)}")
-        edges.setdefault(relation, set()).add(found)
-        return found
+    def attribute(relation: int, e: Expression) -> Attribute:
+        own = f"{labels[relation]}.{_words(e)}"
+        read = named(relation, e) if relation in relations else known.setdefault((relation, repr(e)), own)
+        edges.setdefault(relation, set()).add(read)
+        return read
 
     for i in range(first, len(nodes)):
         node = nodes[i]

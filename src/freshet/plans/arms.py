@@ -14,7 +14,7 @@ from freshet.plans.choice import Choice, all_output
 from freshet.plans.comparisons import Compared, compared, unmarked
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import Comparison, Edge
-from freshet.query import Hypergraph, JoinTree, plain_trees, some_trees
+from freshet.query import Attribute, Hypergraph, JoinTree, plain_trees, some_trees
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Expression, references
 
@@ -106,7 +106,7 @@ class Arms:
 
     def _arm_tree(
         self, host: Block, arm: Arm, inner: Inner, values: list[Expression], compares: bool
-    ) -> tuple[JoinTree, list[Expression | str], tuple[Compared, ...]] | Unfit:
+    ) -> tuple[JoinTree, list[Expression | Attribute], tuple[Compared, ...]] | Unfit:
         """A tree of the arm's relations whose root has all the values it is correlated by, as that root reads them, and
         the comparisons it carries inside. A comparison at its top needs a relation there."""
         block = arm.block
@@ -115,19 +115,19 @@ class Arms:
         if not h.is_acyclic:
             return Unfit(f"the joins inside {arm.kind.written} form a cycle; leave out one of them", host, arm)
 
-        def keys(tree: JoinTree) -> list[Expression | str] | None:
+        def keys(tree: JoinTree) -> list[Expression | Attribute] | None:
             root = tree.nodes[0]
             if root.relation is None:
-                names = [inner.attributes.named(v) for v in values]
-                return None if compares or not {*names} <= root.attributes else [n for n in names if n is not None]
+                joined = [inner.attributes.named(v) for v in values]
+                return None if compares or not {*joined} <= root.attributes else [a for a in joined if a is not None]
             seen = [inner.attributes.seen_from(block.relations[root.relation], v) for v in values]
             return None if None in seen else [s for s in seen if s is not None]
 
         def accept(tree: JoinTree) -> bool:
             return keys(tree) is not None and self.choice.fits(block, unmarked(tree))
 
-        found = self.choice.compare(block, h, inner, accept)
-        if found is None:
+        chosen = self.choice.compare(block, h, inner, accept)
+        if chosen is None:
             trees = [t for t in chain(some_trees(h), plain_trees(h)) if accept(t)]
             if not trees and self.choice.wanted is not None:
                 raise PlanError(
@@ -141,8 +141,8 @@ class Arms:
                     host,
                     arm,
                 )
-            found = all_output(min(trees, key=lambda t: self.choice.cost(block, t))), ()
-        tree, placed = found
+            chosen = all_output(min(trees, key=lambda t: self.choice.cost(block, t))), ()
+        tree, placed = chosen
         left_over = [p for p in inner.residual if p not in {c.predicate for c in placed}]
         if left_over:
             return Unfit(

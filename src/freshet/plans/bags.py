@@ -14,6 +14,7 @@ from freshet.logical.attributes import Attributes
 from freshet.logical.query import Block, Field, Query, Relation
 from freshet.plans.model import AnyPlan, BagPlan, Guarantee, RelationPlan
 from freshet.plans.wanted import BAG
+from freshet.query.attribute import Attribute, in_order, listed
 from freshet.query.decompose import Bag
 from freshet.scalar.expression import ColumnRef, Expression, transform
 from freshet.scalar.functions import build, nullable
@@ -29,17 +30,17 @@ def bag_relation(
     plan: Callable[[Query], AnyPlan],
 ) -> RelationPlan:
     """`plan` plans the queries that give the distinct values."""
-    names = sorted(bag.attributes)
+    order = in_order(bag.attributes)
     cover = {block.relations[i] for i in bag.cover}
     used = [r for r in block.relations if r in cover or len(attributes.of(r) & bag.attributes) > 1]
-    fields = tuple(Field(a, _widest(a, used, attributes), False) for a in names)
+    fields = tuple(Field(str(a), _widest(a, used, attributes), False) for a in order)
     inputs, positions = [], []
     for r in used:
         # In an order of the relation's own, so that roles of a table ask for the same query.
         reads = {a: _alone(attributes.value(r, a)) for a in attributes.of(r) & bag.attributes}
         mine = sorted(reads, key=lambda a: repr(reads[a]))
         inputs.append(plan(_values(relations[r], [attributes.value(r, a) for a in mine], filters.get(r, []))))
-        positions.append(tuple(names.index(a) for a in mine))
+        positions.append(tuple(order.index(a) for a in mine))
     aliases = ", ".join(relations[r].alias for r in used)
     promise = Guarantee(
         f"bag of width {bag.width}",
@@ -49,14 +50,14 @@ def bag_relation(
         (f"linear state: the bag may hold {_power(bag.width)} rows",),
     )
     source = BagPlan(tuple(inputs), tuple(positions), bag.width, fields, promise)
-    return RelationPlan(BAG + ", ".join(names), source, fields)
+    return RelationPlan(BAG + listed(order), source, fields)
 
 
 def _power(exponent: int) -> str:
     return "O(n)" if exponent == 1 else f"O(n^{exponent})"
 
 
-def _widest(attribute: str, relations: Sequence[int], attributes: Attributes) -> Type:
+def _widest(attribute: Attribute, relations: Sequence[int], attributes: Attributes) -> Type:
     """Sides of an equality have one type, but for integers, whose lanes are the same in all sizes."""
     types = [attributes.value(r, attribute).type for r in relations if attribute in attributes.of(r)]
     return max(types, key=lambda t: INTEGERS.index(t.name) if t.is_integer else 0)

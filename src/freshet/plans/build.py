@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from freshet.errors import UnsupportedError
 from freshet.logical.annotate import Annotations, annotated
-from freshet.logical.attributes import Attributes, column_attribute
+from freshet.logical.attributes import Attributes, ColumnAttribute, HiddenAttribute, column_attribute
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, TableSchema
 from freshet.logical.same import Numbers
@@ -23,17 +23,19 @@ from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
-from freshet.query import Assertion as TreeAssertion
 from freshet.query import (
+    Attribute,
     Classification,
     Hypergraph,
     JoinTree,
+    TreeAssertion,
     TreeNode,
     best_tree,
     classify,
     decompose,
     some_trees,
 )
+from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
 from freshet.scalar.functions.compiled import is_total
@@ -126,9 +128,9 @@ class _Planner:
                 if any(null_safe for _, _, null_safe in inner.equalities):
                     return without_null_safe(query)  # bags hold keys without NULLs
                 block, inner, whole = self._store_bags(block, inner, whole)
-            found = self.choice.compare(block, whole, inner)
-            if found is not None:
-                tree, placed = found
+            compared_tree = self.choice.compare(block, whole, inner)
+            if compared_tree is not None:
+                tree, placed = compared_tree
                 residual = [p for p in residual if p not in {c.predicate for c in placed}]
             else:
                 tree, assertions = self.choice.choose(block, whole, along)
@@ -175,14 +177,14 @@ class _Planner:
 
     # Trees ----------------------------------------------------------------------------------------------------
 
-    def _shown(self, attributes: Attributes) -> frozenset[str]:
+    def _shown(self, attributes: Attributes) -> AttributeSet:
         """The attributes the query shows: what its class depends on."""
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
         return frozenset(column_attribute(attributes, c) for c in columns)
 
-    def _asked(self, inner: Inner) -> dict[str, frozenset[str]]:
+    def _asked(self, inner: Inner) -> dict[str, AttributeSet]:
         """What joins ask besides equality, in words, and the attributes it reads."""
         return {
             described(p, self.query): frozenset(
@@ -192,7 +194,7 @@ class _Planner:
         }
 
     def _hypergraph(
-        self, block: Block, attributes: Attributes, shown: frozenset[str], compared: frozenset[str]
+        self, block: Block, attributes: Attributes, shown: AttributeSet, compared: AttributeSet
     ) -> Hypergraph:
         """Join attributes, shown and compared columns, and for a relation that shows less than identifies its tuples,
         one hidden attribute for the rest."""
@@ -200,15 +202,14 @@ class _Planner:
         for r in block.relations:
             joins = attributes.of(r)
             fields = self.relations[r].fields
-            own = {i: f"{r}.{i}" for i in range(len(fields)) if f"{r}.{i}" in read}
+            own = {i: a for i in range(len(fields)) if (a := ColumnAttribute(r, i)) in read}
             here = joins | frozenset(own.values())
-            columns = {
-                i: attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable)) or own.get(i)
-                for i, f in enumerate(fields)
-            }
+            columns = [
+                own.get(i, attributes.named(ColumnRef(f.type, r, i, f.name, f.nullable))) for i, f in enumerate(fields)
+            ]
             identity = [c.column for c in self.layout.key_columns(r) or ()] or range(len(fields))
-            whole = all(columns[i] is not None and columns[i] in shown for i in identity)
-            edges.append(here if whole else here | {f"{r}.*"})
+            whole = all(columns[i] in shown for i in identity)
+            edges.append(here if whole else here | {HiddenAttribute(r)})
         every = frozenset().union(*edges) if edges else frozenset()
         return Hypergraph(tuple(edges), shown & every)
 
@@ -216,21 +217,25 @@ class _Planner:
         self,
         block: Block,
         h: Hypergraph,
-        keys: Sequence[frozenset[str] | None],
-        predicates: Mapping[str, frozenset[str]],
+        keys: Sequence[AttributeSet | None],
+        predicates: Mapping[str, AttributeSet],
     ) -> _Readable:
         """The same with names of relations and columns: the reasons of a verdict are read by people."""
 
         names_of = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
 
-        def readable(attribute: str) -> str:
-            number, _, column = attribute.partition(".")
-            if column in ("", "*"):
-                return f"{self.choice.labels[int(number)]}.*" if column else attribute
-            name = self.relations[int(number)].fields[int(column)].name
-            return f"{self.choice.labels[int(number)]}.{name if names_of[int(number)][name] == 1 else column}"
+        def readable(attribute: Attribute) -> str:
+            match attribute:
+                case ColumnAttribute(relation, column):
+                    name = self.relations[relation].fields[column].name
+                    alone = names_of[relation][name] == 1
+                    return f"{self.choice.labels[relation]}.{name if alone else column}"
+                case HiddenAttribute(relation):
+                    return f"{self.choice.labels[relation]}.*"
+                case _:
+                    return str(attribute)
 
-        def all_of(attributes: frozenset[str]) -> frozenset[str]:
+        def all_of(attributes: AttributeSet) -> frozenset[str]:
             return frozenset(map(readable, attributes))
 
         names = tuple(self.choice.labels[r] for r in block.relations)
@@ -247,8 +252,8 @@ class _Planner:
             return classify(h, keys, predicates)
 
         def named(relation: int, e: Expression) -> str:
-            words = describe(e, lambda c: c.name)
-            return attributes.named(e) or f"{self.choice.labels[relation]}.{words}"
+            joined = attributes.named(e)
+            return f"{self.choice.labels[relation]}.{describe(e, lambda c: c.name)}" if joined is None else str(joined)
 
         armed = with_arms(
             h, predicates, self.query.block.relations, self.layout.nodes, arms_from,
@@ -273,13 +278,13 @@ class _Planner:
     def _shown_by(self, output: Expression, attributes: Attributes) -> Expression:
         """A shown column as read from an output node."""
         assert isinstance(output, ColumnRef)
-        name = column_attribute(attributes, output)
+        attribute = column_attribute(attributes, output)
         for node in self.layout.nodes:
-            if node.output and name in node.attributes:
+            if node.output and str(attribute) in node.attributes:
                 return self.layout.value(
-                    node.relation, node.generalized, node.attributes, name, Inner({}, attributes, [])
+                    node.relation, node.generalized, node.attributes, attribute, Inner({}, attributes, [])
                 )
-        raise AssertionError(f"no output node has {name}")
+        raise AssertionError(f"no output node has {attribute}")
 
     def _store_bags(self, block: Block, inner: Inner, h: Hypergraph) -> tuple[Block, Inner, Hypergraph]:
         """The block with bags as relations besides its own, which make it acyclic."""
@@ -292,18 +297,18 @@ class _Planner:
             )  # fmt: skip
             self.relations.append(made)
             self.choice.labels.append(made.alias)
-            for i, attribute in enumerate(made.fields):
-                column = ColumnRef(attribute.type, number, i, attribute.name, False)
-                equalities.append((column, inner.attributes.example(attribute.name), False))
+            for i, (attribute, f) in enumerate(zip(in_order(bag.attributes), made.fields, strict=True)):
+                column = ColumnRef(f.type, number, i, f.name, False)
+                equalities.append((column, inner.attributes.example(attribute), False))
             block = replace(block, relations=(*block.relations, number))
         attributes = Attributes(equalities)
         edges = tuple(attributes.of(r) for r in block.relations)
         return block, replace(inner, attributes=attributes, equalities=equalities), Hypergraph(edges, h.output)
 
-    # Columns nobody reads -------------------------------------------------------------------------------------
+    # Unread columns -------------------------------------------------------------------------------------------
 
     def _skip_unread(self) -> None:
-        """A child found by its whole primary key adds at most one row. Where nobody reads its columns it only has to
+        """A child found by its whole primary key adds at most one row. Where its columns are not read it only has to
         exist, and enumeration can pass it by."""
         for i in range(len(self.layout.nodes) - 1, 0, -1):
             node = self.layout.nodes[i]
@@ -341,7 +346,7 @@ def _columns_above(query: Query, residual: Sequence[Expression]) -> frozenset[in
     return frozenset().union(*(references(e) for e in expressions)) if expressions else frozenset()
 
 
-def _projected(tree: JoinTree, output: frozenset[str]) -> JoinTree:
+def _projected(tree: JoinTree, output: AttributeSet) -> JoinTree:
     """The tree with every lowest output node that holds more than shown attributes put below a generalized node of the
     shown ones: its tuples then only have to exist."""
     nodes: list[TreeNode] = []

@@ -14,8 +14,8 @@ from freshet.plans.cost import source_updates
 from freshet.plans.layout import Inner, unique_columns
 from freshet.plans.model import RelationPlan
 from freshet.plans.wanted import WantedTree, labels
-from freshet.query import Assertion as TreeAssertion
-from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, best_tree, foreign_key_tree
+from freshet.query import ForeignKeyTree, Hypergraph, JoinTree, TreeAssertion, best_tree, foreign_key_tree
+from freshet.query.attribute import AttributeSet
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.functions import nullable
 
@@ -45,7 +45,7 @@ class Choice:
         return exposed, tree.height, weight, len(tree.nodes)
 
     def _is_value(self, relation: int) -> bool:
-        """Whether a relation is a query that has one tuple at most for each key, and nobody reads it above the join."""
+        """Whether a relation is a query that has at most one tuple for each key and is not read above the join."""
         source = self.relations[relation].source
         return not isinstance(source, TableSchema) and relation not in self.above and unique_columns(source) is not None
 
@@ -66,26 +66,26 @@ class Choice:
         def good(tree: JoinTree) -> bool:
             return accept(tree) and (self.wanted is None or self.fits(block, unmarked(tree)))
 
-        found = placed_tree(h, block.relations, candidates, lambda t: self.cost(block, t), good)
-        return None if found is None else (all_output(found[0]), found[1])
+        best = placed_tree(h, block.relations, candidates, lambda t: self.cost(block, t), good)
+        return None if best is None else (all_output(best[0]), best[1])
 
     def along_keys(
-        self, block: Block, h: Hypergraph, keys: Sequence[frozenset[str] | None], inner: Inner
+        self, block: Block, h: Hypergraph, keys: Sequence[AttributeSet | None], inner: Inner
     ) -> ForeignKeyTree | None:
         """A tree along foreign keys whose assertions can be checked by following slots to columns."""
-        found = foreign_key_tree(h, keys, [self._updates(r) for r in block.relations])
-        if found is None:
+        along = foreign_key_tree(h, keys, [self._updates(r) for r in block.relations])
+        if along is None:
             return None
-        for a in found.assertions:
+        for a in along.assertions:
             for n in (a.left, a.right):
-                relation = found.tree.nodes[n].relation
+                relation = along.tree.nodes[n].relation
                 assert relation is not None
                 value = inner.attributes.value(block.relations[relation], a.attribute)
                 # NULL is no value that a column could be followed to
                 equal_nulls = inner.attributes.null_safe(a.attribute) and nullable(value)
                 if not isinstance(value, ColumnRef) or equal_nulls:
                     return None
-        return found
+        return along
 
     def choose(
         self, block: Block, h: Hypergraph, along: ForeignKeyTree | None

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,22 +49,29 @@ from freshet.scalar.expression import ColumnRef, Expression
 ONE, SEQUENCE, TREE, BOTH, LINEAR = "1", "λ", "λ_T", "λ + λ_T", "n"
 
 
+class RowCost(StrEnum):
+    """What the joined rows of a change cost."""
+
+    DELTA = "delta"  # nothing beyond the delta, which they are
+    BOUNDED = "bounded"  # they are bounded like the other steps
+    JOINED = "joined"  # one step each, on top of the bound
+
+
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """Steps for each change, amortized. `per`: whose changes are meant. `rows`: what becomes of joined rows: they are
-    the "delta" itself, "bounded" like the other steps, or "joined", paid for on top of them. `by_delta`: whether some
-    counters are paid for by rows of the delta instead of by the bound."""
+class CostClaim:
+    """Steps for each change, amortized. `per`: whose changes are meant. `rows`: what joined rows cost. `by_delta`:
+    whether some counters are paid for by rows of the delta instead of by the bound."""
 
     per: tuple[str, ...]
     every_stream: str
     first_in_first_out: str
     insert_only: str
     logarithmic: bool = False
-    rows: str = "bounded"
+    rows: RowCost = RowCost.BOUNDED
     by_delta: bool = False
 
 
-def claim(plan: AnyPlan) -> Claim:
+def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, SortPlan):
         return claim(plan.source)
     if isinstance(plan, QueryPlan):
@@ -71,18 +79,18 @@ def claim(plan: AnyPlan) -> Claim:
     per = tuple(name for name, _ in inputs(plan))
     if isinstance(plan, BagPlan):
         bound = {1: ONE, 2: LINEAR}.get(plan.width, f"n^{plan.width - 1}")
-        return Claim(per, bound, bound, bound)
+        return CostClaim(per, bound, bound, bound)
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
-        return Claim(per, bound, bound, bound, logarithmic=True)
-    return Claim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan)))
+        return CostClaim(per, bound, bound, bound, logarithmic=True)
+    return CostClaim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan)))
 
 
-def _select(plan: QueryPlan) -> Claim:
+def _select(plan: QueryPlan) -> CostClaim:
     per = tuple(dict.fromkeys(plan.relations[n.relation].alias for n in plan.nodes if not n.generalized))
     tree = Tree(plan)
     every, window, inserts = tree.bounds()
-    if tree.rows == "bounded" and not tree.is_one_to_one:
+    if tree.rows is RowCost.BOUNDED and not tree.is_one_to_one:
         every = {ONE: SEQUENCE, TREE: SEQUENCE if tree.all_keyed else BOTH}.get(every, every)
     if plan.grouping is not None and any(function_of(c).rewrites for c in plan.grouping.aggregates):
         every = window = inserts = LINEAR
@@ -90,7 +98,7 @@ def _select(plan: QueryPlan) -> Claim:
         window = every
     if not all(map(is_monotone, tree.deciding(with_parents=False))):
         inserts = every
-    return Claim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
+    return CostClaim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
 
 class _Step(NamedTuple):
@@ -167,7 +175,7 @@ class Tree:
     def by_delta(self) -> bool:
         """Whether the one edge of the tree that counts hangs on the root: then each counter it changes makes a row of
         the answer appear or vanish."""
-        if not self.nodes or self.nodes[0].generalized or self.nodes[0].assertions or self.rows != "delta":
+        if not self.nodes or self.nodes[0].generalized or self.nodes[0].assertions or self.rows is not RowCost.DELTA:
             return False
         edges = [c for c in range(1, len(self.nodes)) if not self.is_narrow(c)]
         return edges == self.counted(0) and len(edges) == 1
@@ -198,7 +206,7 @@ class Tree:
             nodes |= self._within(c)
             if with_parents:
                 nodes.add(self.nodes[c].parent)
-        if self.rows == "bounded" and not self.is_one_to_one:
+        if self.rows is RowCost.BOUNDED and not self.is_one_to_one:
             nodes = {*range(len(self.nodes))}
         for i in sorted(nodes):
             source = self.plan.relations[self.nodes[i].relation].source
@@ -217,15 +225,15 @@ class Tree:
     # Joined rows ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def rows(self) -> str:
+    def rows(self) -> RowCost:
         plan = self.plan
         tables = [s.name for s in schemas(plan)]
         kinds = {self.kind(c) for c in range(1, len(self.nodes))}
         cancels = JoinKind.LEFT in kinds or (JoinKind.ANTI in kinds and len(set(tables)) < len(tables))
         above = plan.grouping is not None or plan.distinct or plan.residual or any(inputs(plan))
         if not above and not cancels:
-            return "delta"
-        return "bounded" if self.is_carried else "joined"
+            return RowCost.DELTA
+        return RowCost.BOUNDED if self.is_carried else RowCost.JOINED
 
     @property
     def is_carried(self) -> bool:

@@ -14,6 +14,7 @@ from freshet.logical.kinds import JoinKind, SetKind
 from freshet.plans import model
 from freshet.scalar import expression
 from freshet.scalar.types import Type
+from freshet.windows.call import Frame, FrameUnit, WindowCall
 
 FORMAT = 1  # raised whenever a reader of the old format would misread the new one
 _BYTES = "bytes"  # what names a constant of BINARY, which is written as hexadecimal digits
@@ -22,8 +23,7 @@ _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, expression.AggregateCall,
-        expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, bound.Frame,
-        bound.WindowCall,
+        expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
@@ -36,6 +36,7 @@ _CLASSES: dict[str, Any] = {
 #: Fields that are written as words, and stand for more.
 _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Edge", "kind"): JoinKind,
+    ("Frame", "unit"): FrameUnit,
     ("Arm", "kind"): JoinKind,
     ("SetPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,

@@ -14,18 +14,28 @@ from itertools import chain, islice
 from freshet.logical.attributes import Attributes, is_asked_by_key, lane_form
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
-from freshet.query.budget import Budget
+from freshet.query.attribute import AttributeSet
+from freshet.query.budget import StepBudget
 from freshet.scalar.expression import Call, Expression, Literal, references
 from freshet.scalar.functions.comparison import TURNED
 from freshet.scalar.functions.registry import function_of
 
-_MARK = "~"  # first letter of a comparison's attribute
 _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
 _CHOSEN = 2_000
 _TESTS = 2_000  # of whether comparisons fit together
 MOST_COMPARED = 1_000  # places of comparisons looked at besides those written
 _FARTHEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonAttribute:
+    """What the two relations of a comparison share, so that a tree has them as neighbours."""
+
+    number: int  # among those that are placed
+
+    def __str__(self) -> str:
+        return f"~{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +135,9 @@ def placed_tree(
     Of a large query not every choice of comparisons and not every tree is looked at: when the budget is used up, the
     first choice there is, on trees without generalized nodes."""
     places = Places(h, relations)
-    most, looked_at = 1 + _CHOSEN // len(relations) ** 2, Budget(_NODES)
+    most, looked_at = 1 + _CHOSEN // len(relations) ** 2, StepBudget(_NODES)
     for count in range(len(places.independent(candidates)), 0, -1):
-        choices = list(islice(places.choices(candidates, count, Budget(_TESTS)), min(most, _CHOICES)))
+        choices = list(islice(places.choices(candidates, count, StepBudget(_TESTS)), min(most, _CHOICES)))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
         share = _NODES // max(len(choices), 1)
         for chosen in choices:
@@ -146,7 +156,7 @@ def placed_tree(
 def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> Hypergraph:
     """The query with an attribute for each chosen comparison."""
     edges = [
-        edge | {f"{_MARK}{i}" for i, c in enumerate(chosen) if r in c.relations}
+        edge | {ComparisonAttribute(i) for i, c in enumerate(chosen) if r in c.relations}
         for edge, r in zip(h.relations, relations, strict=True)
     ]
     return Hypergraph(tuple(edges), frozenset().union(*edges))
@@ -204,13 +214,13 @@ class Places:
 
     def independent(self, candidates: Sequence[Compared]) -> list[Compared]:
         """As many of the comparisons as fit together."""
-        found: list[Compared] = []
+        fitting: list[Compared] = []
         for c in candidates:
-            if self.fit([*found, c]):
-                found.append(c)
-        return found
+            if self.fit([*fitting, c]):
+                fitting.append(c)
+        return fitting
 
-    def choices(self, candidates: Sequence[Compared], count: int, budget: Budget) -> Iterator[tuple[Compared, ...]]:
+    def choices(self, candidates: Sequence[Compared], count: int, budget: StepBudget) -> Iterator[tuple[Compared, ...]]:
         """Choices of so many comparisons that fit together; all of them, if the budget of tests allows."""
 
         def grown(chosen: tuple[Compared, ...], start: int) -> Iterator[tuple[Compared, ...]]:
@@ -229,16 +239,18 @@ class Places:
 
 def carried(tree: JoinTree, node: int, placed: Sequence[Compared]) -> Compared | None:
     """The comparison on the edge above a node."""
-    return next((placed[int(a[1:])] for a in tree.key(node) if a.startswith(_MARK)), None)
+    return next((placed[a.number] for a in tree.key(node) if isinstance(a, ComparisonAttribute)), None)
 
 
 def unmarked(tree: JoinTree) -> JoinTree:
     """The tree with real attributes only."""
-    return JoinTree(
-        tuple(replace(n, attributes=frozenset(a for a in n.attributes if not a.startswith(_MARK))) for n in tree.nodes)
-    )
+
+    def real(attributes: AttributeSet) -> AttributeSet:
+        return frozenset(a for a in attributes if not isinstance(a, ComparisonAttribute))
+
+    return JoinTree(tuple(replace(n, attributes=real(n.attributes)) for n in tree.nodes))
 
 
 def _plain_above(tree: JoinTree) -> bool:
     """A comparison needs tuples at both ends, so no generalized node may stand for it."""
-    return not any(n.relation is None and any(a.startswith(_MARK) for a in n.attributes) for n in tree.nodes)
+    return not any(isinstance(a, ComparisonAttribute) for n in tree.nodes if n.relation is None for a in n.attributes)

@@ -173,7 +173,7 @@ def _wanted(tree: Any, where: str) -> WantedTree:
     if not isinstance(tree, dict) or not isinstance(tree.get("nodes"), list):
         raise PlanError(f"{where} has no nodes; give a list of them")
     _known(tree, _TREE_PARTS, where)
-    found: list[tuple[str, str | None]] = []
+    nodes: list[tuple[str, str | None]] = []
     for i, node in enumerate(tree["nodes"]):
         spot = f"{where}.nodes[{i}]"
         if not isinstance(node, dict) or not isinstance(node.get("node"), str):
@@ -182,12 +182,12 @@ def _wanted(tree: Any, where: str) -> WantedTree:
         parent = node.get("parent")
         if parent is not None and not isinstance(parent, str):
             raise PlanError(f"{spot}: parent is {parent!r}; give a node's name, or null at the root")
-        found.append((node["node"], parent))
-    _check_tree(found, where)
+        nodes.append((node["node"], parent))
+    _check_tree(nodes, where)
     shares = tree.get("shares", {})
     if not isinstance(shares, dict) or not all(_is_share(v) for v in shares.values()):
         raise PlanError(f"{where}.shares is {shares!r}; give an object of dimension to whole number, 1 or more")
-    return WantedTree(tuple(found), tuple(shares.items()))
+    return WantedTree(tuple(nodes), tuple(shares.items()))
 
 
 def _is_share(value: Any) -> bool:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 
 from freshet.aggregates import function_of
 from freshet.logical.query import Query, TableSchema
-from freshet.plans.claims import LINEAR, ONE, Claim, Tree, claim, is_monotone, keeps_order
+from freshet.plans.claims import LINEAR, ONE, CostClaim, RowCost, Tree, claim, is_monotone, keeps_order
 from freshet.plans.linear import is_linear
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
-from freshet.query import Classification
-from freshet.query.classify import BY_PREDICATES
+from freshet.query import Classification, QueryClass
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Expression
 
@@ -29,7 +28,7 @@ def guarantee(query: Query, verdict: Classification, plan: QueryPlan) -> Guarant
 
     delay, delay_lost = _delay(query, verdict, plan, shown)
     lost = [*_lost_bounds(verdict, tree), *_lost_steps(plan, shown), *delay_lost, *_lost_state(plan)]
-    return Guarantee(verdict.name, tree.height, update(plan), delay, tuple(lost))
+    return Guarantee(str(verdict.name), tree.height, update(plan), delay, tuple(lost))
 
 
 # Updates ----------------------------------------------------------------------------------------------------------
@@ -37,29 +36,29 @@ def guarantee(query: Query, verdict: Classification, plan: QueryPlan) -> Guarant
 
 def update(plan: QueryPlan) -> str:
     """The bound on what a change costs, and per what change it holds."""
-    found = claim(plan)
-    words = _bound(found)
-    if found.rows == "joined":
-        each = "O(log n)" if found.logarithmic else "one step"
+    promised = claim(plan)
+    words = _bound(promised)
+    if promised.rows is RowCost.JOINED:
+        each = "O(log n)" if promised.logarithmic else "one step"
         words += f"; plus {each} for each joined row that appears or vanishes"
     nested = list(dict(inputs(plan)).items())
     if not nested:
         return words
-    tables = [name for name in found.per if name not in dict(nested)]
+    tables = [name for name in promised.per if name not in dict(nested)]
     sources = [f"each change of {_listed(tables)}"] if tables else []
     sources.append(f"each row that {_listed([name for name, _ in nested])} {'change' if nested[1:] else 'changes'}")
     below = _listed([f"{name} ({_short(source)})" for name, source in nested])
     return f"{words}, for {' and '.join(sources)}; plus the updates of {below}"
 
 
-def _bound(found: Claim) -> str:
-    every = _order(found.every_stream, found.logarithmic)
-    if found.every_stream == ONE:
+def _bound(promised: CostClaim) -> str:
+    every = _order(promised.every_stream, promised.logarithmic)
+    if promised.every_stream == ONE:
         return f"{every} for every stream of changes"
-    streams = (("insert-only", found.insert_only), ("first-in-first-out", found.first_in_first_out))
+    streams = (("insert-only", promised.insert_only), ("first-in-first-out", promised.first_in_first_out))
     better = " and ".join(name for name, bound in streams if bound == ONE)
-    words = every if found.every_stream.startswith(LINEAR) else f"{every} amortized"
-    return f"{words}; {_order(ONE, found.logarithmic)} for {better} streams" if better else words
+    words = every if promised.every_stream.startswith(LINEAR) else f"{every} amortized"
+    return f"{words}; {_order(ONE, promised.logarithmic)} for {better} streams" if better else words
 
 
 def _order(bound: str, logarithmic: bool) -> str:
@@ -70,9 +69,9 @@ def _order(bound: str, logarithmic: bool) -> str:
 
 def _short(plan: AnyPlan) -> str:
     """The bound of an input, with the logarithms of what it reads."""
-    found = claim(plan)
-    rows = " and joined rows" if found.rows == "joined" else ""
-    return f"{_order(found.every_stream, _has_logarithm(plan))}{rows}"
+    promised = claim(plan)
+    rows = " and joined rows" if promised.rows is RowCost.JOINED else ""
+    return f"{_order(promised.every_stream, _has_logarithm(plan))}{rows}"
 
 
 def _has_logarithm(plan: AnyPlan) -> bool:
@@ -87,9 +86,10 @@ def _listed(names: list[str]) -> str:
 
 
 def _lost_bounds(verdict: Classification, tree: Tree) -> Iterator[str]:
-    if verdict.name == "cyclic":
-        yield f"O(λ) a change and linear state: {verdict.why_not['acyclic']}; bags are stored and joined by deltas"
-    found, nodes = claim(tree.plan), tree.nodes
+    if verdict.name is QueryClass.CYCLIC:
+        why = verdict.why_not[QueryClass.ACYCLIC]
+        yield f"O(λ) a change and linear state: {why}; bags are stored and joined by deltas"
+    promised, nodes = claim(tree.plan), tree.nodes
 
     def name(i: int) -> str:
         return tree.plan.relations[nodes[i].relation].alias
@@ -97,10 +97,10 @@ def _lost_bounds(verdict: Classification, tree: Tree) -> Iterator[str]:
     if tree.wide:
         child, parent = name(tree.wide[0]), name(nodes[tree.wide[0]].parent)
         yield f"O(1) for every stream: a change of {child} may change counters of many tuples of {parent}"
-    elif found.every_stream != ONE:
+    elif promised.every_stream != ONE:
         yield "O(1) for every stream: one change may add or take away many joined rows"
     loose = [c for c in tree.wide if not tree.is_keyed(c)]
-    if loose and found.first_in_first_out != ONE:
+    if loose and promised.first_in_first_out != ONE:
         c = tree.lowest_loose(loose[0])
         below = _listed([name(d) for d in tree.counted(c)])
         yield (
@@ -144,18 +144,17 @@ def _delay(
         if len(residual) == sum(c.band is not None for c in compares):
             delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
-        if verdict.name == BY_PREDICATES:
-            lost.append(f"constant delay: {verdict.why_not['acyclic']}")
+        if verdict.name is QueryClass.CYCLIC_BY_PREDICATES:
+            lost.append(f"constant delay: {verdict.why_not[QueryClass.ACYCLIC]}")
     if query.grouping is not None:
         return "constant for answers, read from the groups", lost
     if query.distinct and not plan.distinct_tree:
-        why = verdict.why_not.get("free-connex", "the tree cannot tell rows apart by itself")
+        why = verdict.why_not.get(QueryClass.FREE_CONNEX, "the tree cannot tell rows apart by itself")
         lost.append(f"constant delay and linear state: DISTINCT counts its rows, because {why}")
         return "constant for answers, read from the distinct rows; not bounded for deltas", lost
-    if not plan.distinct_tree and verdict.name == "acyclic":
-        lost.append(
-            f"constant delay between different rows: {verdict.why_not.get('free-connex', '')}; duplicates are kept"
-        )
+    if not plan.distinct_tree and verdict.name is QueryClass.ACYCLIC:
+        why = verdict.why_not.get(QueryClass.FREE_CONNEX, "")
+        lost.append(f"constant delay between different rows: {why}; duplicates are kept")
     return delay, lost
 
 

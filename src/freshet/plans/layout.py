@@ -11,8 +11,9 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Field, TableSchema
 from freshet.plans.comparisons import Compared, banded, carried, compared, unmarked
 from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, Node, QueryPlan, RelationPlan
-from freshet.query import Assertion as TreeAssertion
-from freshet.query import JoinTree
+from freshet.plans.wanted import generalized_label
+from freshet.query import Attribute, JoinTree, TreeAssertion
+from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef, references
 from freshet.scalar.functions import build, nullable
 from freshet.scalar.functions.compiled import is_total
@@ -60,18 +61,18 @@ class Layout:
             if own:
                 filters.setdefault(r, []).extend(own)
                 residual = [p for p in residual if not is_total(p) or attributes.seen_from(r, p) is None]
-        for r, found in filters.items():
-            self.filters.setdefault(r, []).extend(found)
+        for r, own in filters.items():
+            self.filters.setdefault(r, []).extend(own)
         self.described.extend(attributes.described())
         return Inner(filters, attributes, without_implied(residual, attributes.named), equalities)
 
-    def primary_key(self, relation: int, attributes: Attributes) -> frozenset[str] | None:
+    def primary_key(self, relation: int, attributes: Attributes) -> AttributeSet | None:
         """The attributes that identify a relation's tuple, when all of its key takes part in joins."""
         columns = self.key_columns(relation)
         if not columns or not isinstance(self.relations[relation].source, TableSchema):
             return None
-        found = [attributes.named(c) for c in columns]
-        return None if None in found else frozenset(n for n in found if n is not None)
+        joined = [attributes.named(c) for c in columns]
+        return None if None in joined else frozenset(joined)
 
     def key_columns(self, relation: int) -> list[ColumnRef] | None:
         """The columns that no two tuples agree on, if such are known; none at all where there is one tuple at most."""
@@ -92,7 +93,7 @@ class Layout:
         for i, n in enumerate(tree.nodes):
             relation = block.relations[n.relation] if n.relation is not None else self._generalize(n.attributes, inner)
             numbers.append(relation)
-            names = tuple(sorted(n.attributes))
+            names = tuple(map(str, in_order(n.attributes)))
             if i == 0:
                 self.nodes.append(Node(relation, names, parent, edge, n.relation is None, output and n.output))
                 continue
@@ -130,19 +131,19 @@ class Layout:
         return replace(edge, comparison=comparison, condition=condition)
 
     def value(
-        self, relation: int, generalized: bool, names: tuple[str, ...], attribute: str, inner: Inner
+        self, relation: int, generalized: bool, names: tuple[str, ...], attribute: Attribute, inner: Inner
     ) -> Expression:
         if not generalized:
             return inner.attributes.value(relation, attribute)
-        position = names.index(attribute)
+        position = names.index(str(attribute))
         f = self.relations[relation].fields[position]
         return ColumnRef(f.type, relation, position, f.name, f.nullable)
 
-    def _generalize(self, attributes: frozenset[str], inner: Inner) -> int:
+    def _generalize(self, attributes: AttributeSet, inner: Inner) -> int:
         fields = tuple(
-            Field(a, inner.attributes.example(a).type, inner.attributes.null_safe(a)) for a in sorted(attributes)
+            Field(str(a), inner.attributes.example(a).type, inner.attributes.null_safe(a)) for a in in_order(attributes)
         )
-        name = "[" + ", ".join(sorted(attributes)) + "]"
+        name = generalized_label(attributes)
         self.relations.append(RelationPlan(name, TableSchema(name, fields), fields))
         return len(self.relations) - 1
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.logical.query import Field, Grouping, TableSchema, WindowCall
+from freshet.logical.query import Field, Grouping, TableSchema
 from freshet.scalar.expression import Expression, SortKey
+from freshet.windows.call import WindowCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class ValuesPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopPlan:
-    """See `bound.TopK`."""
+    """See `logical.query.TopK`."""
 
     source: AnyPlan
     partition: tuple[int, ...]
@@ -148,7 +149,7 @@ class TopPlan:
 
 @dataclass(frozen=True, slots=True)
 class SortPlan:
-    """See `bound.Sorted`."""
+    """See `logical.query.Sorted`."""
 
     source: AnyPlan
     order: tuple[SortKey, ...]
@@ -158,7 +159,7 @@ class SortPlan:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """See `bound.Windowed`."""
+    """See `logical.query.Windowed`."""
 
     source: AnyPlan
     partition: tuple[int, ...]
@@ -184,7 +185,7 @@ class BagPlan:
 
 @dataclass(frozen=True, slots=True)
 class BoundedSumsPlan:
-    """See `bound.BoundedSums`."""
+    """See `logical.query.BoundedSums`."""
 
     rows: AnyPlan
     bounds: AnyPlan

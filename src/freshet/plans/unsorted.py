@@ -1,4 +1,4 @@
-"""A plan as a bag: what ORDER BY without LIMIT leaves where nobody reads in an order."""
+"""A plan as a bag: what ORDER BY without LIMIT leaves where no reader needs the order."""
 
 from __future__ import annotations
 

@@ -12,22 +12,23 @@ from dataclasses import dataclass, field
 
 from freshet.errors import PlanError
 from freshet.query import Hypergraph, JoinTree, TreeNode
+from freshet.query.attribute import AttributeSet, listed
 
 BAG = "bag of "  # how the names of bags begin
 
 
 def labels(names: Sequence[str]) -> list[str]:
-    """Names told apart."""
+    """The names, made unique: repeated ones are numbered from the second on."""
     seen: Counter[str] = Counter()
-    found = []
+    unique = []
     for name in names:
         seen[name.lower()] += 1
-        found.append(name if seen[name.lower()] == 1 else f"{name}#{seen[name.lower()]}")
-    return found
+        unique.append(name if seen[name.lower()] == 1 else f"{name}#{seen[name.lower()]}")
+    return unique
 
 
-def generalized(attributes: frozenset[str]) -> str:
-    return "[" + ", ".join(sorted(attributes)) + "]"
+def generalized_label(attributes: AttributeSet) -> str:
+    return f"[{listed(attributes)}]"
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,16 @@ class WantedTree:
         if name in names:
             at = list(names).index(name)
             return TreeNode(at, h.relations[at], parent, True)
-        attributes = frozenset(a.strip() for a in name.strip("[]").split(",") if a.strip())
-        if not attributes <= h.attributes:
-            raise PlanError(f"{name}: no attribute {', '.join(sorted(attributes - h.attributes))} in the query")
-        return TreeNode(None, attributes, parent, True)
+        known = {str(a): a for a in h.attributes}
+        asked = {a.strip() for a in name.strip("[]").split(",") if a.strip()}
+        unknown = asked - known.keys()
+        if unknown:
+            raise PlanError(f"{name}: no attribute {listed(unknown)} in the query")
+        return TreeNode(None, frozenset(known[a] for a in asked), parent, True)
 
 
 def _label(node: TreeNode, names: Sequence[str]) -> str:
-    return generalized(node.attributes) if node.relation is None else names[node.relation]
+    return generalized_label(node.attributes) if node.relation is None else names[node.relation]
 
 
 @dataclass

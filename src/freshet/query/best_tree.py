@@ -32,7 +32,7 @@ def best_tree(h: Hypergraph, updates: Sequence[float] | None = None) -> JoinTree
     """
     updates = (1.0,) * len(h.relations) if updates is None else updates
     check_updates(h, updates)
-    search = _Search(Fragments(h), updates)
+    search = _TreeSearch(Fragments(h), updates)
     for height in range(1, len(h.relations) + 1):
         best = search.rooted(height)
         if best is not None:
@@ -47,7 +47,7 @@ def check_updates(h: Hypergraph, updates: Sequence[float]) -> None:
         )
 
 
-class _Choice(NamedTuple):
+class _Subtree(NamedTuple):
     """A subtree and what it costs: the sum of depths x updates inside it, and its generalized nodes."""
 
     cost: float
@@ -55,7 +55,7 @@ class _Choice(NamedTuple):
     sketch: Sketch
 
 
-class _Search:
+class _TreeSearch:
     def __init__(self, fragments: Fragments, updates: Sequence[float]) -> None:
         self.fragments = fragments
         self._weight: Callable[[int], float] = cache(lambda part: sum(updates[i] for i in members(part)))
@@ -63,7 +63,7 @@ class _Search:
         self._guarded = cache(self._best_guarded)
         self._generalized = cache(self._best_generalized)
 
-    def rooted(self, height: int) -> _Choice | None:
+    def rooted(self, height: int) -> _Subtree | None:
         everything = self.fragments.everything
         generalized = (
             self._generalized(everything, attributes, height, False)
@@ -71,7 +71,7 @@ class _Search:
         )
         return _least([self._below(everything, 0, height), *generalized])
 
-    def _best_below(self, part: int, key: int, height: int) -> _Choice | None:
+    def _best_below(self, part: int, key: int, height: int) -> _Subtree | None:
         """The best tree of a part with a relation on top, hanging on a key."""
         if height < 1 or not self.fragments.may_hang(part, key):
             return None
@@ -79,13 +79,13 @@ class _Search:
             self._topped(top, part, height) for top in members(part) if not key & ~self.fragments.relations[top]
         )
 
-    def _topped(self, top: int, part: int, height: int) -> _Choice | None:
+    def _topped(self, top: int, part: int, height: int) -> _Subtree | None:
         attributes = self.fragments.relations[top]
         hanging = self._hanging(self.fragments.components(part ^ (1 << top), attributes), attributes, height)
         if hanging is None:
             return None
         cost, children = hanging
-        return _Choice(cost, 0, Sketch(top, attributes, children))
+        return _Subtree(cost, 0, Sketch(top, attributes, children))
 
     def _hanging(self, parts: Sequence[int], above: int, height: int) -> tuple[float, tuple[Sketch, ...]] | None:
         """The best trees of parts that hang below a relation at the given height, and their cost seen from there."""
@@ -100,7 +100,7 @@ class _Search:
             children.append(best.sketch)
         return cost, tuple(children)
 
-    def _best_guarded(self, part: int, guard: int, height: int, host: bool) -> _Choice | None:
+    def _best_guarded(self, part: int, guard: int, height: int, host: bool) -> _Subtree | None:
         """The best tree of a part as the child of a generalized node; with a host for parts that show output or not."""
         generalized = (
             self._generalized(part, attributes, height, host)
@@ -109,7 +109,7 @@ class _Search:
         )
         return _least([self._below(part, guard, height), *generalized])
 
-    def _best_generalized(self, part: int, attributes: int, height: int, host: bool) -> _Choice | None:
+    def _best_generalized(self, part: int, attributes: int, height: int, host: bool) -> _Subtree | None:
         """The best tree of a part with the generalized node of these attributes on top."""
         fragments = self.fragments
         if not fragments.may_hang(part, attributes) or (host and attributes & ~fragments.output):
@@ -130,11 +130,11 @@ class _Search:
             hosted = _hang(sketch, hung, fragments.output if any(shows) else ~0)
             assert hosted is not None, "the children were chosen so that one of them is a host"
             sketch = hosted
-        return _Choice(
+        return _Subtree(
             cost + sum(choice.cost for choice in chosen), 1 + sum(choice.generalized for choice in chosen), sketch
         )
 
-    def _choose(self, full: Sequence[int], guard: int, height: int, host: bool) -> list[_Choice] | None:
+    def _choose(self, full: Sequence[int], guard: int, height: int, host: bool) -> list[_Subtree] | None:
         """The best trees of the components below a generalized node, at least one of them a host if asked for."""
         chosen = [self._guarded(component, guard, height, False) for component in full]
         free = [choice for choice in chosen if choice is not None]
@@ -142,7 +142,7 @@ class _Search:
             return None
         if not host:
             return free
-        best: tuple[float, int, int, _Choice] | None = None
+        best: tuple[float, int, int, _Subtree] | None = None
         for i, component in enumerate(full):
             hosting = self._guarded(component, guard, height, True)
             if hosting is not None:
@@ -168,9 +168,9 @@ def _hang(sketch: Sketch, parts: tuple[Sketch, ...], output: int) -> Sketch | No
     return None
 
 
-def _least(choices: Iterable[_Choice | None]) -> _Choice | None:
+def _least(choices: Iterable[_Subtree | None]) -> _Subtree | None:
     """The first of the best, so that relations keep their order among equals."""
-    best: _Choice | None = None
+    best: _Subtree | None = None
     for choice in choices:
         if choice is not None and (best is None or choice[:2] < best[:2]):
             best = choice

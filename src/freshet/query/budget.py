@@ -8,7 +8,7 @@ steps, not time, so the same query always gets the same plan.
 from __future__ import annotations
 
 
-class Budget:
+class StepBudget:
     def __init__(self, steps: int) -> None:
         self.left = steps
 

@@ -13,53 +13,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from freshet.query.attribute import Attribute, AttributeSet, as_set
 from freshet.query.foreign_keys import PrimaryKeys, foreign_key_tree
 from freshet.query.hypergraph import Hypergraph, minimal_cycle
 from freshet.query.predicates import Left, left
 
-BY_PREDICATES = "cyclic by predicates"
+
+class QueryClass(StrEnum):
+    """The strongest first."""
+
+    Q_HIERARCHICAL = "q-hierarchical"
+    FREE_CONNEX = "free-connex"
+    ACYCLIC = "acyclic"
+    CYCLIC_BY_PREDICATES = "cyclic by predicates"
+    FOREIGN_KEY_ACYCLIC = "foreign-key acyclic"
+    CYCLIC = "cyclic"
 
 
 @dataclass(frozen=True)
 class Classification:
-    """`name` is the strongest of "q-hierarchical", "free-connex", "acyclic", "cyclic by predicates", "foreign-key
-    acyclic" and "cyclic" that holds; `why_not` has one sentence for each class that does not, with a witness."""
+    """`name` is the strongest class that holds; `why_not` has one sentence for each of the others that does not, with a
+    witness."""
 
-    name: str
+    name: QueryClass
     q_hierarchical: bool
     hierarchical: bool
     free_connex: bool
     acyclic: bool
     foreign_key_acyclic: bool
-    why_not: dict[str, str] = field(default_factory=dict)
+    why_not: dict[QueryClass, str] = field(default_factory=dict)
 
 
 def classify(
-    h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, frozenset[str]] | None = None
+    h: Hypergraph, primary_keys: PrimaryKeys | None = None, predicates: Mapping[str, AttributeSet] | None = None
 ) -> Classification:
     """`predicates`: what is asked of several relations besides equality, in words, and the attributes each reads."""
     asked = _Asked(h, {} if predicates is None else predicates)
     by_keys = primary_keys is not None and foreign_key_tree(h, primary_keys) is not None
     verdicts = {
-        "q-hierarchical": h.is_q_hierarchical and not asked.between,
-        "free-connex": h.is_free_connex and asked.is_free_connex,
-        "acyclic": h.is_acyclic and asked.is_acyclic,
-        "foreign-key acyclic": by_keys,
+        QueryClass.Q_HIERARCHICAL: h.is_q_hierarchical and not asked.between,
+        QueryClass.FREE_CONNEX: h.is_free_connex and asked.is_free_connex,
+        QueryClass.ACYCLIC: h.is_acyclic and asked.is_acyclic,
+        QueryClass.FOREIGN_KEY_ACYCLIC: by_keys,
     }
-    reasons: dict[str, Callable[[Hypergraph], str]] = {
-        "q-hierarchical": _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
-        "free-connex": _not_free_connex if not h.is_free_connex else asked.not_free_connex,
-        "acyclic": _not_acyclic if not h.is_acyclic else asked.not_acyclic,
-        "foreign-key acyclic": lambda h: _not_foreign_key_acyclic(h, primary_keys),
+    reasons: dict[QueryClass, Callable[[Hypergraph], str]] = {
+        QueryClass.Q_HIERARCHICAL: _not_q_hierarchical if not h.is_q_hierarchical else asked.not_q_hierarchical,
+        QueryClass.FREE_CONNEX: _not_free_connex if not h.is_free_connex else asked.not_free_connex,
+        QueryClass.ACYCLIC: _not_acyclic if not h.is_acyclic else asked.not_acyclic,
+        QueryClass.FOREIGN_KEY_ACYCLIC: lambda h: _not_foreign_key_acyclic(h, primary_keys),
     }
-    name = next((name for name, holds in verdicts.items() if holds), "cyclic")
+    name = next((name for name, holds in verdicts.items() if holds), QueryClass.CYCLIC)
     return Classification(
-        name=BY_PREDICATES if h.is_acyclic and not verdicts["acyclic"] else name,
-        q_hierarchical=verdicts["q-hierarchical"],
+        name=QueryClass.CYCLIC_BY_PREDICATES if h.is_acyclic and not verdicts[QueryClass.ACYCLIC] else name,
+        q_hierarchical=verdicts[QueryClass.Q_HIERARCHICAL],
         hierarchical=h.is_hierarchical,
-        free_connex=verdicts["free-connex"],
-        acyclic=verdicts["acyclic"],
+        free_connex=verdicts[QueryClass.FREE_CONNEX],
+        acyclic=verdicts[QueryClass.ACYCLIC],
         foreign_key_acyclic=by_keys,
         why_not={name: reasons[name](h) for name, holds in verdicts.items() if not holds},
     )
@@ -68,7 +79,7 @@ def classify(
 class _Asked:
     """What predicates make of a query whose equalities alone have a join tree."""
 
-    def __init__(self, h: Hypergraph, predicates: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, h: Hypergraph, predicates: Mapping[str, AttributeSet]) -> None:
         self.between = {p: read for p, read in predicates.items() if not any(read <= r for r in h.relations)}
         self.shown: Left = left(dict(enumerate(h.relations)), tuple(self.between.values()), h.output)
         self.rest: Left = left(self.shown.relations, self.shown.predicates, frozenset())
@@ -84,14 +95,14 @@ class _Asked:
         hidden, names = self.shown.variables - h.output, [h.name(i) for i in self.shown.relations]
         decides = "is not output, but decides" if len(hidden) == 1 else "are not output, but decide"
         return (
-            f"the output {_set(h.output)} is not connex: {_set(hidden)} {decides} which tuples of "
+            f"the output {as_set(h.output)} is not connex: {as_set(hidden)} {decides} which tuples of "
             f"{', '.join(names)} meet, by {self._listed(self.shown.predicates)}"
         )
 
     def not_acyclic(self, h: Hypergraph) -> str:
         return f"no join tree has an edge for each of {self._listed(self.rest.predicates)}"
 
-    def _listed(self, predicates: Sequence[frozenset[str]]) -> str:
+    def _listed(self, predicates: Sequence[AttributeSet]) -> str:
         return ", ".join(p for p, read in self.between.items() if read in predicates)
 
 
@@ -110,7 +121,7 @@ def _not_free_connex(h: Hypergraph) -> str:
         return _not_acyclic(h)
     names = [*(h.name(i) for i in range(len(h.relations))), "the output"]
     cycle = _cycle((*h.relations, h.output), names)
-    return f"the output {_set(h.output)} is not connex: adding it as a relation makes a cycle through {cycle}"
+    return f"the output {as_set(h.output)} is not connex: adding it as a relation makes a cycle through {cycle}"
 
 
 def _not_acyclic(h: Hypergraph) -> str:
@@ -133,14 +144,14 @@ def _not_foreign_key_acyclic(h: Hypergraph, primary_keys: PrimaryKeys | None) ->
     return "primary keys do not lead from any one relation to all others"
 
 
-def _cycle(relations: Sequence[frozenset[str]], names: Sequence[str]) -> str:
+def _cycle(relations: Sequence[AttributeSet], names: Sequence[str]) -> str:
     attributes, core = minimal_cycle(relations)
     if any(len(relation) > 2 for relation in core.values()):
         inside = ", ".join(names[i] for i in core)
-        return f"{inside}: all but any one of {_set(attributes)} lie together in a relation, but never all"
+        return f"{inside}: all but any one of {as_set(attributes)} lie together in a relation, but never all"
     start = next(iter(core))
     steps, here = [names[start]], start
-    at = min(core[start])
+    at = min(core[start], key=str)
     while True:
         here = next(i for i, relation in core.items() if i != here and at in relation)
         steps += [f"-{at}-", names[here]]
@@ -149,9 +160,5 @@ def _cycle(relations: Sequence[frozenset[str]], names: Sequence[str]) -> str:
         at = next(iter(core[here] - {at}))
 
 
-def _relations(h: Hypergraph, attribute: str) -> str:
+def _relations(h: Hypergraph, attribute: Attribute) -> str:
     return "{" + ", ".join(h.name(i) for i in sorted(h.having(attribute))) + "}"
-
-
-def _set(attributes: frozenset[str]) -> str:
-    return "{" + ", ".join(sorted(attributes)) + "}"

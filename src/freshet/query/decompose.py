@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from freshet.query.budget import Budget
+from freshet.query.attribute import AttributeSet, in_order
+from freshet.query.budget import StepBudget
 from freshet.query.fragment import members
 from freshet.query.hypergraph import Hypergraph, gyo_core
 
@@ -30,7 +31,7 @@ _SIZE = 1_000.0  # of a relation, to weigh bags of different width
 class Bag:
     """Attributes, and the fewest relations that have them all together."""
 
-    attributes: frozenset[str]
+    attributes: AttributeSet
     cover: tuple[int, ...]
 
     @property
@@ -43,51 +44,51 @@ def decompose(h: Hypergraph) -> tuple[Bag, ...]:
     core = gyo_core(h.relations)
     if len(core) <= 1:
         return ()
-    search = _Search(h, core)
-    bags = list(dict.fromkeys(search.best() if len(search.names) <= EXACT else search.greedy()))
+    search = _BagSearch(h, core)
+    bags = list(dict.fromkeys(search.best() if len(search.order) <= EXACT else search.greedy()))
     largest = [b for b in bags if not any(b != c and not b & ~c for c in bags)]
     return tuple(Bag(search.attributes(b), search.cover(b)) for b in largest if len(search.cover(b)) > 1)
 
 
-class _Search:
-    def __init__(self, h: Hypergraph, core: dict[int, frozenset[str]]) -> None:
-        self.names = sorted(frozenset().union(*core.values()))
+class _BagSearch:
+    def __init__(self, h: Hypergraph, core: dict[int, AttributeSet]) -> None:
+        self.order = in_order(frozenset().union(*core.values()))
         self.relations = [self._bits(r) for r in h.relations]
         edges = [self._bits(r) for r in core.values()]
-        self.near = [self._union(e for e in edges if e >> x & 1) & ~(1 << x) for x in range(len(self.names))]
+        self.near = [self._union(e for e in edges if e >> x & 1) & ~(1 << x) for x in range(len(self.order))]
         self.cover: Callable[[int], tuple[int, ...]] = cache(self._cover)
 
-    def _bits(self, attributes: frozenset[str]) -> int:
-        return sum(1 << i for i, name in enumerate(self.names) if name in attributes)
+    def _bits(self, attributes: AttributeSet) -> int:
+        return sum(1 << i for i, a in enumerate(self.order) if a in attributes)
 
     @staticmethod
     def _union(sets: Iterable[int]) -> int:
-        found = 0
+        union = 0
         for each in sets:
-            found |= each
-        return found
+            union |= each
+        return union
 
-    def attributes(self, bag: int) -> frozenset[str]:
-        return frozenset(self.names[x] for x in members(bag))
+    def attributes(self, bag: int) -> AttributeSet:
+        return frozenset(self.order[x] for x in members(bag))
 
     def _bag(self, gone: int, x: int) -> int:
         """x and the attributes still there that it reaches through those eliminated."""
-        seen, found = 1 << x, self.near[x]
-        while through := found & gone & ~seen:
+        seen, reached = 1 << x, self.near[x]
+        while through := reached & gone & ~seen:
             for y in members(through):
-                found |= self.near[y]
+                reached |= self.near[y]
             seen |= through
-        return (found & ~gone) | 1 << x
+        return (reached & ~gone) | 1 << x
 
     def _cover(self, bag: int) -> tuple[int, ...]:
-        """The fewest relations that together have all attributes of a bag, as far as few steps tell."""
+        """The fewest relations that together have all attributes of a bag, as far as a bounded search finds them."""
         useful = {i: r & bag for i, r in enumerate(self.relations) if r & bag}
         greedy, left = [], bag
         while left:
             i = max(useful, key=lambda i: (useful[i] & left).bit_count())
             greedy.append(i)
             left &= ~useful[i]
-        budget, most = Budget(_COVER), max(u.bit_count() for u in useful.values())
+        budget, most = StepBudget(_COVER), max(u.bit_count() for u in useful.values())
 
         def covered(left: int, size: int) -> tuple[int, ...] | None:
             if not left:
@@ -102,9 +103,9 @@ class _Search:
             return None
 
         for size in range(1, len(greedy)):
-            found = covered(bag, size)
-            if found is not None:
-                return tuple(sorted(found))
+            fewest = covered(bag, size)
+            if fewest is not None:
+                return tuple(sorted(fewest))
         return tuple(sorted(greedy))
 
     def _cost(self, bag: int) -> tuple[int, float]:
@@ -112,7 +113,7 @@ class _Search:
         return width, 0.0 if width == 1 else _SIZE**width * bag.bit_count()
 
     def best(self) -> list[int]:
-        everything = (1 << len(self.names)) - 1
+        everything = (1 << len(self.order)) - 1
 
         def within(width: int) -> list[int] | None:
             @cache
@@ -123,23 +124,23 @@ class _Search:
                 bags = [(x, self._bag(gone, x)) for x in members(everything & ~gone)]
                 ranked = [(*self._cost(bag), x, bag) for x, bag in bags]
                 free = [each for each in ranked if each[0] == 1]  # costs nothing, now or later
-                found: tuple[float, tuple[int, ...]] | None = None
+                least: tuple[float, tuple[int, ...]] | None = None
                 for wide, cost, x, bag in free[:1] or ranked:
                     further = cheapest(gone | 1 << x) if wide <= width else None
-                    if further is not None and (found is None or cost + further[0] < found[0]):
-                        found = cost + further[0], (bag, *further[1])
-                return found
+                    if further is not None and (least is None or cost + further[0] < least[0]):
+                        least = cost + further[0], (bag, *further[1])
+                return least
 
-            found = cheapest(0)
-            return None if found is None else list(found[1])
+            least = cheapest(0)
+            return None if least is None else list(least[1])
 
         widest = max(len(self.cover(bag)) for bag in self.greedy())
-        found = (within(width) for width in range(1, widest + 1))
-        return next(bags for bags in found if bags is not None)
+        results = (within(width) for width in range(1, widest + 1))
+        return next(bags for bags in results if bags is not None)
 
     def greedy(self) -> list[int]:
         near = list(self.near)
-        narrow = len(self.names) <= NARROWEST
+        narrow = len(self.order) <= NARROWEST
 
         def rank(x: int) -> tuple[float, ...]:
             bag = near[x] | 1 << x

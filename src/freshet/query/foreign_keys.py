@@ -17,23 +17,24 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from freshet.errors import PlanError
+from freshet.query.attribute import Attribute, AttributeSet, in_order
 from freshet.query.best_tree import check_updates
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
-PrimaryKeys = Sequence[frozenset[str] | None]
+PrimaryKeys = Sequence[AttributeSet | None]
 
 _TRIED = 20_000  # nodes of trees from one root
 
 
 @dataclass(frozen=True)
-class Assertion:
+class TreeAssertion:
     """At `node`, `attribute` as found at node `left` equals `attribute` as found at node `right`; both are `node`
     itself or below it."""
 
     node: int
-    attribute: str
+    attribute: Attribute
     left: int
     right: int
 
@@ -43,7 +44,7 @@ class ForeignKeyTree:
     """Every node of the tree is a relation and an output node. Without assertions it is a join tree of the query."""
 
     tree: JoinTree
-    assertions: tuple[Assertion, ...]
+    assertions: tuple[TreeAssertion, ...]
 
     def check(self, h: Hypergraph, primary_keys: PrimaryKeys) -> None:
         """Raise PlanError unless edges follow primary keys, and edges and assertions make every attribute equal."""
@@ -64,7 +65,7 @@ class ForeignKeyTree:
                     f"the assertion on {each.attribute} at node {each.node} compares nodes {each.left} and "
                     f"{each.right}; both must be at or below it and have the attribute"
                 )
-        for attribute in sorted(h.attributes):
+        for attribute in in_order(h.attributes):
             holders = {i for i, node in enumerate(self.tree.nodes) if attribute in node.attributes}
             links = [(i, self.tree.nodes[i].parent) for i in holders if self.tree.nodes[i].parent in holders]
             links += [(each.left, each.right) for each in self.assertions if each.attribute == attribute]
@@ -130,7 +131,7 @@ def _arborescences(
     first = (0,) * len(others)
     queue = [(-sum(level[0] for level in levels), first)]
     seen = {first}
-    budget = Budget(_TRIED)
+    budget = StepBudget(_TRIED)
     while queue and -queue[0][0] >= at_least and budget.spend(len(h.relations)):
         minus_shared, picks = heappop(queue)
         allowed = [by_shared[level[pick]] for by_shared, level, pick in zip(candidates, levels, picks, strict=True)]
@@ -149,17 +150,17 @@ def _breadth_first(root: int, allowed: dict[int, list[int]]) -> list[int] | None
     parents = [-1] * (len(allowed) + 1)
     reached, missing = {root}, sorted(allowed)
     while missing:
-        found = {}
+        parent_of = {}
         for child in missing:
             parent = next((parent for parent in allowed[child] if parent in reached), None)
             if parent is not None:
-                found[child] = parent
-        if not found:
+                parent_of[child] = parent
+        if not parent_of:
             return None
-        for child, parent in found.items():
+        for child, parent in parent_of.items():
             parents[child] = parent
-        reached |= found.keys()
-        missing = [child for child in missing if child not in found]
+        reached |= parent_of.keys()
+        missing = [child for child in missing if child not in parent_of]
     return parents
 
 
@@ -187,10 +188,10 @@ def _tree(h: Hypergraph, parents: Sequence[int]) -> JoinTree:
     return JoinTree(tuple(nodes))
 
 
-def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
+def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[TreeAssertion]:
     """One for each part after the first, with an earlier holder, as low in the tree and as near to it as possible."""
     above = _paths(tree)
-    for attribute in sorted(h.attributes):
+    for attribute in in_order(h.attributes):
         holders = [i for i, node in enumerate(tree.nodes) if attribute in node.attributes]
         for right in holders[1:]:
             if tree.nodes[right].parent in holders:
@@ -200,7 +201,7 @@ def _assertions(h: Hypergraph, tree: JoinTree) -> Iterator[Assertion]:
                 lowest = [a for a, b in zip(above[left], above[right], strict=False) if a == b][-1]
                 meetings.append((-tree.depth(lowest), tree.depth(left), left, lowest))
             _, _, left, lowest = min(meetings)
-            yield Assertion(lowest, attribute, left, right)
+            yield TreeAssertion(lowest, attribute, left, right)
 
 
 def _paths(tree: JoinTree) -> list[list[int]]:

@@ -17,7 +17,8 @@ from functools import cache
 from typing import NamedTuple
 
 from freshet.errors import PlanError
-from freshet.query.budget import Budget
+from freshet.query.attribute import AttributeSet, in_order
+from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
 
@@ -38,11 +39,11 @@ class Sketch(NamedTuple):
 class Fragments:
     """The relations of an acyclic query, and its parts."""
 
-    def __init__(self, h: Hypergraph, budget: Budget | None = None) -> None:
+    def __init__(self, h: Hypergraph, budget: StepBudget | None = None) -> None:
         """`budget`: steps of an enumeration of its trees, if it is bounded."""
         if not h.is_acyclic:
             raise PlanError("a cyclic query has no join tree; group its relations into bags or use its foreign keys")
-        self._names = sorted(h.attributes)
+        self._order = in_order(h.attributes)
         self._budget = budget
         self._projects = h.is_free_connex
         self.relations = tuple(self._bits(relation) for relation in h.relations)
@@ -52,15 +53,15 @@ class Fragments:
         self.components = cache(self._components)
         self.intersections = cache(self._intersections)
 
-    def _bits(self, attributes: frozenset[str]) -> int:
-        return sum(1 << i for i, name in enumerate(self._names) if name in attributes)
+    def _bits(self, attributes: AttributeSet) -> int:
+        return sum(1 << i for i, a in enumerate(self._order) if a in attributes)
 
     def _attributes(self, part: int) -> int:
         """The attributes of the relations of a part."""
-        found = 0
+        attributes = 0
         for relation in members(part):
-            found |= self.relations[relation]
-        return found
+            attributes |= self.relations[relation]
+        return attributes
 
     def _components(self, part: int, removed: int) -> tuple[int, ...]:
         """The part cut into pieces that share no attributes but the removed ones, in the order of the relations."""
@@ -78,8 +79,8 @@ class Fragments:
 
     def _intersections(self, part: int) -> tuple[int, ...]:
         """What any two relations of the part share: the candidates for generalized nodes."""
-        found = {self.relations[i] & self.relations[j]: None for i in members(part) for j in members(part) if i < j}
-        return tuple(found)
+        shared = {self.relations[i] & self.relations[j]: None for i in members(part) for j in members(part) if i < j}
+        return tuple(shared)
 
     def goes_on(self, steps: int) -> bool:
         """Whether an enumeration may take so many steps more."""
@@ -105,11 +106,11 @@ class Fragments:
     def _append(self, sketch: Sketch, parent: int, nodes: list[TreeNode]) -> bool:
         here = len(nodes)
         above = nodes[parent].attributes if parent >= 0 else frozenset()
-        attributes = frozenset(name for i, name in enumerate(self._names) if sketch.attributes >> i & 1)
+        attributes = frozenset(a for i, a in enumerate(self._order) if sketch.attributes >> i & 1)
         nodes.append(TreeNode(sketch.relation, attributes, parent, True))
         shown = not self._projects or parent < 0
         # an output attribute is first met at the topmost node that has it, so that node must be an output node
-        shown = shown or any(self.output >> self._names.index(name) & 1 for name in attributes - above)
+        shown = shown or any(self.output >> self._order.index(a) & 1 for a in attributes - above)
         for child in sorted(sketch.children, key=Sketch.first):
             shown = self._append(child, here, nodes) or shown
         nodes[here] = TreeNode(sketch.relation, attributes, parent, shown)

@@ -16,14 +16,15 @@ from functools import cached_property
 from itertools import combinations
 
 from freshet.errors import PlanError
+from freshet.query.attribute import Attribute, AttributeSet, in_order, listed
 
 
 @dataclass(frozen=True)
 class Hypergraph:
     """`names` are only for messages; without them the relations are called R1, R2, ..."""
 
-    relations: tuple[frozenset[str], ...]
-    output: frozenset[str]
+    relations: tuple[AttributeSet, ...]
+    output: AttributeSet
     names: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -32,8 +33,8 @@ class Hypergraph:
         unknown = self.output - self.attributes
         if unknown:
             raise PlanError(
-                f"no relation has the output attribute {', '.join(sorted(unknown))}; "
-                f"the relations have {', '.join(sorted(self.attributes)) or 'none'}"
+                f"no relation has the output attribute {listed(unknown)}; "
+                f"the relations have {listed(self.attributes) or 'none'}"
             )
         if self.names and len(self.names) != len(self.relations):
             raise PlanError(
@@ -41,21 +42,21 @@ class Hypergraph:
             )
 
     @cached_property
-    def attributes(self) -> frozenset[str]:
+    def attributes(self) -> AttributeSet:
         return frozenset().union(*self.relations)
 
     def name(self, relation: int) -> str:
         return self.names[relation] if self.names else f"R{relation + 1}"
 
     @cached_property
-    def _holders(self) -> dict[str, frozenset[int]]:
-        found: dict[str, set[int]] = {a: set() for a in self.attributes}
+    def _holders(self) -> dict[Attribute, frozenset[int]]:
+        holders: dict[Attribute, set[int]] = {a: set() for a in self.attributes}
         for i, relation in enumerate(self.relations):
             for attribute in relation:
-                found[attribute].add(i)
-        return {attribute: frozenset(holders) for attribute, holders in found.items()}
+                holders[attribute].add(i)
+        return {attribute: frozenset(relations) for attribute, relations in holders.items()}
 
-    def having(self, attribute: str) -> frozenset[int]:
+    def having(self, attribute: Attribute) -> frozenset[int]:
         """E(attribute): the relations that have it."""
         return self._holders.get(attribute, frozenset())
 
@@ -75,25 +76,25 @@ class Hypergraph:
     def is_q_hierarchical(self) -> bool:
         return self.is_hierarchical and next(self.hidden_dominators(), None) is None
 
-    def _told_apart(self, attributes: frozenset[str]) -> list[str]:
-        """Attributes in order, one for each set of relations that has it."""
-        found: dict[frozenset[int], str] = {}
-        for attribute in sorted(attributes):
-            found.setdefault(self.having(attribute), attribute)
-        return list(found.values())
+    def _representatives(self, attributes: AttributeSet) -> list[Attribute]:
+        """One attribute, the first in order, for each set of relations that share it."""
+        first: dict[frozenset[int], Attribute] = {}
+        for attribute in in_order(attributes):
+            first.setdefault(self.having(attribute), attribute)
+        return list(first.values())
 
-    def partial_overlaps(self) -> Iterator[tuple[str, str]]:
+    def partial_overlaps(self) -> Iterator[tuple[Attribute, Attribute]]:
         """Pairs of attributes whose relations overlap without one holding the other; of attributes that the same
         relations have, the first stands for all."""
-        for x, z in combinations(self._told_apart(self.attributes), 2):
+        for x, z in combinations(self._representatives(self.attributes), 2):
             with_x, with_z = self.having(x), self.having(z)
             if with_x & with_z and not with_x <= with_z and not with_z <= with_x:
                 yield x, z
 
-    def hidden_dominators(self) -> Iterator[tuple[str, str]]:
+    def hidden_dominators(self) -> Iterator[tuple[Attribute, Attribute]]:
         """Pairs (x, z): x is output, z is not, and E(x) is properly inside E(z); of alike ones the first."""
-        hidden = self._told_apart(self.attributes - self.output)
-        for x in self._told_apart(self.output):
+        hidden = self._representatives(self.attributes - self.output)
+        for x in self._representatives(self.output):
             for z in hidden:
                 if self.having(x) < self.having(z):
                     yield x, z
@@ -102,7 +103,7 @@ class Hypergraph:
     def components(self) -> tuple[tuple[int, ...], ...]:
         """Relations connected by shared attributes, each component and the list of them in the given order. A relation
         without attributes is a component of its own."""
-        parts: list[tuple[set[int], set[str]]] = []
+        parts: list[tuple[set[int], set[Attribute]]] = []
         for i, relation in enumerate(self.relations):
             touching = [part for part in parts if part[1] & relation]
             parts = [part for part in parts if not part[1] & relation]
@@ -111,7 +112,7 @@ class Hypergraph:
         return tuple(sorted(tuple(sorted(members)) for members, _ in parts))
 
 
-def gyo_core(relations: Sequence[frozenset[str]]) -> dict[int, frozenset[str]]:
+def gyo_core(relations: Sequence[AttributeSet]) -> dict[int, AttributeSet]:
     """What GYO leaves: relation number to the attributes it still has. One entry or none when acyclic."""
     left = dict(enumerate(relations))
     holders = Counter(attribute for relation in relations for attribute in relation)
@@ -130,13 +131,15 @@ def gyo_core(relations: Sequence[frozenset[str]]) -> dict[int, frozenset[str]]:
     return left
 
 
-def minimal_cycle(relations: Sequence[frozenset[str]]) -> tuple[frozenset[str], dict[int, frozenset[str]]]:
+def minimal_cycle(
+    relations: Sequence[AttributeSet],
+) -> tuple[AttributeSet, dict[int, AttributeSet]]:
     """The witness that relations are cyclic: attributes none of which can be left out, and the relations that make the
     cycle, cut down to them. What remains is either a plain cycle, in which each relation has two of the attributes and
     each attribute lies in two relations, or all but one of the attributes lie together in a relation, for every one
     left out, but never all of them."""
-    kept: frozenset[str] = frozenset().union(*relations)
-    for attribute in sorted(kept):
+    kept: AttributeSet = frozenset().union(*relations)
+    for attribute in in_order(kept):
         fewer = kept - {attribute}
         # cutting attributes away never makes an acyclic hypergraph cyclic, so one pass reaches a minimum
         if len(gyo_core([relation & fewer for relation in relations])) > 1:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
-from freshet.query.budget import Budget
+from freshet.query.budget import StepBudget
 from freshet.query.fragment import Fragments, Sketch, members
 from freshet.query.hypergraph import Hypergraph
 from freshet.query.tree import JoinTree, TreeNode
@@ -26,7 +26,7 @@ TREES, NODES, STEPS = 5_000, 30_000, 100_000
 
 def some_trees(h: Hypergraph, nodes: int = NODES) -> Iterator[JoinTree]:
     """The first join trees, as many as have so many nodes together."""
-    return islice(join_trees(h, Budget(STEPS)), min(TREES, 1 + nodes // len(h.relations)))
+    return islice(join_trees(h, StepBudget(STEPS)), min(TREES, 1 + nodes // len(h.relations)))
 
 
 def plain_trees(h: Hypergraph) -> Iterator[JoinTree]:
@@ -61,7 +61,7 @@ def plain_trees(h: Hypergraph) -> Iterator[JoinTree]:
         yield JoinTree(tuple(nodes))
 
 
-def join_trees(h: Hypergraph, budget: Budget | None = None) -> Iterator[JoinTree]:
+def join_trees(h: Hypergraph, budget: StepBudget | None = None) -> Iterator[JoinTree]:
     """Each tree once, made as it is asked for: a star of n relations has about n to the power n of them.
 
     The trees have the output of the query where it is free-connex, all attributes as output where it is not.

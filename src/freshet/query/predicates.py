@@ -20,20 +20,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from freshet.query.attribute import AttributeSet
+
 
 @dataclass(frozen=True)
 class Left:
     """What cannot be taken away."""
 
-    relations: dict[int, frozenset[str]]  # by number
-    predicates: tuple[frozenset[str], ...]
+    relations: dict[int, AttributeSet]  # by number
+    predicates: tuple[AttributeSet, ...]
 
     @property
-    def variables(self) -> frozenset[str]:
+    def variables(self) -> AttributeSet:
         return frozenset().union(*self.relations.values())
 
 
-def left(relations: dict[int, frozenset[str]], predicates: Sequence[frozenset[str]], output: frozenset[str]) -> Left:
+def left(relations: dict[int, AttributeSet], predicates: Sequence[AttributeSet], output: AttributeSet) -> Left:
     """A predicate reads variables of the relations only."""
     edges, checks = dict(relations), list(predicates)
     changed = True
@@ -58,7 +60,7 @@ def left(relations: dict[int, frozenset[str]], predicates: Sequence[frozenset[st
 
 
 def verdicts(
-    relations: Sequence[frozenset[str]], predicates: Sequence[frozenset[str]], output: frozenset[str]
+    relations: Sequence[AttributeSet], predicates: Sequence[AttributeSet], output: AttributeSet
 ) -> tuple[bool, bool]:
     """Whether the query is acyclic, and whether it is free-connex."""
     shown = left(dict(enumerate(relations)), predicates, output)

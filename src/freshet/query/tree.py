@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from freshet.errors import PlanError
+from freshet.query.attribute import Attribute, AttributeSet, as_set, in_order, listed
 from freshet.query.hypergraph import Hypergraph
 
 
 @dataclass(frozen=True)
 class TreeNode:
     relation: int | None  # None: a generalized relation, the keys that all its children share
-    attributes: frozenset[str]
+    attributes: AttributeSet
     parent: int  # -1 at the root
     output: bool
 
@@ -45,10 +46,10 @@ class JoinTree:
     def children(self, i: int) -> tuple[int, ...]:
         return self._children[i]
 
-    def key(self, i: int) -> tuple[str, ...]:
-        """The attributes node i shares with its parent, sorted; none at the root."""
+    def key(self, i: int) -> tuple[Attribute, ...]:
+        """The attributes node i shares with its parent, in order; none at the root."""
         node = self.nodes[i]
-        return () if node.parent < 0 else tuple(sorted(node.attributes & self.nodes[node.parent].attributes))
+        return () if node.parent < 0 else tuple(in_order(node.attributes & self.nodes[node.parent].attributes))
 
     @cached_property
     def _depths(self) -> tuple[int, ...]:
@@ -88,20 +89,20 @@ class JoinTree:
             if (node.parent < 0) != (i == 0) or (i > 0 and not path):
                 raise PlanError(f"node {i} is out of order; list the nodes in preorder, the root first")
             path.append(i)
-        found = sorted(node.relation for node in self.nodes if node.relation is not None)
-        if found != list(range(len(h.relations))):
-            raise PlanError(f"cover: the tree has relations {found}; each of {len(h.relations)} must be there once")
+        relations = sorted(node.relation for node in self.nodes if node.relation is not None)
+        if relations != list(range(len(h.relations))):
+            raise PlanError(f"cover: the tree has relations {relations}; each of {len(h.relations)} must be there once")
         for i, node in enumerate(self.nodes):
             if node.relation is None and not self._children[i]:
                 raise PlanError(f"cover: the leaf {self._show(i)} is generalized; every leaf must be a relation")
             if node.relation is not None and node.attributes != h.relations[node.relation]:
                 raise PlanError(
                     f"cover: {self._show(i)} must have the attributes of relation {node.relation}, "
-                    f"{_set(h.relations[node.relation])}"
+                    f"{as_set(h.relations[node.relation])}"
                 )
 
     def _check_connect(self) -> None:
-        for attribute in sorted(frozenset().union(*(node.attributes for node in self.nodes))):
+        for attribute in in_order(frozenset().union(*(node.attributes for node in self.nodes))):
             tops = [
                 i
                 for i, node in enumerate(self.nodes)
@@ -121,7 +122,7 @@ class JoinTree:
             parent = self.nodes[node.parent]
             if parent.relation is None and not parent.attributes <= node.attributes:
                 raise PlanError(
-                    f"guard: {self._show(i)} lacks {_set(parent.attributes - node.attributes)} "
+                    f"guard: {self._show(i)} lacks {as_set(parent.attributes - node.attributes)} "
                     f"of the generalized node {self._show(node.parent)} above it"
                 )
             if node.relation is None and parent.relation is not None:
@@ -129,8 +130,8 @@ class JoinTree:
                     f"above: the generalized node {self._show(i)} is below the relation {self._show(node.parent)}"
                 )
 
-    def _check_connex(self, output: frozenset[str]) -> None:
-        covered: frozenset[str] = frozenset()
+    def _check_connex(self, output: AttributeSet) -> None:
+        covered: AttributeSet = frozenset()
         for i, node in enumerate(self.nodes):
             if not node.output:
                 if i == 0:
@@ -142,16 +143,14 @@ class JoinTree:
                 )
             hidden = frozenset(self.key(i)) - output
             if hidden:
-                raise PlanError(f"connex: the key of output node {self._show(i)} has {_set(hidden)}, not in the output")
+                raise PlanError(
+                    f"connex: the key of output node {self._show(i)} has {as_set(hidden)}, not in the output"
+                )
             covered |= node.attributes
         if not output <= covered:
-            raise PlanError(f"connex: no output node has {_set(output - covered)}")
+            raise PlanError(f"connex: no output node has {as_set(output - covered)}")
 
     def _show(self, i: int) -> str:
         node = self.nodes[i]
-        attributes = ", ".join(sorted(node.attributes))
+        attributes = listed(node.attributes)
         return f"[{attributes}]" if node.relation is None else f"R{node.relation + 1}({attributes})"
-
-
-def _set(attributes: frozenset[str]) -> str:
-    return "{" + ", ".join(sorted(attributes)) + "}"

@@ -22,7 +22,7 @@ from freshet.sql.datatype import bind_type
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
 from freshet.sql.source import PREDICATE, Statement, sql_of
-from freshet.sql.window_function import NEEDS_OVER
+from freshet.windows import NEEDS_OVER
 
 Columns = Callable[[exp.Column], Expression]
 Aggregates = Callable[[exp.Expr], Expression]
@@ -392,7 +392,7 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     ),
     (exp.TimestampAdd, ("this", "expression", "unit"), ScalarBinder._add_units),
     (exp.Window, None, ScalarBinder._window),
-    (NEEDS_OVER, None, ScalarBinder._without_over),
+    (tuple(NEEDS_OVER), None, ScalarBinder._without_over),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
     ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),

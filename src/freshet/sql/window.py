@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from freshet.logical.query import AnyQuery, Field, Frame, WindowCall, Windowed
+from freshet.logical.query import AnyQuery, Field, Windowed
 from freshet.logical.references import WindowRef
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
@@ -20,15 +20,17 @@ from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Sort
 from freshet.sql.limit import Ordering
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement, sql_of
-from freshet.sql.window_frame import RANKED, SO_FAR, WHOLE, FrameBinder
-from freshet.sql.window_function import Function, FunctionBinder
+from freshet.sql.window_frame import FrameBinder
+from freshet.sql.window_function import FunctionBinder
+from freshet.windows import WINDOW_FUNCTIONS, BoundFunction
+from freshet.windows.call import WHOLE, Frame, WindowCall
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
     """A window function over expressions; where those stand in the query below is known when all are bound."""
 
-    function: Function
+    function: BoundFunction
     frame: Frame
     partition: tuple[Expression, ...]
     order: tuple[Ordering, ...]
@@ -80,13 +82,12 @@ class Windows:
             lambda part: self.above(only.condition(part), part),
             node,
         ).bind(node.this)
-        name = function.name.upper()
-        if function.ordered and not order:
+        record, name = WINDOW_FUNCTIONS[function.name], function.name.upper()
+        if record.ordered and not order:
             self.statement.fail(f"{name} depends on an order; add ORDER BY to its OVER (...)", node)
         frame = FrameBinder(self.statement, inside, [o.expression for o in order]).bind(spec, node)
-        if not function.framed:
-            own = SO_FAR if name == "CUME_DIST" else RANKED
-            if spec is not None and (frame != own or name in ("LAG", "LEAD")):
+        if not record.framed:
+            if spec is not None and frame != record.own_frame:
                 self.statement.fail(f"{name} takes no frame; leave out {sql_of(spec)}", node)
             frame = WHOLE
         varying = tuple(o for o in order if not isinstance(o.expression, Literal))

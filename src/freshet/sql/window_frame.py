@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from freshet.errors import SqlError
-from freshet.logical.query import Edge, Frame
 from freshet.scalar import functions, types
 from freshet.scalar.expression import Expression, Literal
 from freshet.scalar.types import Type
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement, sql_of
-
-WHOLE, SO_FAR = Frame("range", None, None), Frame("range", None, 0)
-#: The one frame that ranks may name, as it is what they see anyway; CUME_DIST, which sees equal rows, may name SO_FAR.
-RANKED = Frame("rows", None, 0)
+from freshet.windows.call import SO_FAR, WHOLE, Frame, FrameEnd, FrameUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +32,23 @@ class FrameBinder:
         if spec is None:
             return SO_FAR if self.keys else WHOLE
         self.statement.only(spec, ("kind", "start", "start_side", "end", "end_side"))
-        unit = spec.text("kind").lower()
-        if unit not in ("rows", "range"):
+        kind = spec.text("kind").lower()
+        if kind not in list(FrameUnit):
             self.statement.refuse(sql_of(spec), "write a frame of ROWS or RANGE", node)
+        unit = FrameUnit(kind)
         start = self._edge(unit, spec.args["start"], spec.text("start_side"), "FOLLOWING", node)
-        end: Edge = 0
+        end: FrameEnd = 0
         if spec.args.get("end") is not None:
             end = self._edge(unit, spec.args["end"], spec.text("end_side"), "PRECEDING", node)
         if isinstance(spec.args["start"], exp.Expr) and isinstance(spec.args.get("end"), exp.Expr):
             self._check_order(start, end, spec, node)
-        if unit == "range" and not self.keys:
+        if unit is FrameUnit.RANGE and not self.keys:
             if start is not None or end is not None:
                 self.statement.fail("a frame of RANGE depends on an order; add ORDER BY, or count ROWS", node)
             return WHOLE
         return Frame(unit, start, end)
 
-    def _check_order(self, start: Edge, end: Edge, spec: exp.Expr, node: exp.Expr) -> None:
+    def _check_order(self, start: FrameEnd, end: FrameEnd, spec: exp.Expr, node: exp.Expr) -> None:
         written = sql_of(spec)
         (kind, first), (other, last) = (
             (e.type, e.value) if isinstance(e, Literal) else (types.INT, e) for e in (start, end)
@@ -62,7 +59,7 @@ class FrameBinder:
         if first > last:
             self.statement.fail(f"{written} ends before it begins; write the earlier end first", node)
 
-    def _edge(self, unit: str, edge: object, side: str, wrong: str, node: exp.Expr) -> Edge:
+    def _edge(self, unit: FrameUnit, edge: object, side: str, wrong: str, node: exp.Expr) -> FrameEnd:
         if edge == "UNBOUNDED":
             if side.upper() == wrong:
                 end = "begin with UNBOUNDED FOLLOWING" if wrong == "FOLLOWING" else "end with UNBOUNDED PRECEDING"
@@ -79,14 +76,14 @@ class FrameBinder:
         if not isinstance(bound, Literal) or bound.value is None:
             self.statement.fail(f"a frame ends at a constant, not at {written}; write one", node)
         before = side.upper() == "PRECEDING"
-        if unit == "rows":
+        if unit is FrameUnit.ROWS:
             if bound.type not in (types.TINYINT, types.SMALLINT, types.INT):
                 self.statement.fail(f"ROWS counts whole rows, not {written}; write an INT", node)
             assert isinstance(bound.value, int)
             return -bound.value if before else bound.value
         return self._distance(bound, before, written, node)
 
-    def _distance(self, bound: Literal, before: bool, written: str, node: exp.Expr) -> Edge:
+    def _distance(self, bound: Literal, before: bool, written: str, node: exp.Expr) -> FrameEnd:
         if len(self.keys) != 1:
             many = len(self.keys)
             self.statement.fail(

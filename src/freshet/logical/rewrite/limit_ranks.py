@@ -14,8 +14,7 @@ from freshet.logical.rewrite.blocks import Again, map_blocks, predicates_in, upp
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
 from freshet.scalar.functions.comparison import TURNED
 from freshet.scalar.functions.registry import function_of
-
-_PREFIX = {"row_number", "rank", "dense_rank", "lag"}  # decided by the rows before, whatever comes after
+from freshet.windows import window_function_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +41,18 @@ def limit_ranks(query: Query, again: Again) -> Query:
 
 def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windowed) -> tuple[Block, Relation]:
     for i, call in enumerate(source.calls):
-        if call.function not in ("row_number", "rank"):
+        ties = window_function_of(call).shared_by_ties
+        if ties is None:
             continue
         column = len(source.fields) - len(source.calls) + i
         tests = {p: found for p in block.predicates if (found := _range(p, r, column)) is not None}
-        if call.function == "rank":
+        if ties:
             tests = {p: found for p, found in tests.items() if found.least == 1}
         ends = [found.most for found in tests.values() if found.most is not None]
-        if not ends or not all(c.function in _PREFIX for c in source.calls):
+        if not ends or not all(window_function_of(c).by_rows_before for c in source.calls):
             continue
         least, most = max(found.least for found in tests.values()), min(ends)
-        kept, ties = tuple(p for p in block.predicates if p not in tests), call.function == "rank"
+        kept = tuple(p for p in block.predicates if p not in tests)
         others = [*predicates_in(query.block), *upper_expressions(query)]
         for test in block.predicates:
             if test in tests:

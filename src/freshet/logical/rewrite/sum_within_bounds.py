@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from freshet.aggregates import AGGREGATES, function_of
+from freshet.aggregates.count import Count
+from freshet.aggregates.sums import Sum
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, BoundedSums, Field, Grouping, Query, Relation, key
 from freshet.logical.rewrite.blocks import Again, reads, reads_all
@@ -164,7 +166,9 @@ class _Rewrite:
         return Grouping(keys, tuple(calls), having), tuple(transform(o, counted) for o in self.old.outputs)
 
     def _call(self, call: AggregateCall) -> AggregateCall | None:
-        if call.distinct or call.filter is not None or call.function not in ("count", "sum") or len(call.args) > 1:
+        if not isinstance(function_of(call), (Count, Sum)):
+            return None
+        if call.distinct or call.filter is not None or len(call.args) > 1:
             return None
         if not call.args:
             place, kind = len(self.row_keys), types.BIGINT

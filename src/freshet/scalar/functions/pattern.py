@@ -57,7 +57,7 @@ _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 @dataclass(frozen=True)
-class Node:
+class PatternNode:
     """A part of a pattern written for both engines, and whether it can match the empty text."""
 
     re2: str
@@ -90,7 +90,7 @@ class Pattern:
 
 def read(text: str) -> Pattern:
     """The pattern, or the error that says which construct of it is refused."""
-    reader = _Reader(text)
+    reader = _PatternReader(text)
     node = reader.alternatives(0)
     if reader.at < len(text):
         reader.wrong("closes a group that is not open; write \\\\) for the character")
@@ -98,7 +98,7 @@ def read(text: str) -> Pattern:
 
 
 @dataclass
-class _Reader:
+class _PatternReader:
     text: str
     at: int = 0
     groups: int = 0
@@ -134,7 +134,7 @@ class _Reader:
 
     # Structure ----------------------------------------------------------------------------------------------------
 
-    def alternatives(self, depth: int) -> Node:
+    def alternatives(self, depth: int) -> PatternNode:
         if depth > 50:
             self.refuse("a group this deep", "use fewer levels")
         branches = [self.sequence(depth)]
@@ -148,19 +148,19 @@ class _Reader:
         for branch in reversed(branches[:-1]):
             first = len(branch.code)
             code = ((regex.FORK, 1, first + 2), *branch.code, (regex.JUMP, len(code) + 1, 0), *code)
-        return Node(f"(?:{'|'.join(b.re2 for b in branches)})", code, any(b.may_be_empty for b in branches))
+        return PatternNode(f"(?:{'|'.join(b.re2 for b in branches)})", code, any(b.may_be_empty for b in branches))
 
-    def sequence(self, depth: int) -> Node:
-        parts: list[Node] = []
+    def sequence(self, depth: int) -> PatternNode:
+        parts: list[PatternNode] = []
         instructions = 0
         while self.peek() not in ("", "|", ")"):
             parts.append(self.repeated(depth))
             instructions += len(parts[-1].code)
             self.bounded(instructions)
         code = tuple(instruction for p in parts for instruction in p.code)
-        return Node("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
+        return PatternNode("".join(p.re2 for p in parts), code, all(p.may_be_empty for p in parts))
 
-    def repeated(self, depth: int) -> Node:
+    def repeated(self, depth: int) -> PatternNode:
         begin, is_end = self.at, self.peek() in ("^", "$") or self.text[self.at : self.at + 2] in ("\\A", "\\z")
         node = self.atom(depth)
         bounds = self.bounds()
@@ -183,7 +183,7 @@ class _Reader:
             what = f"the quantifier {self.peek()} after a quantifier"
             self.refuse(what, "write one quantifier, greedy or lazy, and (?:...) around what is repeated twice")
         self.bounded((len(node.code) + 2) * max(least, most or 0, 1))
-        return Node(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
+        return PatternNode(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
 
     def bounds(self) -> tuple[int, int | None] | None:
         """How often the part before is repeated; None where no quantifier follows."""
@@ -203,7 +203,7 @@ class _Reader:
         self.at = found.end()
         return least, most
 
-    def atom(self, depth: int) -> Node:
+    def atom(self, depth: int) -> PatternNode:
         character = self.take()
         if character == "(":
             return self.group(depth)
@@ -212,10 +212,10 @@ class _Reader:
         if character == ".":
             return self.written(_ALL if self.dot_all else _others(_of(LINE_ENDS)))
         if character == "^":
-            return Node(r"\A", ((regex.BEGIN, 0, 0),), True)
+            return PatternNode(r"\A", ((regex.BEGIN, 0, 0),), True)
         if character == "$":
             self.has_dollar = True
-            return Node(r"\z", ((regex.DOLLAR, 0, 0),), True)
+            return PatternNode(r"\z", ((regex.DOLLAR, 0, 0),), True)
         if character in "*+?":
             self.wrong(f"has nothing that {character} could repeat")
         if character == "{":
@@ -224,10 +224,10 @@ class _Reader:
             return self.written(self.folded(_of(character)))
         if self.peek() in ("A", "z"):
             begins = self.take() == "A"
-            return Node(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
+            return PatternNode(r"\A" if begins else r"\z", ((regex.BEGIN if begins else regex.END, 0, 0),), True)
         return self.written(self.escaped())
 
-    def group(self, depth: int) -> Node:
+    def group(self, depth: int) -> PatternNode:
         if self.peek() == "?":
             if self.text[self.at : self.at + 2] != "?:":
                 what = f"the group ({self.text[self.at : self.at + 3]}...)"
@@ -243,7 +243,7 @@ class _Reader:
         if self.peek() != ")":
             self.wrong("does not close a group")
         self.at += 1
-        return Node(f"(?:{inside.re2})", code, inside.may_be_empty)
+        return PatternNode(f"(?:{inside.re2})", code, inside.may_be_empty)
 
     # Characters ---------------------------------------------------------------------------------------------------
 
@@ -315,13 +315,13 @@ class _Reader:
                     more.append((max(low, begin) + shift, min(high, end) + shift))
         return _ranges(more)
 
-    def written(self, ranges: Ranges) -> Node:
+    def written(self, ranges: Ranges) -> PatternNode:
         code: Code = ((regex.SET, ranges, 0),)
         if not ranges:
-            return Node(r"[^\x00-\x{10FFFF}]", code, False)
+            return PatternNode(r"[^\x00-\x{10FFFF}]", code, False)
         if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-            return Node(_re2(ranges[0][0]), code, False)
-        return Node("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, False)
+            return PatternNode(_re2(ranges[0][0]), code, False)
+        return PatternNode("[" + "".join(f"{_re2(low)}-{_re2(high)}" for low, high in ranges) + "]", code, False)
 
 
 def _repetition(code: Code, least: int, most: int | None, lazy: bool) -> Code:

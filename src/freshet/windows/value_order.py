@@ -22,12 +22,12 @@ def codes(column: Column, pool: StringPool) -> Int64s:
     if column.type.is_fraction:
         return fraction_order(np.ascontiguousarray(lanes[:, 0]))
     if column.type.pooled:
-        valid, found = valid_rows(column), np.zeros(len(column), np.int64)
+        valid, order = valid_rows(column), np.zeros(len(column), np.int64)
         ids, which = np.unique(lanes[valid, 0], return_inverse=True)
         ranks = np.empty(len(ids), np.int64)
         ranks[pc.sort_indices(pool.text(ids, kind=BYTES)).to_numpy()] = np.arange(len(ids))
-        found[valid] = ranks[which]
-        return found
+        order[valid] = ranks[which]
+        return order
     if column.type.lanes == 2:
         order = np.lexsort((lanes[:, 0].view(np.uint64), lanes[:, 1]))
         differs = (lanes[order[1:]] != lanes[order[:-1]]).any(axis=1)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshet.engine.value_order import codes
 from freshet.errors import EvaluationError
-from freshet.logical.query import Edge, Frame
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Literal, SortKey
 from freshet.scalar.functions.datetime import DAY, MOST_MONTHS, moved
@@ -22,12 +20,14 @@ from freshet.state import wide
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.frames import reach
 from freshet.state.strings import StringPool
+from freshet.windows.call import Frame, FrameEnd, FrameUnit
+from freshet.windows.value_order import codes
 
 _LEAST, _GREATEST = INTEGER_RANGE["BIGINT"]
 
 
 @dataclass(slots=True)
-class Layout:
+class OrderedRows:
     """Rows in order. `starts` and `ends`: of each row's partition; `ties` and `tie_ends`: of the rows that tie with
     it; `order`: the keys they are ordered by."""
 
@@ -42,7 +42,7 @@ class Layout:
     @classmethod
     def of(
         cls, columns: list[Column], fresh: Bools, differs: Bools, order: tuple[SortKey, ...], pool: StringPool
-    ) -> Layout:
+    ) -> OrderedRows:
         """`fresh`: rows that begin a partition; `differs`: rows that do not tie with the one before."""
         return cls(columns, *_runs(fresh), *_runs(fresh | differs), order, pool)
 
@@ -51,7 +51,7 @@ class Layout:
 
     def frame(self, frame: Frame) -> tuple[Int64s, Int64s]:
         """Where each row's frame starts and ends."""
-        if frame.unit == "range":
+        if frame.unit is FrameUnit.RANGE:
             high = self._range_end(frame.end)
             low = self._range_start(frame.start, high)
         else:
@@ -61,27 +61,27 @@ class Layout:
             high = self.ends if end is None else np.clip(here + end + 1, self.starts, self.ends)
         return low, np.maximum(low, high)
 
-    def _range_end(self, end: Edge) -> Int64s:
+    def _range_end(self, end: FrameEnd) -> Int64s:
         if not isinstance(end, Literal):
             return self.ends if end is None else self.tie_ends
-        found, unfit = self._reached(end, True)
-        self._refuse(unfit & (self._before(found) < self.ends))
-        return found
+        places, unfit = self._reached(end, True)
+        self._refuse(unfit & (self._before(places) < self.ends))
+        return places
 
-    def _range_start(self, start: Edge, high: Int64s) -> Int64s:
+    def _range_start(self, start: FrameEnd, high: Int64s) -> Int64s:
         if not isinstance(start, Literal):
             return self.starts if start is None else self.ties
-        found, unfit = self._reached(start, False)
-        self._refuse(unfit & (self._before(found) < high))
-        return found
+        places, unfit = self._reached(start, False)
+        self._refuse(unfit & (self._before(places) < high))
+        return places
 
     def _before(self, places: Int64s) -> Int64s:
         """What the row before found; the first row of a partition stands at its start."""
-        found = np.empty_like(places)
-        found[1:] = places[:-1]
+        before = np.empty_like(places)
+        before[1:] = places[:-1]
         fresh = self.starts == np.arange(len(self))
-        found[fresh] = self.starts[fresh]
-        return found
+        before[fresh] = self.starts[fresh]
+        return before
 
     def _refuse(self, unfit: Bools) -> None:
         """As in Spark a sum that does not fit is an error on a row whose frame it would decide: where the frame has

@@ -1,0 +1,29 @@
+"""Window functions, one family a file: each says how it is written, typed and computed, and what its frame means.
+
+Importing a family registers its functions; `WINDOW_FUNCTIONS` finds them by name, `SPELLED` by the parsed form. To add
+one, write it next to its like and list its file here.
+"""
+
+from freshet.windows import (  # noqa: F401  (importing a family registers its functions)
+    framed_values,
+    neighbours,
+    ranks,
+    totals,
+)
+from freshet.windows.function import (
+    NEEDS_OVER,
+    SPELLED,
+    WINDOW_FUNCTIONS,
+    BoundFunction,
+    WindowFunction,
+    window_function_of,
+)
+
+__all__ = [
+    "NEEDS_OVER",
+    "SPELLED",
+    "WINDOW_FUNCTIONS",
+    "BoundFunction",
+    "WindowFunction",
+    "window_function_of",
+]
