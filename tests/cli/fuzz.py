@@ -39,8 +39,8 @@ SQL = [
     "WITH RECURSIVE r AS (SELECT 1 AS a) SELECT * FROM r", "SELECT * FROM t, t, t", "SELECT 1e999 AS a",
     "SELECT 10000000000000000000000 AS a, ARRAY_AGG(b) AS l FROM VALUES (1), (2) AS v(b)",
     "SELECT '\U0001f642' AS `=\n`", "SHOW TABLES; SHOW VIEWS", "EXPLAIN SELECT 1 AS a", "DESCRIBE nothing",
-    "help\nexit",    "CREATE TABLE t (x BIGINT);\nCOPY t FROM '0.csv';\n\\d t\nCOPY t TO 'o.json'", "COPY", ".import 0.csv t",
-    "\\watch v",
+    "help\nexit", "CREATE TABLE t (x BIGINT);\nCOPY t FROM '0.csv';\n\\d t\nCOPY t TO 'o.json'", "COPY",
+    ".import 0.csv t", "\\watch v",
 ]  # fmt: skip
 WORDS = [
     "", "-", "--", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e400", "0.01", "99999", "x", "a b", "漢", "\udcff", "*",

@@ -40,7 +40,8 @@ def rows(session: Session) -> list[dict[str, object]]:
 def test_commands_stand_between_statements() -> None:
     text = "SELECT 1\n.5 AS x;\n\\d\nSELECT ';\n.help\n' AS s;\nhelp\nexit"
     assert list(pieces(text)) == [
-        (0, "SELECT 1\n.5 AS x;"), (2, "\\d"), (3, "SELECT ';\n.help\n' AS s;"), (6, "help"), (7, ""), (7, "exit"), (8, ""),
+        (0, "SELECT 1\n.5 AS x;"), (2, "\\d"), (3, "SELECT ';\n.help\n' AS s;"), (6, "help"),
+        (7, ""), (7, "exit"), (8, ""),
     ]  # fmt: skip
 
 
@@ -147,10 +148,12 @@ def test_mistakes_in_files(session: Session, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     before = rows(session)
     for statement, message in (
-        ("COPY t FROM 'none.csv'", "none.csv: no such file"), ("COPY t FROM 'bad.csv'", "bad.csv cannot be read as csv"),
+        ("COPY t FROM 'none.csv'", "none.csv: no such file"),
+        ("COPY t FROM 'bad.csv'", "bad.csv cannot be read as csv"),
         ("COPY t FROM 'more.csv'", "more.csv has a column colour; t has a, b, d, e, f"),
         ("COPY t FROM 'bad.json'", "bad.json, line 2, cannot be read as JSON: it is not an object"),
-        ("COPY t FROM 'pipe.csv'", "pipe.csv is not a plain file"), ("COPY t FROM 'x.txt'", "the format of x.txt is not"),
+        ("COPY t FROM 'pipe.csv'", "pipe.csv is not a plain file"),
+        ("COPY t FROM 'x.txt'", "the format of x.txt is not"),
         ("COPY nothing FROM 'bad.csv'", "no table nothing; the tables are t"), ("COPY t", "this COPY cannot be read"),
         ("COPY (SELECT 1 AS a FROM 'x.csv'", "this COPY cannot be read"), ("COPY t TO 'no/x.csv'", "no such folder"),
         ("COPY (SELECT a FROM t) FROM 'bad.csv'", "takes a table's name"), ("COPY", "this COPY cannot be read"),
@@ -163,9 +166,7 @@ def test_mistakes_in_files(session: Session, tmp_path: Path) -> None:
 def test_json_has_nothing_else(tmp_path: Path) -> None:
     from tests.cli.test_commands import freshet as run
 
-    given = (
-        f"{MADE}\nhelp\n\\timing on\nINSERT INTO t (a) VALUES (1);\n\\d\nEXPLAIN v;\nCOPY t TO 'o.csv';\nexit\nNONSENSE"
-    )
+    given = f"{MADE}\nhelp\n\\timing on\nINSERT INTO t (a) VALUES (1);\n\\d\nEXPLAIN v;\nCOPY t TO 'o.csv';\nexit\nNO"
     done = run("sql", "--json", "--files", str(tmp_path), given=given)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
