@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_fraud_alerts(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_top_sellers(capsys: pytest.CaptureFixture[str]) -> None:
     """Compared with a recount of the same sales."""
-    draws, sold = top_sellers.random.Random(7), Counter[str]()
+    draws, sold = random.Random(7), Counter[str]()
     for _ in range(60):
         sold[top_sellers.PRODUCTS[min(draws.randrange(9), draws.randrange(8))]] += 1
         draws.randrange(100, 900)
