@@ -76,7 +76,9 @@ def _members(each: type) -> dict[str, Any]:
     shown = {
         name: value.__func__ if isinstance(value, classmethod) else value
         for name, value in found.items()
-        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, (property, classmethod)))
+        if not name.startswith("_")
+        and (inspect.isfunction(value) or isinstance(value, (property, classmethod)))
+        and "Examples" in (inspect.getdoc(value) or "")  # what is documented for users
     }
     return dict(sorted(shown.items()))
 
