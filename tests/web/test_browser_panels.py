@@ -111,6 +111,11 @@ def test_a_large_plan_fits_and_can_be_made_larger(open_page: Callable[..., Page]
         expect(page.locator("#tree .name", has_text="region")).to_be_visible()
         wide = "document.querySelector('#tree').scrollWidth - document.querySelector('#tree').clientWidth"
         assert page.evaluate(wide) <= 0, "all of it is in sight"
+        covered = """[...document.querySelectorAll('#tree .key')].every(text => {
+            const label = text.previousElementSibling.previousElementSibling.getBBox(), box = text.getBBox();
+            return label.x <= box.x + 1 && label.x + label.width >= box.x + box.width - 1;
+        })"""
+        assert page.evaluate(covered), "no line runs through a label"
         for _ in range(4):
             page.click("#plan-in")
         assert page.evaluate(wide) > 100

@@ -148,8 +148,11 @@ function draw(plan, path) {
       n.output ? "an output node: its columns are in the answer" : "only has to exist"].join("\n")));
     svg.append(group);
     if (n.parent >= 0) {
+      const key = short(n.key.map(bare).join(", ") || "anything", 30);
+      const wide = Math.max(6 * Math.max(key.length, n.kind.length), 20);
+      svg.append(make("rect", { x: x + WIDTH / 2 - wide / 2, y: y - 35, width: wide, height: 31, class: "label" })); // hides the line
       svg.append(make("text", { x: x + WIDTH / 2, y: y - 24, class: "kind" }, n.kind));
-      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, short(n.key.map(bare).join(", ") || "anything", 30)));
+      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, key));
     }
   });
   return svg;
