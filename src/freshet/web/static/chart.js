@@ -86,12 +86,11 @@ export class Chart {
   // A group keeps its colour as long as its view and number are looked at, wherever it stands among the others.
   coloured(name, groups) {
     if (this.colouredOf !== name) { this.colouredOf = name; this.colours.clear(); }
-    const key = (g) => groups.includes(g);
     for (const group of groups) {
       if (this.colours.has(group)) continue;
-      const taken = new Set([...this.colours].filter(([g]) => key(g)).map(([, colour]) => colour));
-      const known = new Set(this.colours.values());
-      this.colours.set(group, COLOURS.find((c) => !known.has(c)) ?? COLOURS.find((c) => !taken.has(c)) ?? COLOURS[0]);
+      const taken = new Set([...this.colours].filter(([known]) => groups.includes(known)).map(([, colour]) => colour));
+      const ever = new Set(this.colours.values());
+      this.colours.set(group, COLOURS.find((c) => !ever.has(c)) ?? COLOURS.find((c) => !taken.has(c)) ?? COLOURS[0]);
     }
     return groups.map((group) => this.colours.get(group));
   }
