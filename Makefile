@@ -3,10 +3,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CHECKED := src tests benchmarks examples hatch_build.py
+CHECKED := src tests benchmarks examples hatch_build.py tools/docs_pages.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt dist lint types format bench bench-tpch bench-papers bench-spark lock clean
+.PHONY: help setup java browser demo test test-long stress fuzz fuzz-claims fuzz-page fuzz-cli chaos chaos-spark fuzz-texts fuzz-spark slt docs dist lint types format bench bench-tpch bench-papers bench-spark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ bench-papers: setup ## the papers' experiments: tables and plots in benchmarks/r
 
 bench-spark: setup ## speed on Spark: TPC-H Q3 as a FIFO stream, with the time split (ARGS="--help" for options)
 	@$(BIN)/python -m benchmarks.spark_stream $(ARGS)
+
+docs: $(READY) ## the docs site, built into build/site; open build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 dist: ## the sdist, and a wheel with compiled kernels for each Python there is, each tried (PYTHONS="python3.12")
 	@tools/dist $(PYTHONS)

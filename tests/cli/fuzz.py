@@ -38,7 +38,9 @@ SQL = [
     "CREATE TABLE t (a BIGINT) USING csv OPTIONS (path '${NO}')", "SELECT CAST('x' AS INT) AS a", "漢字", "-- only",
     "WITH RECURSIVE r AS (SELECT 1 AS a) SELECT * FROM r", "SELECT * FROM t, t, t", "SELECT 1e999 AS a",
     "SELECT 10000000000000000000000 AS a, ARRAY_AGG(b) AS l FROM VALUES (1), (2) AS v(b)",
-    "SELECT '\U0001f642' AS `=\n`",
+    "SELECT '\U0001f642' AS `=\n`", "SHOW TABLES; SHOW VIEWS", "EXPLAIN SELECT 1 AS a", "DESCRIBE nothing",
+    "help\nexit", "CREATE TABLE t (x BIGINT);\nCOPY t FROM '0.csv';\n\\d t\nCOPY t TO 'o.json'", "COPY",
+    ".import 0.csv t", "\\watch v",
 ]  # fmt: skip
 WORDS = [
     "", "-", "--", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e400", "0.01", "99999", "x", "a b", "漢", "\udcff", "*",
@@ -51,7 +53,7 @@ PLACES = ["", ".", "db", "in", "0.sql", "a" * 5_000, "漢", "db/x", "0.sql/x", "
 OPTIONS = {
     "explain": ["--schema"], "plan": ["--schema"], "check": [], "doctor": [], "enclosure": ["--plan", "--schema"],
     "bench": ["--source", "--query", "--scale", "--mode", "--window", "--transaction", "--seconds"],
-    "sql": ["--db", "--adapt"],
+    "sql": ["--db", "--adapt", "--files", "--format", "--read-only"],
     "run": ["--master", "--shards", "--checkpoint", "--plan", "--web", "--port", "--host", "--token"],
     "serve": ["--source", "--scale", "--mode", "--window", "--speed", "--engine", "--shards", "--adapt", "--budget",
               "--once", "--paused", "--host", "--port", "--token"],
@@ -88,7 +90,7 @@ def command_line(draw: random.Random, there: list[str]) -> list[str]:
         found.append(draw.choice(there) if draw.random() < 0.8 else draw.choice(words))
     for option in draw.sample(OPTIONS.get(command, []), k=min(len(OPTIONS.get(command, [])), draw.randrange(4))):
         found.append(option)
-        if option not in ("--web", "--once", "--paused", "--no-browser"):
+        if option not in ("--web", "--once", "--paused", "--no-browser", "--read-only"):
             found.append(draw.choice(PLACES if option == "--db" else words))
     if command == "bench":
         found += ["--seconds", "0.01", "--source", draw.choice(["graph", "market"])]

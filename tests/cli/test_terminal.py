@@ -41,7 +41,7 @@ def test_the_prompt(tmp_path: Path) -> None:
         prompt.type("SELECT nothing FROM purchases;\r")
         prompt.sees("no column nothing; purchases has id, price")  # and the prompt goes on
         prompt.type("\\d purchases\r")
-        prompt.sees("BIGINT NOT NULL")
+        prompt.sees("id     BIGINT  False     True")
         prompt.type("\\d none\r")
         prompt.sees("no table or view none; there are purchases, total")
         prompt.type("\\explain total\r")
@@ -52,11 +52,15 @@ def test_the_prompt(tmp_path: Path) -> None:
         prompt.sees("class      q-hierarchical")
         prompt.type("\\?\r")
         prompt.sees("tables and views")
-        prompt.type("\\q\r")
+        prompt.type("help\r")
+        prompt.sees("watch v")
+        prompt.type(".timing on\r")
+        prompt.sees("timing is on")
+        prompt.type("exit\r")
         prompt.ends()
     with terminal("sql", "--db", database, XDG_STATE_HOME=str(tmp_path)) as prompt:
         prompt.sees("freshet=>")
-        prompt.type(9 * "\x1b[A" + "\r")  # up, past seven commands and a mistake, to the query of the last time
+        prompt.type(11 * "\x1b[A" + "\r")  # up, past nine commands and a mistake, to the query of the last time
         prompt.sees("1 row")
         prompt.type("\x03")  # Ctrl-C only drops the line
         prompt.sees("freshet=>")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.cli.prompt import grid
+from freshet.cli.formats import grid
 from freshet.cli.results import plain
 from freshet.job.file import JobSource, read_job
 from freshet.job.local import read_file

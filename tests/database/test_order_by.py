@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.cli.prompt import Session
+from freshet.cli.session import Session
 from freshet.web.engine import read_view
 from tests.oracle import RunningSum, in_order, same_bag
 

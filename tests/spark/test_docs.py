@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from freshet.spark.materialize import Materializer
 from freshet.spark.sink.versions import VersionedCopy
 
-JOBS = Path(__file__).resolve().parents[2] / "docs" / "jobs.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+JOBS, CLUSTER = DOCS / "jobs.md", DOCS / "howto" / "spark-cluster.md"
 SCHEMA = "`k 1` BIGINT, s STRING, d DECIMAL(10,2), _weight BIGINT"
 BATCHES: list[list[tuple[Any, ...]]] = [
     [(1, "a", Decimal("1.50"), 2), (None, None, None, 1), (2, "b", None, 3)],
@@ -23,9 +24,18 @@ BATCHES: list[list[tuple[Any, ...]]] = [
 ]
 
 
+def test_blocks_of_the_cluster_page(spark: SparkSession, tmp_path: Path) -> None:
+    """In one folder, which relative paths begin at; Spark's own begin at its driver's."""
+    blocks = re.findall(r"```python spark\n(.*?)```", CLUSTER.read_text(), re.DOTALL)
+    assert blocks
+    names: dict[str, Any] = {"spark": spark, "folder": str(tmp_path)}
+    for block in blocks:
+        exec(block.replace('json("in")', f'json("{tmp_path}/in")'), names)
+
+
 def test_reading_a_materialized_folder(spark: SparkSession, tmp_path: Path) -> None:
     section = JOBS.read_text().partition("### A `materialized` folder")[2].partition("\n## ")[0]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    blocks = re.findall(r"```python spark\n(.*?)```", section, re.DOTALL)
     assert len(blocks) == 2
     copy = VersionedCopy(spark, str(tmp_path), 30)
     copy.prepare(spark.createDataFrame([], SCHEMA).drop("_weight").schema)

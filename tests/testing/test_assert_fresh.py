@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import freshet
 from freshet.database.db import inside
-from freshet.testing import assert_fresh
+from freshet.testing import assert_fresh, plugin
 
 pytest_plugins = ["pytester"]
 
@@ -36,8 +42,21 @@ def test_a_stale_view_is_found() -> None:
         assert_fresh(db)
 
 
-def test_fixture(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest('pytest_plugins = ["freshet.testing.plugin"]')
+def test_the_plugin_is_declared() -> None:
+    """As an entry point under its own name: then a conftest that names it too does not register it twice."""
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert declared["pytest11"] == {plugin.__name__: plugin.__name__}
+
+
+def test_the_plugin_brings_nothing_heavy() -> None:
+    code = "import sys, freshet.testing.plugin; print({'numba', 'numpy', 'pyarrow', 'sqlglot'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    assert run.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("conftest", ["", 'pytest_plugins = ["freshet.testing.plugin"]'])
+def test_fixture(pytester: pytest.Pytester, conftest: str) -> None:
+    pytester.makeconftest(conftest)
     pytester.makepyfile(
         """
         def test_view(freshet_db):
@@ -47,4 +66,10 @@ def test_fixture(pytester: pytest.Pytester) -> None:
             assert view.to_dicts() == [{"n": 1}]
         """
     )
+    pytester.plugins = [] if conftest or _installed() else [plugin]
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def _installed() -> bool:
+    """Whether the environment was made since the entry point is declared."""
+    return plugin.__name__ in {each.name for each in entry_points(group="pytest11")}

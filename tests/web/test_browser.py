@@ -200,8 +200,14 @@ def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
             assert sorted(reader(download.value.path()).column("n_name").to_pylist())[0] == "ALGERIA"
         assert server.hub.engine.version == before
         assert {v.name for v in server.hub.views.values()} == {"Q4", "nations"}
+        page.once("dialog", lambda asked: asked.dismiss())
+        page.click("button[aria-label='close view nations']")
+        page.wait_for_timeout(300)
+        assert set(server.hub.views) == {"q4", "nations"}, "it asks first"
+        page.once("dialog", lambda asked: asked.accept())
         page.click("button[aria-label='close view nations']")
         expect(page.locator("#views")).not_to_contain_text("nations")
+        expect(page.locator("#log")).to_contain_text("view nations was closed")
 
 
 def test_a_bad_query_is_marked_at_its_place(open_page: Callable[..., Page]) -> None:

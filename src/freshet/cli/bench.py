@@ -10,8 +10,8 @@ import numpy as np
 
 import freshet
 from freshet.cli.commands import Subparsers, command
+from freshet.cli.formats import grid
 from freshet.cli.progress import ready_kernels, working
-from freshet.cli.prompt import grid
 from freshet.cli.results import emit
 from freshet.database.db import inside
 from freshet.demo.scenario import MODES

@@ -13,6 +13,7 @@ import pyarrow as pa
 from freshet.budget import Memory, parse_size
 from freshet.database.adapt import Adapt
 from freshet.database.explaining import metrics
+from freshet.database.inspecting import changes_nothing
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
 from freshet.database.opening import open_instance
@@ -25,7 +26,6 @@ from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.sql.parameters import Given
-from freshet.sql.parse import asks_only
 from freshet.sql.source import Source
 from freshet.state.kernel_cache import compile_kernels
 
@@ -116,7 +116,7 @@ class Database:
         ----------
         sql
             One or more statements, separated by semicolons: CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT,
-            UPDATE, DELETE, BEGIN, COMMIT, ROLLBACK, or a query.
+            UPDATE, DELETE, BEGIN, COMMIT, ROLLBACK, a query, or SHOW TABLES, SHOW VIEWS, DESCRIBE and EXPLAIN.
         params
             Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
         seconds
@@ -128,7 +128,7 @@ class Database:
         -------
         object
             What the last statement gives: a `Transaction` for a change (within an open transaction, one without
-            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for a query, None otherwise.
+            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for what asks, None otherwise.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Database:
         Parameters
         ----------
         sql
-            One query: SELECT, WITH or VALUES.
+            One query: SELECT, WITH or VALUES; or SHOW, DESCRIBE or EXPLAIN.
         params
             Values for each ``?`` of the text in order, or a dict of values for each ``:name``.
         seconds
@@ -198,7 +198,7 @@ class Database:
         [{'b': 20}]
         """
         statements = Source(sql, params).statements()
-        if len(statements) != 1 or not asks_only(statements):
+        if len(statements) != 1 or not changes_nothing(statements):
             raise SqlError("query() takes one SELECT; run other statements with execute()", sql, 1, 1)
         answer = self._inner.statements.execute(statements, seconds, rows)
         assert isinstance(answer, pa.Table)

@@ -18,6 +18,7 @@ from freshet.database import dml
 from freshet.database.access import Access
 from freshet.database.asking import Asking
 from freshet.database.ddl import Ddl
+from freshet.database.inspecting import Inspecting, Inspection, changes_nothing, inspects, read_inspection
 from freshet.database.transaction import Transaction
 from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
@@ -36,7 +37,7 @@ from freshet.logical.query import (
     Update,
 )
 from freshet.logical.query import Statement as Bound
-from freshet.sql.parse import asks_only, bind_statement
+from freshet.sql.parse import bind_statement
 from freshet.sql.source import Statement
 
 Limit = Callable[[], AbstractContextManager[Budget]]
@@ -45,7 +46,7 @@ Limit = Callable[[], AbstractContextManager[Budget]]
 class Statements:
     def __init__(self, access: Access, ddl: Ddl, transactions: Transactions, asking: Asking) -> None:
         self._access, self._ddl, self._transactions, self._asking = access, ddl, transactions, asking
-        self._state = access.state
+        self._state, self._inspecting = access.state, Inspecting(access, asking)
 
     def execute(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:
         """What the last statement gives: a transaction, a view, a table, or None."""
@@ -56,7 +57,7 @@ class Statements:
         def budget() -> AbstractContextManager[Budget]:
             return self._access.interruptible(Budget(seconds, rows=rows, remedy="ask for less, or allow more"))
 
-        if asks_only(statements):
+        if changes_nothing(statements):
             return self._ask_all(statements, budget)
         with self._access.lock:
             self._access.check_open()
@@ -68,11 +69,14 @@ class Statements:
         for number, statement in enumerate(statements):
             try:
                 with budget():
-                    answer = self._asking.ask(statement)
+                    answer = self._answer(statement)
             except FreshetError as e:
                 _tell(e, number, len(statements), "queries change nothing")
                 raise
         return answer
+
+    def _answer(self, statement: Statement) -> pa.Table:
+        return (self._inspecting.answer if inspects(statement) else self._asking.ask)(statement)
 
     def _run_all(self, statements: list[Statement], budget: Limit) -> Any:
         bound, session, state = self._bound(statements), self._access.session, self._state
@@ -80,7 +84,8 @@ class Statements:
         for number, (statement, each) in enumerate(zip(statements, bound, strict=True)):
             try:
                 with budget(), self._transactions.keeping(number + 1 < len(bound)):
-                    result = self._asking.ask(statement) if isinstance(each, AnyQuery) else self._execute(each)
+                    asks = isinstance(each, (AnyQuery, Inspection))
+                    result = self._answer(statement) if asks else self._execute(each)
             except BaseException as e:
                 kept = _kept(number)
                 if session.mine and opened is not None:
@@ -97,11 +102,12 @@ class Statements:
                 opened = number if each is Bracket.BEGIN else None
         return result
 
-    def _bound(self, statements: list[Statement]) -> list[Bound]:
-        seen, bound = self._state.catalog.copy(), list[Bound]()
+    def _bound(self, statements: list[Statement]) -> list[Bound | Inspection]:
+        seen, bound = self._state.catalog.copy(), list[Bound | Inspection]()
         for number, statement in enumerate(statements):
             try:
-                bound.append(bind_statement(statement, seen))
+                read = read_inspection if inspects(statement) else bind_statement
+                bound.append(read(statement, seen))
             except FreshetError as e:
                 _tell(e, number, len(statements), "nothing was run, since a text is read as a whole first")
                 raise

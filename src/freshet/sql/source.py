@@ -90,6 +90,7 @@ class Reader(Spark):
     """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
 
     class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar = set()  # what follows is words, also after SHOW and EXPLAIN
         HEX_STRINGS: ClassVar = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
 
     class Parser(SparkParser):

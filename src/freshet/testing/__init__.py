@@ -1,17 +1,19 @@
 """Help for the tests of programs that use Freshet.
 
-`assert_fresh` compares every view with its query computed again; `freshet.testing.plugin` is a plugin for pytest.
+`assert_fresh` compares every view with its query computed again; `freshet.testing.plugin` is a plugin for pytest, which
+imports it in every run on a machine that has Freshet: so the engine is imported when it is used.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-from freshet.database.db import Database, inside
+    from freshet.database.db import Database
 
 __all__ = ["assert_fresh"]
 
@@ -43,6 +45,8 @@ def assert_fresh(db: Database) -> None:
     >>> tx = db.apply({"t": [(1,), (2,)]})
     >>> assert_fresh(db)
     """
+    from freshet.database.db import inside
+
     inner = inside(db)
     with inner.access.lock:
         for key, view in db.views.items():

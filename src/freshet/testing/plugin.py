@@ -1,18 +1,26 @@
-"""A plugin for pytest: name it in your ``conftest.py``, as in ``pytest_plugins = ["freshet.testing.plugin"]``."""
+"""A plugin for pytest, which finds it by the entry point of an installed Freshet.
+
+The entry point has the module's own name, so that a ``conftest.py`` may name the plugin as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from freshet.database.db import Database, connect
 from freshet.testing import assert_fresh
+
+if TYPE_CHECKING:
+    from freshet.database.db import Database
 
 
 @pytest.fixture
 def freshet_db() -> Iterator[Database]:
     """A database in memory, closed after the test; before that, every view must be fresh."""
+    from freshet.database.db import connect
+
     with connect() as db:
         yield db
         if not db.closed:

@@ -65,10 +65,15 @@ class Shown:
     size: int  # rows a page
 
 
-def show(answer: pa.Table, window: Window) -> Shown:
+def chosen(answer: pa.Table, window: Window) -> pa.Table:
+    """The rows that pass the filter, sorted."""
     names = answer.column_names
-    found = _sorted(_filtered(answer, window.filter), names.index(window.sort) if window.sort in names else None,
-                    window.descending)  # fmt: skip
+    column = names.index(window.sort) if window.sort in names else None
+    return _sorted(_filtered(answer, window.filter), column, window.descending)
+
+
+def show(answer: pa.Table, window: Window) -> Shown:
+    names, found = answer.column_names, chosen(answer, window)
     size = min(window.size, max(1, CELLS // max(1, len(names))))
     last = max(0, (found.num_rows - 1) // size)
     page = min(window.page, last)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -26,6 +28,7 @@ from freshet.web.turn import PATIENCE, BusyError
 from freshet.web.watched import Watched
 
 MOST_VIEWS = 12
+MOST_LOGGED = 200
 MOST_TEXT = 200_000
 MOST_SQL = 20_000
 GLANCE = 0.2  # seconds that a page waits for the engine before it is shown what was last read
@@ -43,7 +46,15 @@ class Board:
         self.views: dict[str, Watched] = {}
         self._making: set[str] = set()
         self.listeners: list[Callable[[], None]] = []
+        self.log: deque[tuple[float, str]] = deque(maxlen=MOST_LOGGED)
+        self.logged = 0
         self._closed = threading.Event()
+
+    def note(self, text: str) -> None:
+        """For the page's log."""
+        with self.lock:
+            self.log.append((round(time.time(), 3), text))
+            self.logged += 1
 
     def read(self, text: str) -> Plan:
         """A query or a plan as JSON, as the page sends it."""
@@ -89,6 +100,7 @@ class Board:
                 raise PlanError("the settings have changed meanwhile; create the view again")
             made.version, made.rows = self.engine.count(name)
             self.views[name.lower()] = made
+            self.note(f"view {name} is kept from version {made.version} on")
         return made
 
     def drop(self, name: str) -> None:
@@ -100,6 +112,7 @@ class Board:
         self.engine.drop(self.view(name).name)
         with self.lock:
             self.views.pop(name.lower(), None)
+            self.note(f"view {name} was closed")
         self._notify()
 
     def view(self, name: str) -> Watched:
@@ -137,6 +150,7 @@ class Board:
 
     def _fail(self, view: Watched, reason: str) -> None:
         view.error, view.last = reason, None
+        self.note(f"view {view.name} has ended: {reason}")
 
     def look(self, view: Watched, patience: float = PATIENCE) -> Look:
         """What the view is now; what it was, if the engine is at work for longer than there is patience."""

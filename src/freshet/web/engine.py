@@ -78,6 +78,9 @@ class Engine(Protocol):
     def health(self) -> dict[str, Any]:
         """What was last known, at once."""
 
+    def table_rows(self) -> dict[str, int]:
+        """The different rows of each table as last known; tables of which nothing is known are left out."""
+
     def refresh(self) -> None:
         """Finds out what `health` answers."""
 
@@ -105,7 +108,9 @@ class InProcess:
         self.db.execute(ddl)
         if fixed:
             self.db.apply(fixed)
-        self._metrics = self.db.metrics()
+        self._metrics: dict[str, Any] = {}
+        self._rows: dict[str, int] = {}
+        self._find_out()
 
     @property
     def catalog(self) -> Catalog:
@@ -129,7 +134,7 @@ class InProcess:
             with self._turn.taken(), budget:
                 view = self.db.create_view(name, query)
                 self._contain()
-                self._metrics = self.db.metrics()
+                self._find_out()
                 return view.plan
         finally:
             del self._making[name.lower()]
@@ -145,7 +150,7 @@ class InProcess:
     def drop(self, name: str) -> None:
         with self._turn.taken():
             self._drop(name)
-            self._metrics = self.db.metrics()
+            self._find_out()
 
     def _drop(self, name: str) -> None:
         quoted = name.replace("`", "``")
@@ -172,7 +177,7 @@ class InProcess:
                 tx = self.db.apply(changes)
             self.meter.add(rows, time.perf_counter() - start)
             deltas, failures = self._outcome(tx)
-            self._metrics = self.db.metrics()
+            self._find_out()
         self.meter.tables.update({name.lower(): int(t.num_rows) for name, t in changes.items()})
         for name, reason in failures.items():
             self._failed(name, reason)
@@ -199,6 +204,14 @@ class InProcess:
 
     # Health ---------------------------------------------------------------------------------------------------
 
+    def table_rows(self) -> dict[str, int]:
+        return self._rows
+
+    def _find_out(self) -> None:
+        """In turn: nobody else touches the database meanwhile."""
+        self._metrics = self.db.metrics()
+        self._rows = {name: int(table.tuples.live) for name, table in inside(self.db).state.core.tables.items()}
+
     def health(self) -> dict[str, Any]:
         """The database's metrics, with what all views paid together, and the time transactions take."""
         views = list(self._metrics["views"].values())
@@ -210,7 +223,7 @@ class InProcess:
 
     def refresh(self) -> None:
         with self._turn.taken():
-            self._metrics = self.db.metrics()
+            self._find_out()
 
     # The end --------------------------------------------------------------------------------------------------
 

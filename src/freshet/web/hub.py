@@ -21,6 +21,7 @@ from freshet.database.adapt import adapting
 from freshet.demo.scenario import Transaction
 from freshet.demo.scenarios import make_scenario
 from freshet.errors import FreshetError, PlanError
+from freshet.logical.query import TableSchema
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.web.board import MOST_VIEWS, Board
@@ -83,9 +84,11 @@ class Hub(Board):
                 self.create(name, query)
             except FreshetError as e:
                 self.message = f"view {name} was left out: {e}"
+                self.note(self.message)
         feed = Feed(self._round, self._apply, chosen.speed, chosen.repeat and chosen.source != "files", self._stopped)
         self.feed = feed
         feed.start(paused)
+        self.note(f"the stream begins: {chosen.source}, {chosen.mode}, {chosen.speed:,} a second, {engine.kind}")
         self.begin_sampling()
 
     def begin_sampling(self) -> None:
@@ -114,6 +117,8 @@ class Hub(Board):
 
     def _stopped(self, message: str) -> None:
         self.message = message
+        if message:
+            self.note(message)
         self._notify()
 
     def restart(self, given: dict[str, Any]) -> None:
@@ -157,6 +162,7 @@ class Hub(Board):
         if self.feed is None:
             raise PlanError("the job's own sources feed this page; stop the job to stop them")
         (self.feed.pause if paused else self.feed.resume)()
+        self.note("the stream was paused" if paused else "the stream goes on")
         self._notify()
 
     def cancel(self) -> None:
@@ -206,6 +212,8 @@ class Hub(Board):
             "fixed_views": self.fixed_views,
             "examples": dict(self.stream.queries),
             "tables": {t.name: [f.name for f in t.fields] for t in list(catalog.tables.values())},
+            "schema": [_shape(t) for t in list(catalog.tables.values())],
+            "log": list(self.log),
             "views": [{"name": v.name, "sql": v.sql, "columns": v.columns} for v in list(self.views.values())],
             **self.status(),
         }
@@ -218,8 +226,15 @@ class Hub(Board):
             "message": self.message,
             "health": self.engine.health(),
             "sizes": {v.name: v.rows for v in views},
+            "table_rows": self.engine.table_rows(),
+            "logged": self.logged,
             "errors": {v.name: v.error for v in views if v.error is not None},
         }
+
+
+def _shape(table: TableSchema) -> dict[str, Any]:
+    columns = [{"name": f.name, "type": str(f.type), "key": i in table.primary_key} for i, f in enumerate(table.fields)]
+    return {"name": table.name, "columns": columns}
 
 
 def _name(title: str) -> str:

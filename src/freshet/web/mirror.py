@@ -142,6 +142,10 @@ class Mirror:
             "stages": stages, "tuples": self.notes.tuples, **self.notes.paid(), "state_bytes": state_bytes or None
         }  # fmt: skip
 
+    def table_rows(self) -> dict[str, int]:
+        """Tables are in the shards, which count what views need of them."""
+        return {}
+
     def health(self) -> dict[str, Any]:
         return {**self.meter.figures(), "version": self.version, **self.known}
 

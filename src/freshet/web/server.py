@@ -25,7 +25,10 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
+from freshet.budget import Budget
 from freshet.errors import FreshetError, PlanError, SqlError, StateError
+from freshet.web.answer import Window, chosen
+from freshet.web.board import WINDOW
 from freshet.web.connections import Http, Uvicorn
 from freshet.web.download import disposition, download
 from freshet.web.hub import Hub, to_json
@@ -137,10 +140,12 @@ def _parsed(body: bytes) -> Any:
 
 
 def _downloading(hub: Hub, workers: Workers) -> Callable[[Request], Awaitable[Response]]:
-    def made(name: str, form: str) -> Response:
+    def made(name: str, form: str, window: Window) -> Response:
+        """What the page shows, filtered and sorted as there: all pages of it."""
         view = hub.view(name)
         look = hub.look(view)
-        body, media = download(look.table, form)
+        with Budget(WINDOW, remedy="leave out the filter and the order"):
+            body, media = download(chosen(look.table, window), form)
         headers = {"content-disposition": disposition(view.name, form)}
         if not look.whole:
             headers["x-freshet-first-rows"] = str(look.table.num_rows)
@@ -148,7 +153,8 @@ def _downloading(hub: Hub, workers: Workers) -> Callable[[Request], Awaitable[Re
 
     async def answer(request: Request) -> Response:
         try:
-            return await workers.run(made, request.path_params["name"], request.path_params["form"])
+            window = Window.of(dict(request.query_params))
+            return await workers.run(made, request.path_params["name"], request.path_params["form"], window)
         except FreshetError as e:
             return _refusal(e)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ class Watched:
     version: int = 0
     appeared: int = 0
     vanished: int = 0
-    recent: deque[tuple[int, int, list[str | None]]] = field(default_factory=lambda: deque(maxlen=FEED))
+    recent: deque[tuple[int, int, list[str | None], float]] = field(default_factory=lambda: deque(maxlen=FEED))
     last: Look | None = None
     error: str | None = None
 
@@ -50,7 +51,8 @@ class Watched:
         up, down = int(weights[weights > 0].sum()), -int(weights[weights < 0].sum())
         self.appeared, self.vanished = self.appeared + up, self.vanished + down
         self.rows, self.version = self.rows + up - down, version
-        self.recent.extend((version, w, row) for w, row in delta_rows(delta, FEED // 2))
+        now = round(time.time(), 3)
+        self.recent.extend((version, w, row, now) for w, row in delta_rows(delta, FEED // 2))
 
     def seen(self, look: Look, window: Window, chart: dict[str, Any], changes: Counter[str]) -> dict[str, Any]:
         """The view as somebody looks at it; `changes`: of each table so far."""

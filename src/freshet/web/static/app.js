@@ -1,10 +1,10 @@
 // The page: what is looked at, what the server says of it, and the panels that show it.
 // Everything that must outlive a reload is on the server; only what one looks at is in the address (#view=...).
 import { Editor } from "./editor.js";
-import { drawTree, showGuarantees } from "./tree.js";
+import { drawTree, showGuarantees, zoomable } from "./tree.js";
 import { AnswerTable } from "./table.js";
 import { Chart } from "./chart.js";
-import { showFeed, showFigures } from "./figures.js";
+import { countTables, showFeed, showFigures, showLog, showTables } from "./figures.js";
 
 const $ = (id) => document.getElementById(id);
 const looking = { view: null, sort: null, descending: false, filter: "", page: 0, size: 25,
@@ -78,11 +78,15 @@ async function load() {
   fillExamples(state.examples);
   fillSettings(state);
   editor.learn(state.tables);
+  showTables($("tables"), state.schema);
+  showLog($("log"), state.log);
+  document.body.dataset.fixed = String(state.fixed_views);
   const names = state.views.map((v) => v.name);
   if (!names.includes(looking.view)) look({ view: names[0] ?? null });
   if (!editor.text() && state.views.length) {
     const shown = state.views.find((v) => v.name === looking.view) ?? state.views[0];
     editor.set(shown.sql);
+    $("name").value = shown.name;
   }
   drawViews(names, state.sizes);
   showStatus(state);
@@ -98,11 +102,12 @@ async function refresh() {
 function take(message) {
   if (message.error) { say(message.error); return; }
   showStatus(message.status);
-  if (state && state.views.map((v) => v.name).join() !== message.views.join()) refresh();
+  const known = state?.views.map((v) => v.name).join();
+  if (state && (known !== message.views.join() || state.logged !== message.status.logged)) refresh();
   drawViews(message.views, message.status.sizes);
   if (!message.views.includes(looking.view)) {
     look({ view: message.views[0] ?? null, page: 0, sort: null });
-    if (!looking.view) clearPanels();
+    if (!looking.view) { clearPanels(); showEmpty("No view is kept. Write a query, and press Keep fresh."); }
     return;
   }
   const seen = message.seen;
@@ -113,6 +118,9 @@ function take(message) {
     return;
   }
   showViewError("");
+  showEmpty(seen.matching > 0 ? "" : seen.total > 0 ? `None of ${seen.total.toLocaleString()} rows has “${looking.filter}”.`
+    : "The answer has no rows at this version. They appear here as the tables change.");
+  $("no-feed").hidden = seen.recent.length > 0;
   for (const id of ["answer-of", "chart-of", "feed-of"]) $(id).textContent = seen.view;
   document.body.dataset.version = seen.version;
   if (!explaining) showPlan(seen.view, seen.plan);
@@ -126,12 +134,21 @@ function take(message) {
   $("page").textContent = `page ${seen.page + 1} of ${last + 1}`;
   $("previous").disabled = seen.page === 0;
   $("next").disabled = seen.page >= last;
-  $("csv").href = `/api/download/${encodeURIComponent(seen.view)}.csv`;
-  $("parquet").href = `/api/download/${encodeURIComponent(seen.view)}.parquet`;
+  const asked = new URLSearchParams({ ...(looking.filter && { filter: looking.filter }),
+    ...(looking.sort && { sort: looking.sort }), ...(looking.descending && { descending: "1" }) }).toString();
+  for (const form of ["csv", "parquet"]) {
+    $(form).href = `/api/download/${encodeURIComponent(seen.view)}.${form}${asked && `?${asked}`}`;
+    $(form).title = looking.filter ? "the rows that pass the filter" : "all rows";
+  }
   fillMeasures(seen);
   if (seen.chart) $("no-chart").hidden = seen.chart.series.length > 0;
   if (seen.chart) chart.show(seen.chart, `${seen.view}/${seen.measure}`);
   showFeed($("feed"), seen);
+}
+
+function showEmpty(text) {
+  if ($("empty").textContent !== text) $("empty").textContent = text;
+  $("empty").hidden = !text;
 }
 
 function clearPanels() {
@@ -158,6 +175,7 @@ function showStatus(status) {
   $("pause").textContent = status.stream === "paused" ? "Resume" : "Pause";
   $("pause").disabled = !["running", "paused"].includes(status.stream);
   showFigures($("figures"), status.health);
+  countTables($("tables"), status.table_rows);
   say(status.message);
 }
 
@@ -181,8 +199,7 @@ function drawViews(names, sizes) {
       open.setAttribute("aria-pressed", String(name === looking.view));
       open.onclick = () => {
         setExplaining(false);
-        const sql = state?.views.find((v) => v.name === name)?.sql;
-        if (sql && editor.untouched()) editor.set(sql);
+        follow(state?.views.find((v) => v.name === name));
         look({ view: name, page: 0, sort: null, chart: { ...looking.chart, measure: null } });
       };
       tab.append(open);
@@ -192,7 +209,10 @@ function drawViews(names, sizes) {
         close.className = "close";
         close.textContent = "×";
         close.setAttribute("aria-label", `close view ${name}`);
-        close.onclick = () => ask("DELETE", `/api/views/${encodeURIComponent(name)}`).catch(fail);
+        close.onclick = () => {
+          if (!confirm(`Close view ${name}? Its answer is no longer kept fresh, for nobody.`)) return;
+          ask("DELETE", `/api/views/${encodeURIComponent(name)}`).catch(fail);
+        };
         tab.append(close);
       }
       return tab;
@@ -220,12 +240,27 @@ $("example").onchange = () => {
   $("name").value = title.replace(/\W+/g, "_");
 };
 
+// What is written belongs to the view that is looked at, unless somebody has begun to write something else.
+function follow(view) {
+  if (!view || !editor.untouched()) return;
+  editor.set(view.sql);
+  $("name").value = view.name;
+  clearError();
+  if ($("explained").open) explainQuietly(view.sql);
+  else $("explain-text").textContent = "";
+}
+
+async function explainQuietly(text) {
+  try { $("explain-text").textContent = (await ask("POST", "/api/explain", { text })).text; } catch { /* it was dropped */ }
+}
+
 async function keepFresh() {
   clearError();
   try {
     const made = await ask("POST", "/api/views", { name: $("name").value.trim(), text: editor.text() });
     state = await ask("GET", "/api/state");
     setExplaining(false);
+    editor.keep();
     look({ view: made.name, page: 0, sort: null, filter: "", chart: { ...looking.chart, measure: null } });
     $("filter").value = "";
     drawViews(state.views.map((v) => v.name), state.sizes);
@@ -256,6 +291,8 @@ function showPlan(title, plan) {
   showGuarantees($("guarantees"), plan);
 }
 
+zoomable($("tree"), { larger: $("plan-in"), smaller: $("plan-out"), fit: $("plan-fit") });
+$("explained").ontoggle = () => { if ($("explained").open && !$("explain-text").textContent) explainQuietly(editor.text()); };
 $("live-plan").onclick = () => { setExplaining(false); send(); };
 
 $("edit-plan").onclick = async () => {

@@ -9,7 +9,7 @@ const short = (name) => (name.length > 36 ? `${name.slice(0, 35)}…` : name);
 
 export class Chart {
   constructor(host, hold, unzoom) {
-    Object.assign(this, { host, hold, unzoom, held: false, plot: null, shown: "", last: null });
+    Object.assign(this, { host, hold, unzoom, held: false, plot: null, shown: "", last: null, colours: new Map() });
     this.zoom(false);
     hold.onclick = () => {
       this.held = !this.held;
@@ -83,7 +83,21 @@ export class Chart {
     this.plot.setScale("x", wide);
   }
 
+  // A group keeps its colour as long as its view and number are looked at, wherever it stands among the others.
+  coloured(name, groups) {
+    if (this.colouredOf !== name) { this.colouredOf = name; this.colours.clear(); }
+    for (const group of groups) {
+      if (this.colours.has(group)) continue;
+      const taken = new Set([...this.colours].filter(([known]) => groups.includes(known)).map(([, colour]) => colour));
+      const ever = new Set(this.colours.values());
+      this.colours.set(group, COLOURS.find((c) => !ever.has(c)) ?? COLOURS.find((c) => !taken.has(c)) ?? COLOURS[0]);
+    }
+    return groups.map((group) => this.colours.get(group));
+  }
+
   options(found) {
+    const colours = this.coloured(this.host.dataset.name, found.series.map((s) => s.group));
+    this.host.dataset.colours = colours.join("|");
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     const faint = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
     const axis = { stroke: ink, grid: { stroke: faint, width: 1 }, ticks: { stroke: faint } };
@@ -94,7 +108,7 @@ export class Chart {
       cursor: { drag: { x: true, y: false } },
       hooks: { setSelect: [(plot) => { if (plot.select.width > 4) this.zoom(true); }],
         ready: [(plot) => plot.over.addEventListener("dblclick", () => this.zoom(false))] },
-      series: [{ value: (_, time) => (time == null ? "--" : clock(time)) }, ...found.series.map((s, i) => ({ label: short(s.group), stroke: COLOURS[i % COLOURS.length], width: 2,
+      series: [{ value: (_, time) => (time == null ? "--" : clock(time)) }, ...found.series.map((s, i) => ({ label: short(s.group), stroke: colours[i], width: 2,
         points: { show: false }, spanGaps: false }))],
     };
   }

@@ -34,6 +34,7 @@ export class Editor {
   text() { return this.editor.getValue(); }
   // What was put here and not changed may be replaced by something else that is put here.
   set(text) { this.unmark(); this.given = text.trim(); this.editor.setValue(this.given); }
+  keep() { this.given = this.text().trim(); }
   untouched() { return this.text().trim() === (this.given ?? ""); }
 
   mark(line, column) {

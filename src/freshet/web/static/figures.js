@@ -1,14 +1,54 @@
 // The raw delta feed and the engine's figures.
 const MOST = 60;
+const clock = (at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false });
+
+// What has happened on the server, the last first.
+export function showLog(list, log) {
+  list.replaceChildren(...[...log].reverse().map(([at, text]) => {
+    const item = document.createElement("li"), moment = document.createElement("time");
+    moment.textContent = clock(at);
+    item.append(moment, `  ${text}`);
+    return item;
+  }));
+}
+
+// The tables that queries may read: columns with their types, and how many different rows there are.
+export function showTables(host, schema) {
+  host.replaceChildren(...schema.map((table) => {
+    const box = document.createElement("details"), title = document.createElement("summary");
+    const list = document.createElement("dl");
+    title.append(table.name, Object.assign(document.createElement("span"), { className: "of" }));
+    title.lastChild.dataset.table = table.name.toLowerCase();
+    for (const column of table.columns) {
+      const dt = document.createElement("dt"), dd = document.createElement("dd");
+      dt.textContent = column.name;
+      dd.textContent = column.type + (column.key ? " · key" : "");
+      list.append(dt, dd);
+    }
+    box.append(title, list);
+    return box;
+  }));
+}
+
+export function countTables(host, rows) {
+  for (const label of host.querySelectorAll("[data-table]")) {
+    const n = rows?.[label.dataset.table];
+    const shown = n === undefined ? "" : ` ${n.toLocaleString()} ${n === 1 ? "row" : "rows"}`;
+    if (label.textContent !== shown) label.textContent = shown;
+  }
+}
 
 export function showFeed(list, seen) {
   const last = `${seen.view} ${seen.appeared} ${seen.vanished}`;
   if (list.dataset.last === last) return;
   list.dataset.last = last;
-  list.replaceChildren(...seen.recent.slice(-MOST).reverse().map(([version, weight, row]) => {
+  list.replaceChildren(...seen.recent.slice(-MOST).reverse().map(([version, weight, row, at]) => {
     const item = document.createElement("li");
     item.className = weight > 0 ? "plus" : "minus";
-    item.textContent = `${weight > 0 ? "+" : "−"}${Math.abs(weight)}  ${row.map((v) => v ?? "NULL").join("  ")}`;
+    const moment = document.createElement("time");
+    moment.textContent = clock(at);
+    moment.dateTime = new Date(at * 1000).toISOString();
+    item.append(moment, `  ${weight > 0 ? "+" : "−"}${Math.abs(weight)}  ${row.map((v) => v ?? "NULL").join("  ")}`);
     item.title = `version ${version}`;
     return item;
   }));

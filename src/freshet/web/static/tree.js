@@ -28,11 +28,47 @@ function place(nodes) {
   return spots;
 }
 
+// The plan fits its panel until somebody makes it larger or smaller; then it is dragged, or scrolled.
+export function zoomable(host, { larger, smaller, fit }) {
+  const scaled = (factor) => {
+    const now = Number(host.dataset.scale || 0) || fitting(host);
+    host.dataset.scale = factor ? Math.min(4, Math.max(0.1, now * factor)) : "";
+    rescale(host);
+  };
+  larger.onclick = () => scaled(1.25);
+  smaller.onclick = () => scaled(0.8);
+  fit.onclick = () => scaled(0);
+  host.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return; // a plain wheel scrolls
+    event.preventDefault();
+    scaled(event.deltaY < 0 ? 1.1 : 0.9);
+  }, { passive: false });
+  host.addEventListener("pointerdown", (event) => {
+    if (event.button || event.target.closest("summary")) return;
+    const begun = { x: event.clientX + host.scrollLeft, y: event.clientY + host.scrollTop };
+    const moved = (e) => { host.scrollLeft = begun.x - e.clientX; host.scrollTop = begun.y - e.clientY; };
+    const ended = () => { removeEventListener("pointermove", moved); removeEventListener("pointerup", ended); };
+    addEventListener("pointermove", moved);
+    addEventListener("pointerup", ended);
+  });
+  new ResizeObserver(() => rescale(host)).observe(host);
+}
+
+const natural = (svg) => svg.viewBox.baseVal.width;
+const fitting = (host) => Math.min(1, (host.clientWidth - 2) / Math.max(1, ...[...host.querySelectorAll("svg.tree")].map(natural)));
+
+function rescale(host) {
+  const scale = Number(host.dataset.scale || 0) || fitting(host);
+  for (const svg of host.querySelectorAll("svg.tree")) svg.setAttribute("width", natural(svg) * scale);
+}
+
 export function drawTree(host, plan) {
   const shape = JSON.stringify(outline(plan));
   if (host.dataset.shape !== shape) {
     host.dataset.shape = shape;
     host.replaceChildren(draw(plan, ""), ...nested(plan, ""));
+    host.dataset.scale = "";
+    rescale(host);
     rates.clear();
   }
   count(host, plan, "");
@@ -112,8 +148,11 @@ function draw(plan, path) {
       n.output ? "an output node: its columns are in the answer" : "only has to exist"].join("\n")));
     svg.append(group);
     if (n.parent >= 0) {
+      const key = short(n.key.map(bare).join(", ") || "anything", 30);
+      const wide = Math.max(6 * Math.max(key.length, n.kind.length), 20);
+      svg.append(make("rect", { x: x + WIDTH / 2 - wide / 2, y: y - 35, width: wide, height: 31, class: "label" })); // hides the line
       svg.append(make("text", { x: x + WIDTH / 2, y: y - 24, class: "kind" }, n.kind));
-      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, short(n.key.map(bare).join(", ") || "anything", 30)));
+      svg.append(make("text", { x: x + WIDTH / 2, y: y - 9, class: "key" }, key));
     }
   });
   return svg;
