@@ -291,6 +291,10 @@ class Statement:
             return error
         return type(error)(error.reason, self.source.text, *self._spot(node))
 
+    def spot(self, node: exp.Expr) -> tuple[str, int, int]:
+        """Where a node is, for errors that are found after binding: the text, line and column."""
+        return self.source.text, *self._spot(node)
+
     def _spot(self, node: exp.Expr | str | None) -> tuple[int, int]:
         if isinstance(node, str):
             word = node.upper()

@@ -17,6 +17,7 @@ from functools import partial
 from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
 from freshet.logical.rewrite.absorb_semi import absorb_semi
 from freshet.logical.rewrite.blocks import Again
+from freshet.logical.rewrite.decorrelate import decorrelate
 from freshet.logical.rewrite.drop_unseen import drop_unseen
 from freshet.logical.rewrite.factor_or import factor_or
 from freshet.logical.rewrite.flatten_unions import flatten_unions
@@ -84,6 +85,8 @@ class _Rewriter:
         return known[1]
 
     def _rewritten(self, query: AnyQuery) -> AnyQuery:
+        if isinstance(query, Query):
+            query = decorrelate(query)
         here = set(query.block.within()) if isinstance(query, Query) else None  # others were left behind by binding
         read = [
             s if isinstance(s, TableSchema) or (here is not None and i not in here) else self.rewritten(s)
