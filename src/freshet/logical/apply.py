@@ -55,13 +55,20 @@ class Apply(Named, Compound):
         raise UnsupportedError(f"{what} is not supported; {instead}", *(self.spot or ()))
 
 
-def applies(expression: Expression) -> Iterator[Apply]:
+def applies(expression: Expression) -> list[Apply]:
     """The subqueries in an expression, but for those inside them."""
-    return (e for e in walk(expression) if isinstance(e, Apply))
+    found, left = list[Apply](), [expression]
+    while left:
+        e = left.pop()
+        if isinstance(e, Compound):
+            left += e.args
+            if isinstance(e, Apply):
+                found.append(e)
+    return found
 
 
 def has_apply(expression: Expression) -> bool:
-    return any(True for _ in applies(expression))
+    return isinstance(expression, Compound) and bool(applies(expression))
 
 
 def block_expressions(block: Block) -> Iterator[Expression]:

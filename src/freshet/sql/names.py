@@ -62,10 +62,15 @@ class Names:
 
     def in_having(self, outputs: Sequence[Output], condition: exp.Expr, keys: Sequence[exp.Expr]) -> Columns:
         """`keys`: of GROUP BY, as written."""
-        grouped_by = self._within_keys(condition, keys)
+        within: set[int] | None = None
 
         def column(node: exp.Column) -> Expression:
-            found = None if id(node) in grouped_by else self._output(node, outputs)
+            nonlocal within
+            if _named(node, outputs) and self._in_from(node):
+                within = self._within_keys(condition, keys) if within is None else within
+                if id(node) in within:
+                    return self._column(node)
+            found = self._output(node, outputs)
             return self._column(node) if found is None else found
 
         return column
@@ -108,28 +113,39 @@ class Names:
     def _within_keys(self, condition: exp.Expr, keys: Sequence[exp.Expr]) -> set[int]:
         """The column nodes of a condition that stand in an expression written like a key, where columns mean those of
         FROM."""
-        known, found, left = {self._written(k) for k in keys}, set[int](), [condition]
+        known: dict[object, int] = {}
+        shapes = self._shapes(condition, known)
+        wanted, found, left = {self._shapes(k, known)[id(k)] for k in keys}, set[int](), [condition]
         while left:
             node = left.pop()
-            if self._written(node) in known:
+            if shapes[id(node)] in wanted:
                 found.update(id(column) for column in node.find_all(exp.Column))
             else:
                 left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
         return found
 
-    def _written(self, node: exp.Expr) -> exp.Expr:
-        """An expression as it is compared with others: without parentheses and with columns as what they are."""
+    def _shapes(self, node: exp.Expr, known: dict[object, int]) -> dict[int, int]:
+        """A number for each part of an expression, by its identity: the same for what is written alike, without regard
+        to parentheses and with columns as what they are. `known`: the number of each shape."""
+        shapes: dict[int, int] = {}
 
-        def plain(part: exp.Expr) -> exp.Expr:
+        def shown(part: exp.Expr, value: object) -> object:
+            if isinstance(value, list):
+                return tuple(shown(part, each) for each in value)
+            if isinstance(value, exp.Expr):
+                return shapes[id(value)]
+            return value.lower() if isinstance(value, str) and not isinstance(part, exp.Literal) else value
+
+        for part in reversed(list(node.walk(bfs=True))):  # what a part is made of comes before it
+            here = self.scope.here(part.name, part.text("table") or None) if isinstance(part, exp.Column) else []
             if isinstance(part, exp.Paren):
-                return part.unnest()
-            if isinstance(part, exp.Column):
-                here = self.scope.here(part.name, part.text("table") or None)
-                if len(here) == 1:
-                    return exp.Parameter(this=exp.Literal.string(f"{here[0].relation}.{here[0].column}"))
-            return part
-
-        return node.copy().transform(plain)
+                shapes[id(part)] = shapes[id(part.this)]
+                continue
+            shape: object = type(part), tuple((k, shown(part, v)) for k, v in sorted(part.args.items()) if v)
+            if len(here) == 1:
+                shape = here[0].relation, here[0].column
+            shapes[id(part)] = known.setdefault(shape, len(known))
+        return shapes
 
     def _output(self, node: exp.Column, outputs: Sequence[Output]) -> Expression | None:
         found = _named(node, outputs)
