@@ -28,7 +28,8 @@ class ApplyKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Apply(Named, Compound):
     """`args`: the values that ANY and ALL compare, `compared` many, then what the query's OuterRefs stand for. Two are
-    equal where they are written alike in one select. `spot`: the statement's text, line and column, for errors."""
+    equal where they are written alike in one select, which `select` tells from others. `spot`: the statement's text,
+    line and column, for errors."""
 
     kind: ApplyKind
     query: AnyQuery = field(compare=False, repr=False)
@@ -37,6 +38,7 @@ class Apply(Named, Compound):
     nullable: bool
     comparison: str = ""
     compared: int = 0
+    select: object = field(default=None, repr=False)
     spot: tuple[str, int, int] | None = field(default=None, compare=False)
 
     def of(self, args: tuple[Expression, ...]) -> Apply:

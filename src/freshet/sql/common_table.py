@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from freshet.logical.apply import outer_columns
 from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
 from freshet.logical.references import OuterRef
@@ -34,4 +32,4 @@ def read_from(common: CommonTable, around: Around | None) -> AnyQuery:
         query = with_children(query, read)
         return map_expressions(query, argument) if isinstance(query, Query) else query
 
-    return replace(moved(common.query))
+    return moved(common.query)

@@ -93,6 +93,7 @@ class Scope:
     columns: Columns = field(default_factory=Columns)
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
     beyond: Scope | None = None  # the scope around it of which it cannot read anything
+    mark: object = field(default_factory=object)  # tells its select from others
     subqueries: dict[int, tuple[AnyQuery, Around]] = field(default_factory=dict)  # bound, by their nodes' identity
 
     @classmethod

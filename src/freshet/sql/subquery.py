@@ -91,7 +91,7 @@ def _apply(
     elif kind is not ApplyKind.EXISTS:
         nullable = _check_compared(binder, values, query.fields, comparison, node)
     args, spot = (*values, *around.read), binder.statement.spot(node)
-    return Apply(result, kind, query, args, sql_of(node), nullable, comparison, len(values), spot)
+    return Apply(result, kind, query, args, sql_of(node), nullable, comparison, len(values), scope.mark, spot)
 
 
 def _only(binder: Binder, query: AnyQuery, node: exp.Expr) -> Type:

@@ -1,7 +1,8 @@
 """Rewrites of a bound query, each in a file of its own, in one order: the stage between binding and planning.
 
-It runs once, over the whole tree, from the tables up: the passes find what a select reads in its final form, so that
-they can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
+It runs once, over the whole tree. On the way down subqueries become joins (`decorrelate`), since what they read of a
+select decides what it reads. From the tables up, the passes find what a select reads in its final form, so that they
+can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
 of another hands it to `again`, which runs that pass and the ones after it.
 
 Binding leaves every condition in the block it was written in, so that for each block B, with its LEFT JOIN arms done,

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from freshet.logical.apply import Apply, ApplyKind
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import Arm, Block, key
+from freshet.logical.query import Arm, Block, Query, key
 from freshet.logical.references import ValueRef
-from freshet.logical.rewrite.decorrelate.inner import Inner, aggregated, distinct, inner_of, singled
+from freshet.logical.rewrite.decorrelate.inner import Inner, aggregated, distinct, existing, inner_of, singled
 from freshet.logical.rewrite.decorrelate.place import Place
+from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.scalar import functions, types
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal, transform
 from freshet.scalar.functions import build
@@ -66,9 +67,12 @@ def _hang(place: Place, inner: Inner, more: Sequence[tuple[Expression, int]] = (
 
 
 def _exists(place: Place, apply: Apply) -> Expression:
+    query = existing(apply.query)
+    if is_grand(query) and isinstance(query, Query) and query.grouping is not None and query.grouping.having is None:
+        return TRUE
     inner = inner_of(place, apply)
-    if inner.grand:
-        return inner.value(len(inner.split.values) - 1, _hang(place, inner)) if inner.split.kept else TRUE
+    if inner.grand:  # HAVING may take its row away
+        return inner.value(len(inner.split.values) - 1, _hang(place, inner))
     found = distinct(inner, Literal(types.INT, 1))
     return build("is_not_null", (found.column(0, _hang(place, found)),))
 
