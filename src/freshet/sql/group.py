@@ -38,7 +38,7 @@ class Groups:
         self.aggregates: list[AggregateCall] = []
         self._places: dict[AggregateCall, int] = {}  # of each of them
         self._key_places: dict[Expression, int] = {}
-        self.has_sets = False  # whether they are told apart by GROUPING
+        self.has_sets = False  # whether there are several sets of keys, which GROUPING distinguishes
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
     def aggregate(self, node: exp.Expr) -> Expression:
@@ -73,7 +73,7 @@ class Groups:
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
         if not self.has_sets:
-            message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            message = "GROUPING distinguishes sets of keys, and there is only one; use GROUPING SETS, ROLLUP or CUBE"
             self.binder.statement.fail(message, node)
         if isinstance(node, exp.Grouping) and len(node.expressions) != 1:
             message = "GROUPING takes one key; write one call for each, or GROUPING_ID for all of them"

@@ -113,7 +113,7 @@ def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKe
     """The order over the outputs' positions; what is not among them is appended."""
     keys = []
     for item in order:
-        if isinstance(item.expression, Literal):  # tells no rows apart
+        if isinstance(item.expression, Literal):  # the same for all rows
             continue
         if item.expression not in outputs:
             outputs.append(item.expression)

@@ -319,7 +319,7 @@ class Statement:
 def _settle(node: exp.Expr) -> None:
     """What reads like something else."""
     inside = node.expressions
-    if isinstance(node, exp.Any):  # ANY (x) beside no comparison is the aggregate
+    if isinstance(node, exp.Any):  # ANY (x) outside a comparison is the aggregate
         if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
             node.replace(exp.LogicalOr(this=node.this.this))
     elif len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):
