@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.fuzz.choices import Choices
+from tests.fuzz.correlated import correlated_relation
 from tests.fuzz.expressions import Col, Expressions, Scope
 from tests.fuzz.tables import TYPES, TableModel
 
@@ -74,12 +75,12 @@ class Grammar:
 
     # FROM and WHERE -----------------------------------------------------------------------------------------------
 
-    def _alias(self) -> str:
+    def alias(self) -> str:
         self.aliases += 1
         return f"r{self.aliases}"
 
-    def _relation(self, depth: int) -> tuple[str, list[Col]]:
-        alias, kind = self._alias(), self.choices.below(20)
+    def relation(self, depth: int) -> tuple[str, list[Col]]:
+        alias, kind = self.alias(), self.choices.below(20)
         if kind == 19 and depth > 0:
             texts = self.expressions.literal("s"), "CAST(NULL AS STRING)"
             rows = ", ".join(
@@ -99,30 +100,24 @@ class Grammar:
         """`outer`: columns of the query around that ON may read."""
         if self.choices.chance(6):
             return self._full_chain()
-        text, scope = self._relation(depth)
+        text, scope = self.relation(depth)
         for _ in range(self.choices.below(most)):
-            more, new = self._relation(depth)
+            more, new = self.relation(depth)
             kind = self.choices.pick(
                 ("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN")
             )
-            on = "" if kind == "CROSS JOIN" else f" ON {self._on(scope, new)}{self._around([*scope, *new], outer)}"
+            on = "" if kind == "CROSS JOIN" else f" ON {self.on(scope, new)}{self._around([*scope, *new], outer)}"
             text, scope = f"{text} {kind} {more}{on}", scope + new
         if self.choices.chance(5):
-            more, new = self._relation(0)
+            more, new = self.relation(0)
             text, scope = f"{text}, {more}", scope + new
         return text, scope
 
     def _inside(self, depth: int, outer: Scope) -> tuple[str, list[Col]]:
-        """FROM of a subquery, which may have a subquery that reads the rows around both."""
-        if not outer or not self.choices.chance(20):
+        """FROM of a subquery, which may have a query that reads the rows around both."""
+        if not outer or not self.choices.chance(25):
             return self._from(depth, 2, outer)
-        text, scope = self._relation(depth)
-        alias = self._alias()
-        kept = self.choices.some(scope, 1, 3)
-        items = ", ".join(f"{c.text} AS o{i}" for i, c in enumerate(kept))
-        found = [Col(f"{alias}.o{i}", c.type) for i, c in enumerate(kept)]
-        distinct = self.choices.pick(("", "", "DISTINCT "))
-        return f"(SELECT {distinct}{items} FROM {text} WHERE {self._on(outer, scope)}) AS {alias}", found
+        return correlated_relation(self, depth, outer)
 
     def _around(self, scope: Scope, outer: Scope) -> str:
         """A further condition of a join, on the query around it."""
@@ -136,7 +131,7 @@ class Grammar:
     def _full_chain(self) -> tuple[str, list[Col]]:
         """Three to five tables, each joined to those before by a value that all have in common or by one of them."""
         named = [(name, columns) for name, columns in self.sources if ("a", "i") in columns and ("b", "i") in columns]
-        roles = [(self._alias(), *self.choices.pick(named)) for _ in range(3 + self.choices.below(3))]
+        roles = [(self.alias(), *self.choices.pick(named)) for _ in range(3 + self.choices.below(3))]
         (first, name, _), shape, x = roles[0], self.choices.below(3), self.choices.pick(("a", "b"))
         text = f"{name} AS {first}"
         for i, (alias, name, _) in enumerate(roles[1:], 1):
@@ -149,7 +144,7 @@ class Grammar:
         scope = [Col(f"{alias}.{n}", t) for alias, _, columns in roles for n, t in columns]
         return text, [*scope, Col(f"COALESCE({', '.join(f'{r[0]}.{x}' for r in roles)})", "i")]
 
-    def _on(self, left: Scope, right: Scope) -> str:
+    def on(self, left: Scope, right: Scope) -> str:
         pairs = [(a, b) for a in left for b in right if a.type == b.type]
         if not pairs:
             return "1 = 1"
@@ -188,7 +183,7 @@ class Grammar:
             return self._window_test(outer, depth)
         if shape <= 4:
             text, scope = self._inside(depth, outer)
-            tests = [self._on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
+            tests = [self.on(outer, scope), *([self.expressions.condition(scope)] if self.choices.chance(30) else [])]
             if depth > 0 and self.choices.chance(30):  # reads both the rows right above it and those around
                 tests.append(self._subquery_test([*scope, *self.choices.some(list(outer), 1, 2)], depth - 1))
             having = self._having(scope, outer) if self.choices.chance(15) else ""
@@ -207,17 +202,17 @@ class Grammar:
     def _window_test(self, outer: Scope, depth: int) -> str:
         """IN a subquery of window functions, which may read the rows around it."""
         self.rough = False
-        text, scope = self._relation(depth)
+        text, scope = self.relation(depth)
         read = [*scope, *self.choices.some(list(outer), 1, 2)] if self.choices.chance(40) else scope
         call, kind = self._window(read, False)
-        where = f" WHERE {self._on(outer, scope)}" if self.choices.chance(60) else ""
+        where = f" WHERE {self.on(outer, scope)}" if self.choices.chance(60) else ""
         value = self.expressions.value(kind if kind in TYPES else "i", outer, 1)
         return f"{value} {self.choices.pick(('IN', 'NOT IN'))} (SELECT {call} FROM {text}{where})"
 
     def _scalar(self, kind: str, outer: Scope, depth: int) -> str:
         """A subquery as a value: an aggregate over what may read the rows around it."""
         text, scope = self._inside(depth, outer)
-        where = f" WHERE {self._on(outer, scope)}" if outer and self.choices.chance(60) else ""
+        where = f" WHERE {self.on(outer, scope)}" if outer and self.choices.chance(60) else ""
         read = [*scope, *outer] if self.choices.chance(20) else scope
         calls = [f"MAX({self.expressions.value(kind, read, 1)})", f"MIN({self.expressions.value(kind, read, 1)})"]
         calls += ["COUNT(*)", f"SUM({self.expressions.value('i', read, 1)})"] if kind == "i" else []
@@ -227,7 +222,7 @@ class Grammar:
     def _having(self, scope: Scope, outer: Scope) -> str:
         """HAVING of a subquery, which may read the rows around it."""
         self.rough = False
-        call, kind = self._aggregate(scope)
+        call, kind = self.aggregate(scope)
         bound = self.expressions.value(kind, outer, 1) if self.choices.chance(30) else self.expressions.literal(kind)
         return f" HAVING {call} {self.choices.pick(('>', '<=', '=', '<>'))} {bound}"
 
@@ -252,7 +247,7 @@ class Grammar:
         """Two to five roles of tables, a predicate that hangs each on an earlier one, and up to three more between any
         two: cycles, several comparisons on one edge, ones that no tree can place."""
         self.rough = False
-        roles = [self._relation(0) for _ in range(2 + self.choices.below(4))]
+        roles = [self.relation(0) for _ in range(2 + self.choices.below(4))]
         pairs = [(self.choices.below(i), i) for i in range(1, len(roles))]
         for _ in range(self.choices.below(4)):
             one = self.choices.below(len(roles))
@@ -267,7 +262,7 @@ class Grammar:
         shape = self.choices.below(4)
         if shape <= 2:
             return f"SELECT {'DISTINCT ' if shape == 2 else ''}{_named(values)} {source}", types
-        total, kind = self._aggregate(scope)
+        total, kind = self.aggregate(scope)
         return f"SELECT {_named([*values, total])} {source} GROUP BY {', '.join(values)}", [*types, kind]
 
     def _many(self, depth: int) -> Made:
@@ -276,7 +271,7 @@ class Grammar:
         keyed = [(name, columns) for name, columns in self.sources if name in self.keyed]
         if not keyed:
             return self._conjunctive(depth)
-        roles = [(self._alias(), *self.choices.pick(keyed)) for _ in range(6 + self.choices.below(11))]
+        roles = [(self.alias(), *self.choices.pick(keyed)) for _ in range(6 + self.choices.below(11))]
         (first, name, columns), text = roles[0], ""
         scope, text = [Col(f"{first}.{n}", t) for n, t in columns], f"{name} AS {first}"
         for i, (alias, name, columns) in enumerate(roles[1:], 1):
@@ -293,7 +288,7 @@ class Grammar:
         """Aliases that are also columns of the table. A name without qualifier that an alias and a column have means
         the column; written `r1{BARE}.a`, it has its qualifier in the oracle's text alone."""
         self.rough = False
-        alias, (name, columns) = self._alias(), self.choices.pick(self.sources)
+        alias, (name, columns) = self.alias(), self.choices.pick(self.sources)
         if ("a", "i") not in columns or ("b", "i") not in columns:
             return self._plain(depth)
         bare, key = f"{alias}{BARE}", self.choices.pick(("a", "b"))
@@ -311,7 +306,7 @@ class Grammar:
     def _products(self, depth: int) -> Made:
         """Sums of products over a join, some of which do not fit their type: then rows are refused."""
         self.rough = False
-        roles = [self._relation(0) for _ in range(2 + self.choices.below(2))]
+        roles = [self.relation(0) for _ in range(2 + self.choices.below(2))]
         scope = [c for _, columns in roles for c in columns]
         tests = [
             f"{self.expressions.column(roles[0][1], 'i')} = {self.expressions.column(r, 'i')}" for _, r in roles[1:]
@@ -341,7 +336,7 @@ class Grammar:
         offset = self.choices.pick((" + 1", " - 1")) if one.type in "inf" and self.choices.chance(15) else ""
         return f"{one.text}{offset} {operator} {other.text}"
 
-    def _aggregate(self, scope: Scope) -> tuple[str, str]:
+    def aggregate(self, scope: Scope) -> tuple[str, str]:
         kind = self.choices.pick([c.type for c in scope] or ["i"])
         value, condition = self.expressions.value(kind, scope, 1), self.expressions.condition(scope, 1)
         options = [("COUNT(*)", "i"), (f"COUNT({value})", "i"), (f"MIN({value})", kind), (f"MAX({value})", kind),
@@ -381,12 +376,12 @@ class Grammar:
         keys = [self.expressions.value(k, scope, 1) for k in kinds]
         keys = [k for k in keys if "r" in k]  # a literal alone would be a position
         outputs = [(k, t) for k, t in zip(keys, kinds, strict=False)] if len(keys) == len(kinds) else []
-        outputs += [self._aggregate(scope) for _ in range(1 + self.choices.below(3))]
+        outputs += [self.aggregate(scope) for _ in range(1 + self.choices.below(3))]
         self.rough = False
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         having = ""
         if self.choices.chance(20):
-            call, kind = self._aggregate(scope)
+            call, kind = self.aggregate(scope)
             having = f" HAVING {call} {self.choices.pick(('>', '<=', '<>'))} {self.expressions.literal(kind)}"
         shown, types = _named([o for o, _ in outputs]), [t for _, t in outputs]
         return f"SELECT {shown} FROM {text}{where}{group}{having}", types
@@ -408,7 +403,7 @@ class Grammar:
             group = f"GROUPING SETS (({', '.join(names)}), {', '.join(sets)})"
         else:
             group = f"{names[0]}, ROLLUP ({', '.join(names)})"
-        outputs = [(k.text, k.type) for k in keys] + [self._aggregate(scope) for _ in range(1 + self.choices.below(2))]
+        outputs = [(k.text, k.type) for k in keys] + [self.aggregate(scope) for _ in range(1 + self.choices.below(2))]
         if self.choices.chance(30):
             outputs.append((f"GROUPING({self.choices.pick(names)})", "i"))
         self.rough = False
@@ -473,7 +468,7 @@ class Grammar:
 
     def _one(self, depth: int) -> tuple[str, list[Col]]:
         """A relation alone, of not too many columns, so that an order can go by all of them."""
-        text, scope = self._relation(depth)
+        text, scope = self.relation(depth)
         return text, scope
 
     def _windowed(self, depth: int) -> Made:

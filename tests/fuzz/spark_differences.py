@@ -112,7 +112,6 @@ ALLOWED: list[tuple[str, Test]] = [
     ("columns of USING under grouping sets", _written(r"USING .*(ROLLUP|CUBE|SETS)", "RESOLVED_ATTRIBUTE_APPEAR_IN")),
     ("LIMIT without ORDER BY", _refused("(LIMIT|OFFSET) without ORDER BY is not supported")),
     ("an aggregate of the query around, inside a subquery", _refused("an aggregate of the query around a subquery")),
-    ("a window over the one group of a correlated subquery", _refused("a window function over the one group of a")),
     ("one group of a correlated subquery has the column it is found by", _found_by),
     (
         "correlated subqueries that Spark does not support",

@@ -50,9 +50,9 @@ class SparkGrammar(Grammar):
         shapes = (self._collisions, self._stars, self._frames, self._correlated, self._constants, self._typed)
         return super().statement() if self.choices.chance(30) else self.choices.pick(shapes)()
 
-    def _aggregate(self, scope: Scope) -> tuple[str, str]:
+    def aggregate(self, scope: Scope) -> tuple[str, str]:
         while True:
-            call, kind = super()._aggregate(scope)
+            call, kind = super().aggregate(scope)
             if not _SEVERAL.match(call):
                 return call, kind
 
@@ -174,9 +174,11 @@ class SparkGrammar(Grammar):
             if kind == "CROSS JOIN"
             else " ON s.b = u.b" + pick(("", "", f" AND u.b = {pick(reads)}", " OR s.b = o.b"))
         )
-        joined = (
-            f"t0 AS s {kind} t2 AS u{on}" if chance(60) else pick(("t1 AS s", "(SELECT * FROM t0 WHERE a > 0) AS s"))
-        )
+        alone = ("t1 AS s", "(SELECT * FROM t0 WHERE a > 0) AS s",
+                 "(SELECT COUNT(*) AS a, MAX(b) AS b FROM t0 WHERE t0.b = o.b) AS s",
+                 "(SELECT a, b FROM t0 WHERE t0.b = o.b UNION ALL SELECT a, b FROM t1) AS s",
+                 "(WITH w AS (SELECT a, b FROM t0 WHERE t0.b = o.b) SELECT * FROM w) AS s")  # fmt: skip
+        joined = f"t0 AS s {kind} t2 AS u{on}" if chance(60) else pick(alone)
         where = pick(("", " WHERE s.b = o.b", " WHERE s.b = o.b", " WHERE s.b < o.b", " WHERE s.a = 1 AND s.b = o.b"))
         value = pick(("s.a", "SUM(s.a)", "MAX(s.a + o.b)", "COUNT(*)", "COUNT(s.b)", "SUM(s.a) OVER (ORDER BY s.b)",
                       "RANK() OVER (ORDER BY s.b)", "MAX(s.b)", "SUM(o.b)"))  # fmt: skip

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from freshet.logical.query import Block, Query
-from freshet.scalar.describe import describe
+from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef, transform
 from freshet.sql.catalog import Catalog
-from freshet.sql.group import describe_aggregate
 from freshet.sql.limit import as_bag
 from freshet.sql.parse import bind_query
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from freshet.logical.apply import applies, own_expressions
 from freshet.logical.query import AnyQuery, Query, TableSchema, children
 from freshet.scalar.expression import Call, Expression, Literal
 
@@ -24,8 +25,12 @@ _MOST_GROWN = 5_000  # parts that expressions may have after reading others in p
 
 
 def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
-    """What a query reads, but for relations that binding has left behind."""
-    return [query.relations[r].source for r in query.block.within()] if isinstance(query, Query) else children(query)
+    """What a query reads, in FROM and in subqueries, but for relations that binding has left behind."""
+    if not isinstance(query, Query):
+        yield from children(query)
+        return
+    yield from (query.relations[r].source for r in query.block.within())
+    yield from (a.query for e in own_expressions(query) for a in applies(e))
 
 
 class Extents:

@@ -1,33 +1,19 @@
-"""References that exist only while a query is bound: what each of them reads becomes a column of a relation.
+"""References that end before planning: what each of them reads becomes a column of a relation.
 
-`ColumnRef` and `GroupRef` (scalar/expression.py) are the two that a bound query has.
+Binding ends all but `OuterRef`, and decorrelation those. `ColumnRef` and `GroupRef` (scalar/expression.py) stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from freshet.scalar.expression import ColumnRef, Expression, Reference, transform, walk
+from freshet.scalar.expression import Reference
 
 
 @dataclass(frozen=True, slots=True)
 class OuterRef(Reference):
-    """Column `column` of relation `relation` of an enclosing query, `depth` queries further out: 1 or more."""
+    """A value of the row that a subquery is computed for: argument `column` of the nearest `Apply` around it."""
 
-    depth: int
-    relation: int
-    column: int
-    name: str
-    nullable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class BesideRef(Reference):
-    """Column `column` of a relation that is joined to the group's row, above a grouping. Such relations are numbered by
-    themselves."""
-
-    relation: int
     column: int
     name: str
     nullable: bool = True
@@ -58,27 +44,3 @@ class ValueRef(Reference):
     column: int
     name: str
     nullable: bool = True
-
-
-def outer_columns(expressions: Iterable[Expression]) -> list[OuterRef]:
-    """The columns of enclosing queries that expressions read, each once."""
-    return list(dict.fromkeys(e for x in expressions for e in walk(x) if isinstance(e, OuterRef)))
-
-
-def outward(column: ColumnRef | OuterRef) -> OuterRef:
-    """A column as a query inside the one that reads it reads it."""
-    depth = column.depth + 1 if isinstance(column, OuterRef) else 1
-    return OuterRef(column.type, depth, column.relation, column.column, column.name, column.nullable)
-
-
-def inward(expression: Expression) -> Expression:
-    """An expression as the enclosing query reads it."""
-
-    def read(e: Expression) -> Expression:
-        if not isinstance(e, OuterRef):
-            return e
-        if e.depth > 1:
-            return replace(e, depth=e.depth - 1)
-        return ColumnRef(e.type, e.relation, e.column, e.name, e.nullable)
-
-    return transform(expression, read)

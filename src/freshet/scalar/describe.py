@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, Named
 from freshet.scalar.functions.registry import function_of
 from freshet.scalar.interval import interval_text
 
@@ -14,13 +14,18 @@ def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = 
     """Readable SQL-like text, for explain and error messages. `names`: how columns of relations are called."""
     if isinstance(expression, ColumnRef) and names is not None:
         return names(expression)
-    if isinstance(expression, Reference):
+    if isinstance(expression, Named):
         return expression.name
     if isinstance(expression, Literal):
         return _literal(expression)
     assert isinstance(expression, Call)
     args = [describe(a, names) for a in expression.args]
     return function_of(expression).text(expression, args)
+
+
+def describe_aggregate(call: AggregateCall) -> str:
+    inside = ", ".join(describe(a) for a in call.args) or "*"
+    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inside})"
 
 
 def _literal(literal: Literal) -> str:

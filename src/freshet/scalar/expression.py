@@ -13,14 +13,33 @@ class Expression:
     type: Type
 
 
-class Reference(Expression):
+class Named(Expression):
+    """What has a name to show, and knows whether it may be NULL."""
+
+    __slots__ = ()
+
+    name: str
+    nullable: bool
+
+
+class Compound(Expression):
+    """What is made of other expressions."""
+
+    __slots__ = ()
+
+    args: tuple[Expression, ...]
+
+    def of(self, args: tuple[Expression, ...]) -> Expression:
+        """The same of others."""
+        raise NotImplementedError
+
+
+class Reference(Named):
     """What reads a value from a row. Each kind of row that an expression can stand above has a class of its own."""
 
     __slots__ = ()
 
     column: int
-    name: str
-    nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +88,14 @@ FALSE = Literal(BOOLEAN, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expression):
+class Call(Compound):
     """Operator or function `name` (lower case; see scalar/functions) over arguments already cast to what it takes."""
 
     name: str
     args: tuple[Expression, ...]
+
+    def of(self, args: tuple[Expression, ...]) -> Call:
+        return Call(self.type, self.name, args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +144,14 @@ class AggregateCall:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    return expression.args if isinstance(expression, Call) else ()
+    return expression.args if isinstance(expression, Compound) else ()
 
 
 def with_children(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
     """The same expression of other children, as many as it has; itself where they are equal."""
-    return replace(expression, args=parts) if isinstance(expression, Call) and parts != expression.args else expression
+    if not isinstance(expression, Compound) or parts == expression.args:
+        return expression
+    return expression.of(parts)
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

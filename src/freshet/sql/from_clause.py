@@ -21,6 +21,7 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.sql.binder import Binder, Draft
+from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
 from freshet.sql.limit import as_bag
 from freshet.sql.scope import Columns, Entry, Scope, Seat
@@ -29,17 +30,14 @@ from freshet.sql.values import bind_range
 
 
 def bind_from(binder: Binder, select: exp.Select, scope: Scope, draft: Draft) -> None:
-    """Joins what FROM has to the draft, which may hold values lent to the query: those are no side of its joins. A
-    comma joins like CROSS JOIN, as in Spark."""
+    """Joins what FROM has to the draft. A comma joins like CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
     if clause is None:
         return
-    joined = Draft()
-    columns = _bind_item(binder, clause.this, scope, joined)
+    columns = _bind_item(binder, clause.this, scope, draft)
     for join in select.args.get("joins") or []:
-        columns = _bind_join(binder, join, scope, joined, columns, 0)
+        columns = _bind_join(binder, join, scope, draft, columns, 0)
     scope.columns = columns
-    draft.take(joined)
 
 
 def _bind_item(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
@@ -57,9 +55,7 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft) -> Co
         elif is_join:  # (a JOIN b) AS c
             columns = _add(binder, binder.nested(_all_of(node.this), scope), node.alias, node, scope, draft)
         else:
-            derived = binder.derived(node, scope)
-            columns = _add(binder, derived.query, node.alias, node, scope, draft, derived.shown)
-            draft.predicates += derived.conditions(draft.relations[-1])
+            columns = _add(binder, binder.nested(node, scope), node.alias, node, scope, draft)
     elif isinstance(node, exp.Values):
         columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
@@ -86,9 +82,8 @@ def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
         return bind_range(binder, node.this)
     if not isinstance(node.this, exp.Identifier):
         statement.refuse(f"{sql_of(node.this)} in FROM", "name a table, a view or a subquery", node)
-    source = binder.ctes.get(name.lower()) or binder.catalog.source(name)
-    if isinstance(source, AnyQuery):
-        source = as_bag(source)
+    common = binder.ctes.get(name.lower())
+    source = binder.catalog.source(name) if common is None else read_from(common, binder.around)
     if source is None:
         known = [*binder.ctes, *binder.catalog.names()]
         listed = closest_first(name, known) if known else "none yet, so CREATE TABLE first"
@@ -103,24 +98,17 @@ def _refuse_pivot(binder: Binder, pivot: exp.Expr) -> NoReturn:
 
 
 def _add(
-    binder: Binder,
-    source: TableSchema | AnyQuery,
-    name: str,
-    node: exp.Expr,
-    scope: Scope,
-    draft: Draft,
-    shown_columns: int | None = None,
+    binder: Binder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: Scope, draft: Draft
 ) -> Columns:
-    """`shown_columns`: how many of the first can be read by name."""
     alias = node.args.get("alias")
-    fields: tuple[Field, ...] = source.fields[:shown_columns]
+    fields: tuple[Field, ...] = source.fields
     if alias is not None and alias.columns:
         if len(alias.columns) != len(fields):
             message = f"{alias.name} names {len(alias.columns)} columns, but there are {len(fields)}; name each once"
             binder.statement.fail(message, alias)
         fields = tuple(replace(f, name=c.name) for f, c in zip(fields, alias.columns, strict=True))
     shown = node.alias or name
-    number = binder.add_relation(Relation(shown or NAMELESS, source, fields + source.fields[len(fields) :]), node)
+    number = binder.add_relation(Relation(shown or NAMELESS, source, fields), node)
     draft.relations.append(number)
     return scope.add(Entry(shown, number, fields), binder.statement, node)
 

@@ -1,8 +1,7 @@
 """FULL JOIN: the LEFT JOIN and, with NULLs on the left, the rows on the right that found nothing.
 
 L FULL R ON p is (L LEFT R ON p) UNION ALL (NULLs, R where no row of L satisfies p). It becomes one relation that has
-the columns of both sides; the names that read them now read that. Where p reads values lent by enclosing queries, there
-is a full join for each of these values: they are joined to both parts, and are further columns of the relation.
+the columns of both sides; the names that read them now read that.
 
 L stands there twice, so a chain of full joins would double with each. But all rows of both sides are in a full join: a
 row that p finds by the columns of one of its sides is found in that side, and one that it finds by a value that the
@@ -17,15 +16,14 @@ from typing import Any
 
 from sqlglot import exp
 
+from freshet.logical.apply import has_apply
 from freshet.logical.joined import Joined
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll, key
-from freshet.logical.references import outer_columns
-from freshet.logical.rewrite.blocks import predicates_in, reads, subtree
+from freshet.logical.query import Arm, Block, Field, Query, Relation, UnionAll
+from freshet.logical.rewrite.blocks import reads, subtree
 from freshet.scalar import functions
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, references
-from freshet.sql.binder import Binder, Draft, Unasked
-from freshet.sql.outside import ApartError
+from freshet.scalar.expression import Call, Expression, Literal, references
+from freshet.sql.binder import Binder, Draft
 from freshet.sql.scope import Entry
 
 Side = tuple[Any, list[Entry]]  # a draft, and the entries that read it
@@ -41,13 +39,16 @@ def join_full(
     turned = _is_full(binder, sides[1]) and not _is_full(binder, sides[0])  # the side that stands twice is the second
     (a, b), other = sides[::-1] if turned else sides, my_entries if turned else their_entries
     whole = replace(a, arms=(*a.arms, Arm(JoinKind.LEFT, _joined(b, on))))
-    lent = _lent(binder, whole, join)
+    outside = reads(whole) - subtree(whole)
+    if outside:
+        message = "FULL JOIN whose ON reads more than its two sides"
+        binder.statement.refuse(message, "compare after the join, in WHERE", join)
     entries = [*my_entries, *their_entries]
     for entry in other:
         entry.optional = True
     shared = [functions.build("coalesce", (x.column(i), y.column(j))) for x, i, y, j in pairs]
     columns = [*_columns_of(entries), *shared]
-    matched = _query(binder, whole, columns, lent)
+    matched = _query(binder, whole, columns)
     for entry in other:
         entry.optional = False
     alone: list[Expression] = [
@@ -57,30 +58,13 @@ def join_full(
     ]
     alone += [x.column(i) if turned else y.column(j) for x, i, y, j in pairs]
     nothing = tuple(Arm(JoinKind.ANTI, block) for block in _asked(binder, a, on))
-    rest = _query(binder, replace(b, arms=(*b.arms, *nothing)), alone, lent)
-    own = len(alone)
-    fields = (*(replace(f, nullable=True) for f in matched.fields[:own]), *matched.fields[own:])
+    rest = _query(binder, replace(b, arms=(*b.arms, *nothing)), alone)
+    fields = tuple(replace(f, nullable=True) for f in matched.fields)
     alias = " full join ".join(e.alias for e in entries)
     number = binder.add_relation(Relation(alias, UnionAll((matched, rest), fields), fields), join)
     binder.full[number] = Joined(sides, tuple(columns), tuple(_equal(on, *map(subtree, sides))))
-    values = (key(number, own + i, f) for i, f in enumerate(fields[own:]))
-    mine.relations, mine.arms = [number], []
-    mine.predicates = [functions.build("not_distinct", pair) for pair in zip(lent, values, strict=True)]
-    return _entries(number, entries, fields[:own], pairs)
-
-
-def _lent(binder: Binder, block: Block, join: exp.Join) -> list[ColumnRef]:
-    """The values lent by enclosing queries, where a block reads them."""
-    asked = outer_columns(predicates_in(block))
-    if asked:
-        raise Unasked(binder, asked)
-    outside = reads(block) - subtree(block)
-    if not outside:
-        return []
-    if binder.lent is None or outside != {binder.lent}:
-        message = "FULL JOIN whose ON reads more than its two sides is not supported; compare after the join, in WHERE"
-        raise binder.statement.placed(ApartError(message), join)
-    return [key(binder.lent, i, f) for i, f in enumerate(binder.relations[binder.lent].fields)]
+    mine.relations, mine.arms, mine.predicates = [number], [], []
+    return _entries(number, entries, fields, pairs)
 
 
 def _is_full(binder: Binder, block: Block) -> bool:
@@ -89,7 +73,7 @@ def _is_full(binder: Binder, block: Block) -> bool:
 
 def _asked(binder: Binder, block: Block, on: Draft) -> list[Block]:
     """Blocks, one of which has a row that satisfies ON where the given one has."""
-    if on.relations or on.arms:
+    if any(map(has_apply, on.predicates)):
         return [_joined(block, on)]
 
     def within(block: Block, tests: Sequence[Expression]) -> Iterator[Block]:
@@ -109,26 +93,24 @@ def _asked(binder: Binder, block: Block, on: Draft) -> list[Block]:
 def _equal(on: Draft, left: frozenset[int], right: frozenset[int]) -> Iterator[tuple[Expression, Expression]]:
     """The values of either side that ON says are equal."""
     for p in on.predicates:
-        if isinstance(p, Call) and p.name == "eq":
+        if isinstance(p, Call) and p.name == "eq" and not has_apply(p):
             for a, b in (p.args, p.args[::-1]):
                 if references(a) and references(a) <= left and references(b) and references(b) <= right:
                     yield a, b
 
 
 def _joined(block: Block, on: Draft) -> Block:
-    return Block((*block.relations, *on.relations), (*block.predicates, *on.predicates), (*block.arms, *on.arms))
+    return replace(block, predicates=(*block.predicates, *on.predicates))
 
 
 def _columns_of(entries: list[Entry]) -> list[Expression]:
     return [entry.column(i) for entry in entries for i in range(len(entry.fields))]
 
 
-def _query(binder: Binder, block: Block, outputs: list[Expression], lent: list[ColumnRef]) -> Query:
-    """A part of the join, for each of the lent values."""
-    block = replace(block, relations=(*dict.fromkeys(c.relation for c in lent), *block.relations))
-    shown = (*outputs, *lent)
-    fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in shown)
-    return Query(tuple(binder.relations), block, (), None, shown, fields)
+def _query(binder: Binder, block: Block, outputs: list[Expression]) -> Query:
+    """A part of the join."""
+    fields = tuple(Field(getattr(e, "name", "column"), e.type, functions.nullable(e)) for e in outputs)
+    return Query(tuple(binder.relations), block, (), None, tuple(outputs), fields)
 
 
 def _entries(

@@ -6,8 +6,6 @@ every part equal to a key is read from the group's row, and a column left over i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from freshet.aggregates import SPELLED, function_of
@@ -15,9 +13,17 @@ from freshet.errors import SqlError
 from freshet.logical.query import Grouping
 from freshet.logical.references import GroupingRef
 from freshet.scalar import functions, types
-from freshet.scalar.describe import describe
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal
-from freshet.sql.binder import Binder, Draft
+from freshet.scalar.describe import describe, describe_aggregate
+from freshet.scalar.expression import (
+    AggregateCall,
+    ColumnRef,
+    Expression,
+    GroupRef,
+    Literal,
+    children,
+    with_children,
+)
+from freshet.sql.binder import Binder
 from freshet.sql.scope import Scope
 from freshet.sql.source import sql_of
 from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
@@ -26,20 +32,20 @@ from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
 class Groups:
     """The grouping of one select while its outputs are bound."""
 
-    def __init__(self, binder: Binder, scope: Scope, draft: Draft) -> None:
-        self.binder, self.scope, self.draft = binder, scope, draft
+    def __init__(self, binder: Binder, scope: Scope) -> None:
+        self.binder, self.scope = binder, scope
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []
         self._places: dict[AggregateCall, int] = {}  # of each of them
         self._key_places: dict[Expression, int] = {}
-        self.has_sets = False  # whether they are told apart by GROUPING
+        self.has_sets = False  # whether there are several sets of keys, which GROUPING distinguishes
         self.sets: list[list[int]] = []  # the sets of keys, by their places, that rows are grouped by
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Binds one aggregate and returns what it is in terms of the group's row."""
         if isinstance(node, (exp.Grouping, exp.GroupingId)):
             return self._left_out(node)
-        written = WrittenAggregate(self.binder, self.scope, self.draft, self.ask, node)
+        written = WrittenAggregate(self.binder, self.scope, self.ask, node)
         bind = SPELLED.get(type(written.call))
         if bind is None:
             self.binder.statement.refuse(f"aggregate {sql_of(node)}", remedy_for(written.call), node)
@@ -67,7 +73,7 @@ class Groups:
     def _left_out(self, node: exp.Expr) -> Expression:
         """GROUPING(key): 1 where the row's set of keys leaves the key out; GROUPING_ID: those bits as one number."""
         if not self.has_sets:
-            message = "GROUPING tells sets of keys apart, and there is one; use GROUPING SETS, ROLLUP or CUBE"
+            message = "GROUPING distinguishes sets of keys, and there is only one; use GROUPING SETS, ROLLUP or CUBE"
             self.binder.statement.fail(message, node)
         if isinstance(node, exp.Grouping) and len(node.expressions) != 1:
             message = "GROUPING takes one key; write one call for each, or GROUPING_ID for all of them"
@@ -93,9 +99,11 @@ class Groups:
             return GroupRef(expression.type, position, describe(expression), functions.nullable(expression))
         if isinstance(expression, ColumnRef):
             self._loose(expression, node)
-        if isinstance(expression, Call):
-            return replace(expression, args=tuple(self.above(a, node) for a in expression.args))
-        return expression
+        return with_children(expression, tuple(self.above(e, node) for e in children(expression)))
+
+    def key_of(self, column: Expression) -> Expression | None:
+        """A column as read from the group's row; None where it is not grouped by."""
+        return self.above(column, exp.Null()) if column in self._key_places else None
 
     def grouping(self, having: Expression | None) -> Grouping:
         return Grouping(tuple(self.keys), tuple(self.aggregates), having)
@@ -104,8 +112,3 @@ class Groups:
         named = [c for c in node.find_all(exp.Column) if c.name.lower() == column.name.lower()]
         remedy = f"add it to GROUP BY or aggregate it, as in MIN({column.name})"
         self.binder.statement.fail(f"column {column.name} is not in GROUP BY; {remedy}", named[0] if named else node)
-
-
-def describe_aggregate(call: AggregateCall) -> str:
-    inside = ", ".join(describe(a) for a in call.args) or "*"
-    return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inside})"

@@ -1,7 +1,8 @@
 """ORDER BY ... LIMIT k OFFSET n: the first rows in an order, which is a view that changes with them.
 
 ORDER BY alone does not change a bag of rows: it says in which order an answer is read, and anywhere else it is bound
-for its errors alone. LIMIT alone could be answered with any rows: a query asked once is, and a view is refused.
+for its errors alone. LIMIT alone could be answered with any rows: a query asked once is, EXISTS does not care, and a
+view is refused.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from freshet.errors import SqlError
 from freshet.logical.query import AnyQuery, Field, Query, Sorted, TopK
+from freshet.logical.rewrite.blocks import select_all
 from freshet.scalar import functions
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, Expression, Literal, SortKey
 from freshet.sql.binder import Binder
 from freshet.sql.scope import Entry, Scope
 from freshet.sql.source import Statement, sql_of
-from freshet.sql.widen import select_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def bind_limit(binder: Binder, node: exp.Expr) -> Limit | None:
     places = 0 if offset is None else _whole(binder, offset.expression, "OFFSET")
     if rows is None and not places:
         return None
-    if not node.args.get("order") and not statement.once:
+    if not node.args.get("order") and not statement.once and not binder.exists:
         word = "OFFSET" if limit is None else "LIMIT"
         statement.refuse(f"{word} without ORDER BY", "add ORDER BY: without it any rows would do", word)
     return Limit(rows, places)
@@ -72,16 +72,23 @@ class Ordering:
 
 
 def bind_order(
-    node: exp.Expr, outputs: Sequence[Expression], statement: Statement, bind: Callable[[exp.Expr], Expression]
+    node: exp.Expr,
+    outputs: Sequence[Expression],
+    statement: Statement,
+    bind: Callable[[exp.Expr], Expression],
+    knows: Callable[[str], bool],
 ) -> list[Ordering]:
-    """The items of ORDER BY: positions among the outputs, or what `bind` makes of them."""
+    """The items of ORDER BY: positions among the outputs, or what `bind` makes of them. ORDER BY ALL is by every
+    output, unless there is a column of that name, as `knows` says."""
     clause, found = node.args.get("order"), list[Ordering]()
     items = [] if clause is None else clause.expressions
     for item in items:
         statement.only(item, ("this", "desc", "nulls_first"))
         position = as_position(item.this)
-        if isinstance(item.this, exp.Var) and len(items) == 1:
-            found += _all(item, outputs, bind)
+        if isinstance(item.this, exp.Var) and len(items) == 1 and not knows(item.this.name):
+            found += (Ordering(output, item) for output in outputs)
+        elif isinstance(item.this, exp.Var) and len(items) == 1:
+            found.append(Ordering(bind(exp.column(item.this.name)), item))
         elif position is None:
             found.append(Ordering(bind(item.this), item))
         elif 1 <= position <= len(outputs):
@@ -92,14 +99,6 @@ def bind_order(
         if found and found[-1].expression.type.items is not None:
             statement.refuse("ORDER BY an array", "order by what it is made from", item)
     return found
-
-
-def _all(item: exp.Expr, outputs: Sequence[Expression], bind: Callable[[exp.Expr], Expression]) -> list[Ordering]:
-    """ORDER BY ALL: by every output, unless there is a column of that name."""
-    try:
-        return [Ordering(bind(exp.column(item.this.name)), item)]
-    except SqlError:
-        return [Ordering(output, item) for output in outputs]
 
 
 def as_position(item: exp.Expr) -> int | None:
@@ -114,7 +113,7 @@ def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKe
     """The order over the outputs' positions; what is not among them is appended."""
     keys = []
     for item in order:
-        if isinstance(item.expression, Literal):  # tells no rows apart
+        if isinstance(item.expression, Literal):  # the same for all rows
             continue
         if item.expression not in outputs:
             outputs.append(item.expression)
@@ -133,7 +132,7 @@ def limited(binder: Binder, node: exp.Expr, query: AnyQuery, ordered: bool) -> A
     scope = Scope.of(Entry("", 0, query.fields))
     whole = select_all(as_bag(query))
     outputs = list(whole.outputs)
-    order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind)
+    order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind, scope.knows)
     if limit is None and not (ordered and order):
         return query
     query = as_bag(query)

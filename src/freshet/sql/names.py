@@ -22,24 +22,22 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from freshet.errors import SqlError
 from freshet.scalar.expression import Expression
 from freshet.sql.clauses import CHAINS, has_window, operands
 from freshet.sql.projection import Output
-from freshet.sql.scalar import Columns, ScalarBinder
+from freshet.sql.scalar import Columns
 from freshet.sql.scope import Scope
 from freshet.sql.source import Statement
 
 
 class Names:
-    """The names of one select. `above` turns an expression over the relations into one over the group's row, where
-    there is a grouping."""
+    """The names of one select. `at_outputs` says what a column of FROM is where outputs are computed: with a grouping
+    one of the group's row, or None where it is not grouped by."""
 
     def __init__(
-        self, scope: Scope, statement: Statement, above: Callable[[Expression, exp.Expr], Expression] | None = None
+        self, scope: Scope, statement: Statement, at_outputs: Callable[[Expression], Expression | None] = lambda e: e
     ) -> None:
-        self.scope, self.statement = scope, statement
-        self.above = above or (lambda expression, node: expression)
+        self.scope, self.statement, self.at_outputs = scope, statement, at_outputs
 
     def in_select_list(self, left: Sequence[Output]) -> Columns:
         """`left`: the outputs bound so far."""
@@ -62,11 +60,17 @@ class Names:
 
         return column
 
-    def in_having(self, outputs: Sequence[Output], condition: exp.Expr, keys: Sequence[Expression]) -> Columns:
-        grouped_by = _within_keys(condition, keys, ScalarBinder(self.statement, self._column, "HAVING"))
+    def in_having(self, outputs: Sequence[Output], condition: exp.Expr, keys: Sequence[exp.Expr]) -> Columns:
+        """`keys`: of GROUP BY, as written."""
+        within: set[int] | None = None
 
         def column(node: exp.Column) -> Expression:
-            found = None if id(node) in grouped_by else self._output(node, outputs)
+            nonlocal within
+            if _named(node, outputs) and self._in_from(node):
+                within = self._within_keys(condition, keys) if within is None else within
+                if id(node) in within:
+                    return self._column(node)
+            found = self._output(node, outputs)
             return self._column(node) if found is None else found
 
         return column
@@ -103,11 +107,45 @@ class Names:
         """Whether FROM has a column of that name that can be read here, and is not the output."""
         if not self._in_from(node):
             return False
-        column = self._column(node)
-        try:
-            return output != self.above(column, node)
-        except SqlError:
-            return False  # it is not grouped by
+        column = self.at_outputs(self._column(node))
+        return column is not None and output != column
+
+    def _within_keys(self, condition: exp.Expr, keys: Sequence[exp.Expr]) -> set[int]:
+        """The column nodes of a condition that stand in an expression written like a key, where columns mean those of
+        FROM."""
+        known: dict[object, int] = {}
+        shapes = self._shapes(condition, known)
+        wanted, found, left = {self._shapes(k, known)[id(k)] for k in keys}, set[int](), [condition]
+        while left:
+            node = left.pop()
+            if shapes[id(node)] in wanted:
+                found.update(id(column) for column in node.find_all(exp.Column))
+            else:
+                left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
+        return found
+
+    def _shapes(self, node: exp.Expr, known: dict[object, int]) -> dict[int, int]:
+        """A number for each part of an expression, by its identity: the same for what is written alike, without regard
+        to parentheses and with columns as what they are. `known`: the number of each shape."""
+        shapes: dict[int, int] = {}
+
+        def shown(part: exp.Expr, value: object) -> object:
+            if isinstance(value, list):
+                return tuple(shown(part, each) for each in value)
+            if isinstance(value, exp.Expr):
+                return shapes[id(value)]
+            return value.lower() if isinstance(value, str) and not isinstance(part, exp.Literal) else value
+
+        for part in reversed(list(node.walk(bfs=True))):  # what a part is made of comes before it
+            here = self.scope.here(part.name, part.text("table") or None) if isinstance(part, exp.Column) else []
+            if isinstance(part, exp.Paren):
+                shapes[id(part)] = shapes[id(part.this)]
+                continue
+            shape: object = type(part), tuple((k, shown(part, v)) for k, v in sorted(part.args.items()) if v)
+            if len(here) == 1:
+                shape = here[0].relation, here[0].column
+            shapes[id(part)] = known.setdefault(shape, len(known))
+        return shapes
 
     def _output(self, node: exp.Column, outputs: Sequence[Output]) -> Expression | None:
         found = _named(node, outputs)
@@ -122,42 +160,3 @@ def _named(node: exp.Column, outputs: Sequence[Output]) -> list[Expression]:
     if node.table:
         return []
     return list(dict.fromkeys(o.expression for o in outputs if o.name.lower() == node.name.lower()))
-
-
-def _within_keys(condition: exp.Expr, keys: Sequence[Expression], scalar: ScalarBinder) -> set[int]:
-    """The column nodes of a condition that stand in an expression equal to a key, where columns mean those of FROM."""
-    trial, found = _Trial(scalar), set[int]()
-
-    known, left = set(keys), [condition]
-    while left:
-        node = left.pop()
-        if trial.value(node) in known:
-            found.update(id(column) for column in node.find_all(exp.Column))
-        else:
-            left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
-    return found
-
-
-class _Trial(ScalarBinder):
-    """Binds every part of an expression that can be bound alone, each once."""
-
-    def __init__(self, like: ScalarBinder) -> None:
-        super().__init__(like.statement, like.column, like.clause)
-        self._made: dict[int, Expression | SqlError] = {}
-
-    def bind(self, node: exp.Expr | None) -> Expression:
-        if id(node) not in self._made:
-            try:
-                self._made[id(node)] = super().bind(node)
-            except SqlError as error:
-                self._made[id(node)] = error
-        made = self._made[id(node)]
-        if isinstance(made, SqlError):
-            raise made
-        return made
-
-    def value(self, node: exp.Expr) -> Expression | None:
-        try:
-            return self.bind(node)
-        except SqlError:
-            return None

@@ -1,9 +1,8 @@
 """Which columns a name may mean, and the one it does.
 
 A scope lists the relations named so far in FROM. An unqualified name must be found in exactly one of them; if it is in
-none, the enclosing select's scope is asked (a correlated reference). Relations are numbered across the whole select, so
-the answer is a plain ColumnRef either way. Where the enclosing select is another query, numbered by itself, the answer
-is an OuterRef, which says how many queries further out it belongs.
+none, the scope around the subquery that the select stands in is asked: what is found there is an argument of the
+subquery, and the answer an OuterRef that says which.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
-from freshet.logical.query import Field
-from freshet.logical.references import OuterRef, outward
+from freshet.logical.query import AnyQuery, Field
+from freshet.logical.references import OuterRef
 from freshet.scalar.expression import ColumnRef
-from freshet.sql.outside import Name
 from freshet.sql.source import Statement, closest_first
 
 
@@ -37,7 +35,7 @@ class Entry:
         place, nullable = self.first + position, found.nullable or self.optional
         return ColumnRef(found.type, self.relation, place, found.name, nullable)
 
-    def has(self, column: ColumnRef | OuterRef) -> bool:
+    def has(self, column: ColumnRef) -> bool:
         return self.relation == column.relation and 0 <= column.column - self.first < len(self.fields)
 
 
@@ -71,16 +69,32 @@ class Columns:
         return [*self._named.get((name, True), []), *found] if hidden else found
 
 
+class Around:
+    """What is around a subquery: the scope it stands in, and the columns of it that it reads, with what they are to it.
+    All selects of the subquery share it, but those of subqueries further in."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.read: dict[ColumnRef | OuterRef, OuterRef] = {}
+
+    def find(self, name: str, qualifier: str | None) -> list[OuterRef]:
+        return [self.argument(column) for column in self.scope.find(name, qualifier)]
+
+    def argument(self, column: ColumnRef | OuterRef) -> OuterRef:
+        """A column of the scope around, as the subquery reads it."""
+        made = OuterRef(column.type, len(self.read), column.name, column.nullable)
+        return self.read.setdefault(column, made)
+
+
 @dataclass(slots=True)
 class Scope:
-    parent: Scope | None = None
+    around: Around | None = None
     entries: list[Entry] = field(default_factory=list)
     columns: Columns = field(default_factory=Columns)
-    apart: bool = False  # whether the parent is the scope of another query
-    lent: dict[OuterRef, ColumnRef] = field(default_factory=dict)  # columns from further out that it has as its own
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
     beyond: Scope | None = None  # the scope around it of which it cannot read anything
-    outside: dict[OuterRef, Name] = field(default_factory=dict)  # and those that were found there, as written
+    mark: object = field(default_factory=object)  # tells its select from others
+    subqueries: dict[int, tuple[AnyQuery, Around]] = field(default_factory=dict)  # bound, by their nodes' identity
 
     @classmethod
     def of(cls, entry: Entry) -> Scope:
@@ -111,14 +125,11 @@ class Scope:
     def find(self, name: str, qualifier: str | None) -> Sequence[ColumnRef | OuterRef]:
         """Every column the name could mean in the nearest scope that has it."""
         found = self.here(name, qualifier)
-        if found or self.parent is None:
-            return found
-        above = self.parent.find(name, qualifier)
-        if not self.apart:
-            return above
-        around = [outward(c) for c in above]
-        self.outside |= dict.fromkeys(around, (name, qualifier))
-        return [self.lent.get(c, c) for c in around]
+        return found if found or self.around is None else self.around.find(name, qualifier)
+
+    def knows(self, name: str) -> bool:
+        """Whether an unqualified name means some column."""
+        return any(scope.here(name, None) for scope in self._asked())
 
     def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef | OuterRef:
         """The column a name means, or an error that lists what it could have meant."""
@@ -127,28 +138,26 @@ class Scope:
         if len(found) == 1:
             return found[0]
         if len(found) > 1:
-            owners = [next(e.alias for e in self.visible() if e.has(c)) or "the query" for c in found]
+            holder = next(scope for scope in self._asked() if scope.here(name, qualifier))
+            columns = holder.here(name, qualifier)
+            owners = [next(e.alias for e in holder.entries if e.has(c)) or "the query" for c in columns]
             choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
             if len({choice.lower() for choice in choices}) == 1:
                 statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
 
-    def own(self) -> list[Entry]:
-        """The relations of this query, without those of the queries around it."""
-        return self.entries + (self.parent.own() if self.parent and not self.apart else [])
-
     def visible(self) -> list[Entry]:
         """The relations whose columns can be read, those of the queries around it last."""
         numbers = sorted({seat.entry for seat in (*self.columns.hidden, *self.columns.shown)})
-        return [self.entries[n] for n in numbers] + (self.parent.visible() if self.parent else [])
+        return [self.entries[n] for n in numbers] + (self.around.scope.visible() if self.around else [])
 
-    def _around(self) -> Iterator[Scope]:
+    def _asked(self) -> Iterator[Scope]:
         """This scope and those that are asked after it."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
-            scope = scope.parent
+            scope = None if scope.around is None else scope.around.scope
 
     def _unknown(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> NoReturn:
         self._out_of_reach(name, qualifier, node, statement)
@@ -168,11 +177,11 @@ class Scope:
     def _out_of_reach(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> None:
         """Refuses a name that is known, and cannot be read where it stands."""
         written = f"{qualifier}.{name}" if qualifier else name
-        for scope in self._around():
+        for scope in self._asked():
             if not qualifier and name.lower() in scope.outputs:
                 message = f"{name} is an output of the select list, which is not read here; write its expression"
                 statement.fail(message, node)
-            beyond = () if scope.beyond is None else scope.beyond._around()
+            beyond = () if scope.beyond is None else scope.beyond._asked()
             if any(other.here(name, qualifier) for other in beyond):
-                message = f"{written} is of the query around this one, which a query in FROM, WITH or a set operation"
-                statement.fail(f"{message} does not read; compare it outside, in ON or WHERE", node)
+                message = f"{written} is of the query around this one, which a query in FROM or WITH does not read"
+                statement.fail(f"{message}; compare it outside, in ON or WHERE", node)

@@ -1,12 +1,12 @@
 """Queries: parsed node → bound query.
 
-One binder serves one select and the EXISTS / IN subqueries inside it, since their relations share one numbering. FROM
-subqueries, views and CTEs are selects of their own; the rewrites merge them where that is sound.
+One binder serves one select, whose relations share one numbering. Subqueries, FROM subqueries, views and CTEs are
+selects of their own; the rewrites merge them where that is sound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,20 +15,17 @@ from sqlglot import exp
 from freshet.logical.extent import check_parts, check_relations
 from freshet.logical.query import AnyQuery
 from freshet.scalar.expression import Expression
-from freshet.sql.binder import Binder, Draft, Place
-from freshet.sql.clauses import check_clauses
-from freshet.sql.derived import Derived, bind_derived
+from freshet.sql.binder import Binder, CommonTable, Draft
+from freshet.sql.clauses import bare, check_clauses
 from freshet.sql.limit import limited
 from freshet.sql.names import Names
-from freshet.sql.outside import Name
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
-from freshet.sql.scope import Scope
+from freshet.sql.scope import Around, Scope
 from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import sql_of
-from freshet.sql.subquery import bind_conditions
-from freshet.sql.subquery_value import bind_value
+from freshet.sql.subquery import bind_conditions, bind_subquery
 from freshet.sql.values import bind_values
 
 
@@ -52,30 +49,30 @@ class SelectBinder(Binder):
                 self.statement.refuse(sql_of(node), "write a SELECT", node)
             return Selection(self, node).bind(ordered)
 
-    def nested(self, node: exp.Expr, around: Scope | None = None) -> AnyQuery:
-        """A query of its own below this one: it sees the same tables, not this one's columns. `around`: those, where
-        they are known, for errors."""
-        below = SelectBinder(self.statement, self.catalog, self.ctes, learnt=self.learnt)
-        below.beyond = around or self.beyond or (None if self.outer is None else self.outer.scope)
-        return below.query(node)
+    def nested(self, node: exp.Expr, beyond: Scope | None = None) -> AnyQuery:
+        """A query of its own below this one: it sees the same tables, and what is around this one, not this one's
+        columns, which are `beyond`."""
+        return SelectBinder(self.statement, self.catalog, self.ctes, self.around, beyond or self.beyond).query(node)
 
-    def inner(self, place: Place, asks: Sequence[Name]) -> SelectBinder:
-        """The binder of a subquery that hangs there and is lent those columns."""
-        return SelectBinder(self.statement, self.catalog, self.ctes, place, asks, self.learnt)
-
-    def derived(self, node: exp.Subquery, scope: Scope) -> Derived:
-        """A FROM subquery."""
-        return bind_derived(self, node, scope)
+    def subquery(self, node: exp.Expr, scope: Scope, exists: bool) -> tuple[AnyQuery, Around]:
+        """A subquery in an expression of that scope, with what it reads of it. An item of the select list that GROUP BY
+        names is read in both places, and its subqueries bound once."""
+        node = bare(node)
+        if id(node) not in scope.subqueries:
+            around = Around(scope)
+            query = SelectBinder(self.statement, self.catalog, self.ctes, around, exists=exists).query(node)
+            scope.subqueries[id(node)] = query, around
+        return scope.subqueries[id(node)]
 
     def scalar(
-        self, scope: Scope, clause: str, aggregate: Aggregates | None = None, draft: Draft | None = None
+        self, scope: Scope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
     ) -> ScalarBinder:
-        """`draft`: where subqueries hang; none may stand there otherwise."""
+        """`subqueries`: whether there may be some."""
         made = ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
-        return made if draft is None else self.with_subqueries(made, Place(self, scope, draft))
+        return self.with_subqueries(made, scope) if subqueries else made
 
-    def with_subqueries(self, scalar: ScalarBinder, place: Place) -> ScalarBinder:
-        scalar.subquery = lambda node: bind_value(place, node, lambda part: place.read(scalar.bind(part), part))
+    def with_subqueries(self, scalar: ScalarBinder, scope: Scope) -> ScalarBinder:
+        scalar.subquery = lambda node: bind_subquery(self, scope, node, scalar)
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
@@ -85,7 +82,7 @@ class SelectBinder(Binder):
         bind_conditions(self, node, scope, draft, clause)
 
     @contextmanager
-    def common_tables(self, node: exp.Expr, around: Scope | None = None) -> Iterator[None]:
+    def common_tables(self, node: exp.Expr) -> Iterator[None]:
         before, clause = dict(self.ctes), node.args.get("with_")
         if clause is not None:
             if clause.args.get("recursive"):
@@ -97,14 +94,14 @@ class SelectBinder(Binder):
                 if cte.alias.lower() in named:
                     self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
                 named.add(cte.alias.lower())
-                self.ctes[cte.alias.lower()] = self._named(cte, around)
+                self.ctes[cte.alias.lower()] = CommonTable(self._named(cte), self.around)
         try:
             yield
         finally:
             self.ctes = before
 
-    def _named(self, cte: exp.Expr, around: Scope | None) -> AnyQuery:
-        query, names = self.nested(cte.this, around), cte.args["alias"].columns
+    def _named(self, cte: exp.Expr) -> AnyQuery:
+        query, names = self.nested(cte.this), cte.args["alias"].columns
         if not names:
             return query
         if len(names) != len(query.fields):
@@ -114,23 +111,13 @@ class SelectBinder(Binder):
         return replace(query, fields=tuple(fields))
 
     def project(
-        self,
-        node: exp.Select,
-        scope: Scope,
-        aggregate: Aggregates | None = None,
-        window: Windows | None = None,
-        draft: Draft | None = None,
-        place: Place | None = None,
+        self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None, window: Windows | None = None
     ) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row)."""
         outputs: list[Output] = []
         names = Names(scope, self.statement).in_select_list(outputs)
-        scalar = ScalarBinder(self.statement, names, "SELECT", aggregate, window)
+        scalar = self.with_subqueries(ScalarBinder(self.statement, names, "SELECT", aggregate, window), scope)
         parts = 0
-        if draft is not None:
-            place = Place(self, scope, draft)
-        if place is not None:
-            self.with_subqueries(scalar, place)
         for item in node.expressions:
             star = expand_star(item, scope, self.statement)
             if star is not None:

@@ -292,6 +292,10 @@ class Statement:
             return error
         return type(error)(error.reason, self.source.text, *self._spot(node))
 
+    def spot(self, node: exp.Expr) -> tuple[str, int, int]:
+        """Where a node is, for errors that are found after binding: the text, line and column."""
+        return self.source.text, *self._spot(node)
+
     def _spot(self, node: exp.Expr | str | None) -> tuple[int, int]:
         if isinstance(node, str):
             word = node.upper()
@@ -316,7 +320,7 @@ class Statement:
 def _settle(node: exp.Expr) -> None:
     """What reads like something else."""
     inside = node.expressions
-    if isinstance(node, exp.Any):  # ANY (x) beside no comparison is the aggregate
+    if isinstance(node, exp.Any):  # ANY (x) outside a comparison is the aggregate
         if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
             node.replace(exp.LogicalOr(this=node.this.this))
     elif len(inside) == 1 and isinstance(inside[0], (exp.Query, exp.Values)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from freshet.logical.query import AnyQuery, Block, Query, Relation, UnionAll, Values, key
-from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.logical.query import AnyQuery, Query, UnionAll, Values
+from freshet.logical.rewrite.blocks import select_all
 from freshet.scalar.expression import Expression
 from freshet.scalar.types import Type
 
@@ -31,9 +31,3 @@ def widened(query: AnyQuery, types: Sequence[Type], cast: Cast) -> AnyQuery:
         return UnionAll(tuple(widened(q, types, cast) for q in query.inputs), fields)
     selected = query if isinstance(query, Query) and not query.distinct else select_all(query)
     return replace(selected, outputs=fitted(selected.outputs), fields=fields)
-
-
-def select_all(query: AnyQuery) -> Query:
-    """SELECT * over a query."""
-    outputs = tuple(key(0, i, f) for i, f in enumerate(query.fields))
-    return Query((Relation(NAMELESS, query, query.fields),), Block((0,), ()), (), None, outputs, query.fields)

@@ -8,7 +8,7 @@ window above it, and one that computes the outputs from both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -16,7 +16,7 @@ from freshet.logical.query import AnyQuery, Field, Windowed
 from freshet.logical.references import WindowRef
 from freshet.scalar import functions, types
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, SortKey, transform, walk
+from freshet.scalar.expression import ColumnRef, Expression, Literal, SortKey, children, transform, walk, with_children
 from freshet.sql.limit import Ordering
 from freshet.sql.scalar import ScalarBinder
 from freshet.sql.source import Statement, sql_of
@@ -122,10 +122,6 @@ class Windows:
         """Everything that the window functions read."""
         return [e for call in self.calls for e in call.reads]
 
-    def divide(self, keys: Sequence[Expression]) -> None:
-        """Makes the partitions of all windows those of each value of the keys."""
-        self.calls = [replace(c, partition=tuple(dict.fromkeys((*c.partition, *keys)))) for c in self.calls]
-
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
         """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
         window functions (`WindowRef`)."""
@@ -134,8 +130,8 @@ class Windows:
         def lifted(e: Expression) -> Expression:
             if isinstance(e, (Literal, WindowRef)):
                 return e
-            if isinstance(e, Call) and any(isinstance(p, WindowRef) for p in walk(e)):
-                return replace(e, args=tuple(map(lifted, e.args)))
+            if any(isinstance(p, WindowRef) for p in walk(e)):
+                return with_children(e, tuple(map(lifted, children(e))))
             return ColumnRef(e.type, 0, _place(inner, e), describe(e), functions.nullable(e))
 
         above = [lifted(e) for e in wanted]

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from freshet.scalar.expression import AggregateCall, Expression
 from freshet.scalar.types import Type
-from freshet.sql.binder import Binder, Draft
+from freshet.sql.binder import Binder
 from freshet.sql.scope import Scope
 from freshet.sql.source import sql_of
 
@@ -42,16 +42,16 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 class WrittenAggregate:
     def __init__(
-        self, binder: Binder, scope: Scope, draft: Draft, ask: Callable[[AggregateCall], Expression], node: exp.Expr
+        self, binder: Binder, scope: Scope, ask: Callable[[AggregateCall], Expression], node: exp.Expr
     ) -> None:
         self._statement, self._node, self.ask = binder.statement, node, ask
-        self._inside = binder.scalar(scope, "an aggregate's argument", None, draft)
+        self._inside = binder.scalar(scope, "an aggregate's argument", subqueries=True)
         self.only: Expression | None = None
         self.order: list[exp.Expr] = []
         self._nulls = ""
         while isinstance(node, AROUND):
             if isinstance(node, exp.Filter):
-                self.only = binder.scalar(scope, "FILTER", None, draft).condition(node.expression.this)
+                self.only = binder.scalar(scope, "FILTER", subqueries=True).condition(node.expression.this)
             elif isinstance(node, exp.WithinGroup):
                 self.order = list(node.expression.expressions)
             else:

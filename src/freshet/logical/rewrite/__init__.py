@@ -1,7 +1,8 @@
 """Rewrites of a bound query, each in a file of its own, in one order: the stage between binding and planning.
 
-It runs once, over the whole tree, from the tables up: the passes find what a select reads in its final form, so that
-they can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
+It runs once, over the whole tree. On the way down subqueries become joins (`decorrelate`), since what they read of a
+select decides what it reads. From the tables up, the passes find what a select reads in its final form, so that they
+can merge it or ask what it is. Neither binding nor a pass has a list of its own; a pass that takes a select out
 of another hands it to `again`, which runs that pass and the ones after it.
 
 Binding leaves every condition in the block it was written in, so that for each block B, with its LEFT JOIN arms done,
@@ -17,6 +18,7 @@ from functools import partial
 from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
 from freshet.logical.rewrite.absorb_semi import absorb_semi
 from freshet.logical.rewrite.blocks import Again
+from freshet.logical.rewrite.decorrelate import decorrelate
 from freshet.logical.rewrite.drop_unseen import drop_unseen
 from freshet.logical.rewrite.factor_or import factor_or
 from freshet.logical.rewrite.flatten_unions import flatten_unions
@@ -84,6 +86,8 @@ class _Rewriter:
         return known[1]
 
     def _rewritten(self, query: AnyQuery) -> AnyQuery:
+        if isinstance(query, Query):
+            query = decorrelate(query)
         here = set(query.block.within()) if isinstance(query, Query) else None  # others were left behind by binding
         read = [
             s if isinstance(s, TableSchema) or (here is not None and i not in here) else self.rewritten(s)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import Arm, Block, Grouping, Query
+from freshet.logical.query import AnyQuery, Arm, Block, Grouping, Query, Relation, key
 from freshet.scalar.expression import Call, Expression, references, transform
 
 #: How a subquery without an alias is called in messages and explanations.
@@ -98,3 +98,9 @@ def upper_expressions(query: Query) -> list[Expression]:
         for call in query.grouping.aggregates:
             found += call.reads
     return found
+
+
+def select_all(query: AnyQuery) -> Query:
+    """SELECT * over a query."""
+    outputs = tuple(key(0, i, f) for i, f in enumerate(query.fields))
+    return Query((Relation(NAMELESS, query, query.fields),), Block((0,), ()), (), None, outputs, query.fields)

@@ -86,12 +86,12 @@ def _arm_predicates(block: Block) -> list[Expression]:
 def _outside(query: Query, number: int) -> list[Expression]:
     """Every expression but the predicates of the relation's own block and the arms below it."""
 
-    def beside(block: Block) -> list[Expression]:
+    def elsewhere(block: Block) -> list[Expression]:
         if number in block.relations:
             return []
-        return [*block.predicates, *(e for arm in block.arms for e in beside(arm.block))]
+        return [*block.predicates, *(e for arm in block.arms for e in elsewhere(arm.block))]
 
-    return [*upper_expressions(query), *beside(query.block)]
+    return [*upper_expressions(query), *elsewhere(query.block)]
 
 
 def _columns(expression: Expression, relation: int) -> set[int]:

@@ -32,7 +32,9 @@ def unwrap(query: Query, again: Again) -> AnyQuery:
         each = (replace(query, relations=(replace(relation, source=part),)) for part in source.inputs)
         return UnionAll(tuple(unwrap(again(q), again) for q in each), query.fields)
     own = [e.column if isinstance(e, ColumnRef) else None for e in query.outputs]
-    shown = len(own) if isinstance(source, TopK) else len(source.fields)  # a top-k shows as many columns as it is told
+    shown = (
+        len(own) if isinstance(source, TopK) else len(source.fields)
+    )  # a top-k shows as many columns as it has fields
     if conditions or query.distinct or own != list(range(shown)):
         return query
     return replace(source, fields=query.fields)

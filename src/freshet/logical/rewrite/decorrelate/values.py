@@ -1,0 +1,123 @@
+"""Subqueries as values: scalar ones wherever an expression may stand, and EXISTS, IN, ANY and ALL under OR, in CASE or
+in a select list.
+
+A subquery's rows hang on the block as a LEFT arm joined on their keys, so every row around it reads the subquery's
+value or NULL. Comparisons with NULLs in them are three-valued: x op ANY (Q) is TRUE if some value of Q compares, else
+NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from freshet.logical.apply import Apply, ApplyKind
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import Arm, Block, Query, key
+from freshet.logical.references import ValueRef
+from freshet.logical.rewrite.decorrelate.inner import Inner, aggregated, distinct, existing, inner_of, singled
+from freshet.logical.rewrite.decorrelate.place import Place
+from freshet.logical.rewrite.decorrelate.split import is_grand
+from freshet.scalar import functions, types
+from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal, transform
+from freshet.scalar.functions import build
+
+
+def with_values(place: Place, expression: Expression) -> Expression:
+    """An expression that reads the values of its subqueries from relations joined to the place."""
+
+    def change(e: Expression) -> Expression:
+        if not isinstance(e, Apply):
+            return e
+        if e not in place.values:
+            place.values[e] = with_values(place, _value(place, e))
+        return place.values[e]
+
+    return transform(expression, change)
+
+
+def _value(place: Place, apply: Apply) -> Expression:
+    if apply.kind is ApplyKind.EXISTS:
+        return _exists(place, apply)
+    if apply.kind is ApplyKind.SCALAR:
+        return _scalar(place, apply)
+    if apply.kind is ApplyKind.ANY:
+        return _any(place, apply)
+    opposite = functions.FUNCTIONS[apply.comparison].opposite
+    return build("not", (_any(place, replace(apply, kind=ApplyKind.ANY, comparison=opposite)),))
+
+
+def _scalar(place: Place, apply: Apply) -> Expression:
+    inner = inner_of(place, apply)
+    if not inner.single:
+        inner = singled(inner)
+    return inner.value(0, _hang(place, inner))
+
+
+def _hang(place: Place, inner: Inner, more: Sequence[tuple[Expression, int]] = ()) -> int:
+    """Joins a subquery to the place: as a LEFT arm by its keys, and by further columns that must equal a value."""
+    number = place.add(inner.query)
+    if inner.sure:
+        place.relations.append(number)
+        return number
+    on = inner.on(number)
+    on += [build("eq", (value, key(number, i, inner.query.fields[i]))) for value, i in more]
+    place.arms.append(Arm(JoinKind.LEFT, Block((number,), tuple(on))))
+    return number
+
+
+def _exists(place: Place, apply: Apply) -> Expression:
+    query = existing(apply.query)
+    if is_grand(query) and isinstance(query, Query) and query.grouping is not None and query.grouping.having is None:
+        return TRUE
+    inner = inner_of(place, apply)
+    if inner.grand:  # HAVING may take its row away
+        return inner.value(len(inner.split.values) - 1, _hang(place, inner))
+    found = distinct(inner, Literal(types.INT, 1))
+    return build("is_not_null", (found.column(0, _hang(place, found)),))
+
+
+def _any(place: Place, apply: Apply) -> Expression:
+    inner, values, comparison = inner_of(place, apply), apply.values, apply.comparison
+    if len(values) > 1 and comparison != "eq":
+        apply.refuse("comparing several values by other than IN or = ANY", "compare them one by one")
+    if inner.grand:
+        return _compared_row(place, inner)
+    if len(values) > 1:
+        apply.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE")
+    (value,), item = values, inner.split.values[0]
+    assert isinstance(item, ValueRef)
+    column = key(0, item.column, inner.query.fields[item.column])
+    if comparison == "eq":
+        probe = build("eq", (value, column))
+        same = probe.args[1] if hasattr(probe, "args") and len(probe.args) == 2 else column
+        found = distinct(inner, same)
+        number = _hang(place, found, [(value, 0)])
+        holds = build("is_not_null", (found.column(0, number),))
+        if not functions.nullable(value) and not column.nullable:
+            return holds
+    calls: list[tuple[str, tuple[Expression, ...]]]
+    calls = [("count", ()), ("count", (column,) if column.nullable else ())]
+    if comparison != "eq":
+        calls += [("min", (column,)), ("max", (column,))]
+    summed = aggregated(inner, calls)
+    number = _hang(place, summed)
+    rows, known, *ends = (summed.column(i, number) for i in range(len(calls)))
+    if comparison == "ne":
+        holds = build("or", [build("ne", (value, e)) for e in ends])
+    elif comparison != "eq":
+        least, greatest = ends
+        holds = build(comparison, (value, greatest if comparison in ("lt", "le") else least))
+    unknown = build("or", [build("lt", (known, rows)), build("is_null", (value,))])
+    nothing = build("eq", (rows, Literal(types.BIGINT, 0))) if summed.sure else build("is_null", (rows,))
+    return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
+
+
+def _compared_row(place: Place, inner: Inner) -> Expression:
+    """Values compared with the one row that aggregates without GROUP BY have, whatever they were made from."""
+    apply, number = inner.apply, _hang(place, inner)
+    pairs = [build(apply.comparison, (v, inner.value(i, number))) for i, v in enumerate(apply.values)]
+    compared = pairs[0] if len(pairs) == 1 else build("and", pairs)
+    if not inner.split.kept:
+        return compared
+    return build("case", (inner.value(len(inner.split.values) - 1, number), compared, FALSE))

@@ -1,0 +1,35 @@
+"""A query that WITH names, as read further in: in a subquery of the query that has the WITH."""
+
+from __future__ import annotations
+
+from freshet.logical.apply import outer_columns
+from freshet.logical.query import AnyQuery, Query, TableSchema, children, with_children
+from freshet.logical.references import OuterRef
+from freshet.logical.rewrite.blocks import map_expressions
+from freshet.scalar.expression import Expression
+from freshet.sql.binder import CommonTable
+from freshet.sql.scope import Around
+
+
+def read_from(common: CommonTable, around: Around | None) -> AnyQuery:
+    """The query for a reader with that around it: what it reads of the queries around WITH is an argument of every
+    subquery in between."""
+    if around is common.around or not outer_columns(common.query):
+        return common.query
+    between: list[Around] = []
+    while around is not None and around is not common.around:
+        between.append(around)
+        around = around.scope.around
+
+    def argument(e: Expression) -> Expression:
+        if isinstance(e, OuterRef):
+            for each in reversed(between):
+                e = each.argument(e)
+        return e
+
+    def moved(query: AnyQuery) -> AnyQuery:
+        read = [s if isinstance(s, TableSchema) else moved(s) for s in children(query)]
+        query = with_children(query, read)
+        return map_expressions(query, argument) if isinstance(query, Query) else query
+
+    return moved(common.query)
