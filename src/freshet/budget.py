@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -43,11 +43,33 @@ class Budget:
         self.given = 0
         self._begun = self._read = self._before = 0.0
         self._cancelled: str | None = None
+        self._stop: Callable[[], None] | None = None
         self._token: Token[Budget | None] | None = None
         self._around: Budget | None = None
 
     def cancel(self, reason: str) -> None:
         self._cancelled = reason
+        stop = self._stop
+        if stop is not None:
+            stop()
+
+    @property
+    def metered(self) -> bool:
+        limited = self.seconds is not None or self.memory is not None
+        return limited or (self._around is not None and self._around.metered)
+
+    @contextmanager
+    def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Whoever cancels it, or one that it is entered within, calls `stop` as well."""
+        self._stop = stop
+        try:
+            if self._around is None:
+                yield
+            else:
+                with self._around.stopped_by(stop):
+                    yield
+        finally:
+            self._stop = None
 
     def renew(self) -> None:
         """The next evaluation begins with nothing spent."""
@@ -103,6 +125,25 @@ def given(rows: int) -> None:
     budget = _current.get()
     if budget is not None:
         budget.give(rows)
+
+
+def metered() -> bool:
+    """Whether what is under way in this thread may take only so much time or memory, and must look again and again."""
+    budget = _current.get()
+    return budget is not None and budget.metered
+
+
+@contextmanager
+def stopped_by(stop: Callable[[], None]) -> Iterator[None]:
+    """What runs now does not look; it ends early where `stop` is called, which another thread does to cancel it."""
+    budget = _current.get()
+    look()
+    if budget is None:
+        yield
+        return
+    with budget.stopped_by(stop):
+        yield
+    look()
 
 
 class _Unbudgeted:

@@ -16,7 +16,7 @@ import pytest
 import freshet
 from freshet.cli.prompt import grid
 from freshet.cli.results import plain
-from freshet.job.file import Source, read_job
+from freshet.job.file import JobSource, read_job
 from freshet.job.local import read_file
 from freshet.plans import codec
 from freshet.scalar.expression import Literal
@@ -207,7 +207,7 @@ def test_files_of_jobs(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"k": 1, "v": "3q0"}')
     (tmp_path / "a.csv").write_text("1,ab\n2,\n3,3q0=\n")
 
-    def source_of(form: str) -> Source:
+    def source_of(form: str) -> JobSource:
         table = f"CREATE TABLE j (k INT, v BINARY) USING {form} OPTIONS (path '{tmp_path}/*.{form}')"
         job, _ = read_job(f"{table}; CREATE MATERIALIZED VIEW x AS SELECT v FROM j")
         return job.sources["j"]

@@ -190,6 +190,10 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         assert view.count() == answer.num_rows, f"count() is {view.count()}, the answer has {answer.num_rows} rows"
     late = RunningSum(db.create_view("late", sql).to_arrow())
     late.equals(view.to_arrow())
+    with reading.handing_over():
+        asked = db.query(sql)
+        late.equals(asked)
+        in_order(asked, grammar.order)
 
 
 def _rolled_back(db: freshet.Database, changes: dict[str, pa.Table]) -> None:

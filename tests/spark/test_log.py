@@ -27,7 +27,7 @@ from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
-from freshet.spark.log import Block, Log, Place, read_entry
+from freshet.spark.log import Block, ShardFolder, ShardLog, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
@@ -58,7 +58,7 @@ def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
     job = compile_job(sql, DDL, 1, None)
     text, store = job.to_text(), Store()
     (stream,) = job.streams
-    place = Place(str(tmp_path), 0, 0) if beside else None
+    place = ShardFolder(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
@@ -104,11 +104,11 @@ def merged(blocks: Mapping[str, list[bytes]]) -> list[Block]:
 
 def test_small_blocks_come_together(tmp_path: Path) -> None:
     """However small the transactions: few entries, few files, and nothing lost."""
-    entries, place = Entries(), Place(str(tmp_path), 0, 0)
-    log, most = Log(entries, place), 0
+    entries, place = Entries(), ShardFolder(str(tmp_path), 0, 0)
+    log, most = ShardLog(entries, place), 0
     for version in range(1, 1001):
         log.append(version, [("a", LITTLE), ("b", LITTLE)], merged)
-        log = Log(entries, place, log.bases, log.small)
+        log = ShardLog(entries, place, log.bases, log.small)
         most = max(most, sum(len(payload or b"") for _, payload, *_ in entries.held))
     assert most == log_limit()
     assert len(files(tmp_path)) == 18 and len(entries.held) < 36 + 110
@@ -121,12 +121,12 @@ def log_limit() -> int:
 
 
 def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
-    entries, place = Entries(), Place(str(tmp_path), 0, 0)
-    log = Log(entries, place)
+    entries, place = Entries(), ShardFolder(str(tmp_path), 0, 0)
+    log = ShardLog(entries, place)
     log.append(1, [("a", BIG)], merged)
     log.append(2, [("a", BIG)], merged)
     version2 = list(entries.held)
-    late = Log(Entries(), place, log.bases, log.small)  # a task at version 2 that everybody takes for dead
+    late = ShardLog(Entries(), place, log.bases, log.small)  # a task at version 2 that everybody takes for dead
     log.rewrite(3, [("a", BIG)])
     version3 = list(entries.held)
     late.rewrite(3, [("a", BIG)])
@@ -134,9 +134,9 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
     for e in version2 + version3:
         assert read_entry(place, *e[1:]) == BIG
     for version, retained in ((4, 2), (6, 100), (7, 5)):
-        Log(entries, place, log.bases, log.small).sweep(version, retained)
+        ShardLog(entries, place, log.bases, log.small).sweep(version, retained)
         assert len(files(tmp_path)) == 4  # Spark can go back to version 2
-    Log(Entries(), place).sweep(5, 1)
+    ShardLog(Entries(), place).sweep(5, 1)
     assert len(files(tmp_path)) == 4  # a log at version 2 needs what was there before 3
     log.sweep(7, 4)
     assert {f.name for f in files(tmp_path)} == {e[2] for e in version3} | late_files

@@ -47,6 +47,11 @@ class Count(AggregateFunction):
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         return functions.build("coalesce", (carrier.counted(call), Literal(BIGINT, 0)))
 
+    def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
+        if len(args) > 1:
+            return None
+        return f"COUNT({'DISTINCT ' if call.distinct else ''}{args[0] if args else '*'}){only}"
+
     def has_partial(self, call: AggregateCall) -> bool:
         return not call.distinct
 

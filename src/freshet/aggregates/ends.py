@@ -31,6 +31,9 @@ class _End(AggregateFunction):
         assert feed.ordered is not None
         answer.put(*feed.ordered.ends(answer.groups, self.greatest))
 
+    def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
+        return f"{self.name.upper()}({args[0]}){only}"
+
     def has_partial(self, call: AggregateCall) -> bool:
         return True
 

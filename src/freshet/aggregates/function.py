@@ -164,6 +164,11 @@ class AggregateFunction:
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         raise NotImplementedError
 
+    def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
+        """The SQL by which DuckDB finds the same value or fails, of that of its arguments and of its FILTER clause;
+        None where it may find another."""
+        return None
+
     def has_partial(self, call: AggregateCall) -> bool:
         """Whether shards can each say an exact part of it."""
         return False

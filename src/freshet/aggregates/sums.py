@@ -88,6 +88,12 @@ class Sum(_Summed):
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         return cast(carrier.total(call), call.type)
 
+    def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
+        if not _is_exact(call) or call.type.scale != call.args[0].type.scale:
+            return None
+        written = "BIGINT" if call.type == BIGINT else f"DECIMAL({call.type.precision},{call.type.scale})"
+        return f"CAST(SUM({_each(call)}{args[0]}){only} AS {written})"
+
     def merged(self, call: AggregateCall, partials: Partials) -> AggregateCall:
         part = partials.part(replace(call, type=_widest(call)))
         return AggregateCall("sum", (part,), call.type)
@@ -110,10 +116,26 @@ class Average(_Summed):
             return Call(DOUBLE, "divide", (cast(total, DOUBLE), cast(count, DOUBLE)))
         return Call(call.type, "divide", (total, cast(count, _COUNT)))
 
+    def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
+        """Of integers, and of sums that a double holds exactly."""
+        if not call.args[0].type.is_integer:
+            return None
+        total, count = (f"{name}({_each(call)}{args[0]}){only}" for name in ("SUM", "COUNT"))
+        fits = f"{total} IS NULL OR abs({total}) <= {1 << 53}"
+        return f"CASE WHEN {fits} THEN CAST({total} AS DOUBLE) / {count} ELSE error('a sum is too large') END"
+
     def merged(self, call: AggregateCall, partials: Partials) -> AggregateCall:
         total = replace(call, function="sum", type=_widest(call))
         part = partials.average(total, replace(call, function="count", type=BIGINT))
         return AggregateCall("avg", (part,), call.type)
+
+
+def _is_exact(call: AggregateCall) -> bool:
+    return call.args[0].type.is_integer or call.args[0].type.name == "DECIMAL"
+
+
+def _each(call: AggregateCall) -> str:
+    return "DISTINCT " if call.distinct else ""
 
 
 def _widest(call: AggregateCall) -> Type:

@@ -3,7 +3,8 @@
 Law: a view's answer is what its query gives over the tables as they stand, so a query may read it in place of that
 query. Where it reads one table or view, filters, computes, sorts and cuts, nothing is built: rows are found by a key
 that the condition fixes, or enumerated and left off as soon as there are enough. Every condition is checked on every
-row in any case, however the row was found. Other queries are views that are made, read and thrown away, over tables and
+row in any case, however the row was found. DuckDB answers a query over many rows, where it is installed and known to
+give the same answer (handed.py). Other queries are views that are made, read and thrown away, over tables and
 over the answers of views. An answer that is much larger than the tables below it is not stored even then: the query
 reads those tables instead.
 """
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from freshet.budget import Memory, given, hold
+from freshet.budget import Memory, given, hold, metered
 from freshet.database.access import Access
 from freshet.database.aside import Aside, Reading, read
+from freshet.database.handed import DuckDB, Handed, handed, installed
 from freshet.database.prepared import Prepared, form_of
 from freshet.database.reading import BATCH, as_schema
 from freshet.database.scan import Scan, scan_of
@@ -29,7 +31,7 @@ from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, TableSchema
+from freshet.logical.query import AnyQuery, Field, TableSchema, children, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
@@ -39,6 +41,7 @@ from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
 
+LARGE = 65_536  # rows from which on a query is handed to DuckDB: below, asking it costs more than it saves
 _MANY = 65_536  # rows of a view's answer that are stored for a query, whatever the size of the tables below it
 _TIMES = 4  # as many times the rows of those tables are stored, too
 
@@ -59,10 +62,20 @@ class _World:
     pool: StringPool
 
 
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """What DuckDB is to answer, with the rows that it reads."""
+
+    handed: Handed
+    tables: dict[str, pa.Table]
+    schema: pa.Schema
+
+
 class Asking:
     def __init__(self, access: Access) -> None:
         self._access, self._state = access, access.state
         self._prepared = Prepared(access)
+        self._connected: DuckDB | None = None
 
     def ask(self, statement: Statement) -> pa.Table:
         """The answer to a statement that changes nothing; it is bound to what there is when it is answered."""
@@ -72,7 +85,7 @@ class Asking:
             return known
         while True:
             try:
-                answer = read(self._state, lambda: self._bound(statement, inlined))
+                answer = self._read(lambda alone: self._bound(statement, inlined, alone))
                 break
             except _LargeError as e:
                 inlined.add(e.view)
@@ -83,27 +96,49 @@ class Asking:
 
     def answer(self, query: AnyQuery) -> pa.Table:
         """The answer to a query that is part of a change."""
-        return read(self._state, lambda: self._asking(query, set()))
+        return self._read(lambda alone: self._asking(query, set(), alone))
 
-    def _bound(self, statement: Statement, inlined: set[str]) -> Reading[pa.Table]:
+    def _read(self, begin: Callable[[bool], Reading[pa.Table | _Collected]]) -> pa.Table:
+        """The answer, also where DuckDB gives none to what was collected for it."""
+        alone = metered() or self._state.memory.limit is not None or not installed()
+        found = read(self._state, lambda: begin(alone))
+        if isinstance(found, _Collected):
+            answer = self._duckdb().answer(found.handed.sql, found.tables, found.schema)
+            if answer is not None:
+                return answer
+            found = read(self._state, lambda: begin(True))
+        assert isinstance(found, pa.Table)
+        return found
+
+    def _bound(self, statement: Statement, inlined: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
         self._access.check_open()
         catalog = StoredViews.over(self._state.catalog, inlined)
         (query,) = bind_all([statement], catalog)
         assert isinstance(query, AnyQuery)
-        return self._asking(query, catalog.stored)
+        return self._asking(query, catalog.stored, alone)
 
-    def _asking(self, query: AnyQuery, stored: set[str]) -> Reading[pa.Table]:
-        """How a query is answered; `stored`: the views among what it names as tables. Called under the state's lock."""
+    def _asking(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
+        """How a query is answered; `stored`: the views among what it names as tables; `alone`: not by DuckDB. Called
+        under the state's lock."""
         scan, state = scan_of(query), self._state
-        plan = None if scan is not None else build_plan(query, _counts(state, stored))
-        named = {scan.source.name.lower()} if scan is not None else tables_of(_root(plan))
+        for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else handed(query)
+        plan = None if scan is not None or for_duckdb is not None else build_plan(query, _counts(state, stored))
+        if for_duckdb is not None:
+            named = set(for_duckdb.tables)
+        else:
+            named = {scan.source.name.lower()} if scan is not None else tables_of(_root(plan))
         views = {name: self._access.views.named[name] for name in sorted(named & stored)}
         below = {name: tables_of(view.plan.root) for name, view in views.items()}
         tables = sorted((named - stored).union(*below.values()))
         fields = query.fields
 
-        def answer(world: _World) -> pa.Table:
+        def answer(world: _World) -> pa.Table | _Collected:
             with _answering(state.memory):
+                if for_duckdb is not None:
+                    tables = {
+                        for_duckdb.name(name): _collected(for_duckdb, name, world, below) for name in for_duckdb.tables
+                    }
+                    return _Collected(for_duckdb, tables, as_schema(fields))
                 if scan is not None:
                     return _table(fields, _scanned(scan, world, stored))
                 with _made(state.memory, _root(plan), world, below) as kept:
@@ -113,11 +148,53 @@ class Asking:
         roots = {name: view.plan.root for name, view in views.items()}
         here = _World(state.core.tables, operators.__getitem__, state.core.pool)
 
-        def there(aside: Aside) -> pa.Table:
+        def there(aside: Aside) -> pa.Table | _Collected:
             kept = {name: aside.view(operators[name].scope.prefix, roots[name]) for name in views}
             return answer(_World(aside.core.tables, kept.__getitem__, aside.core.pool))
 
         return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
+
+    def _is_large(self, query: AnyQuery, stored: set[str]) -> bool:
+        """Whether it reads many rows; an answer is taken to have as many as the tables below its view."""
+        rows, tables = 0, self._state.core.tables
+        for name in _named(query):
+            below = tables_of(self._access.views.named[name].plan.root) if name in stored else {name}
+            rows += sum(tables[table].tuples.live for table in below)
+        return rows >= LARGE
+
+    def _duckdb(self) -> DuckDB:
+        if self._connected is None:
+            self._connected = DuckDB()
+        return self._connected
+
+
+def _named(query: AnyQuery | TableSchema) -> set[str]:
+    """The tables, and views read as such, that a query names."""
+    if isinstance(query, TableSchema):
+        return {query.name.lower()}
+    return set[str]().union(*(_named(source) for source in children(query)))
+
+
+def _collected(handed: Handed, name: str, world: _World, below: Mapping[str, set[str]]) -> pa.Table:
+    """The columns that DuckDB is to read of a table or of a view's answer."""
+    source = handed.tables[name]
+    places = handed.columns[name]
+    outputs = tuple(key(0, i, source.fields[i]) for i in places)
+    fields = tuple(Field(f"c{i}", source.fields[i].type) for i in places)
+    scan = Scan(source, (), outputs, fields, (), 0, None)
+    if name not in below:
+        return _table(fields, scan.of_table(world.tables[name]))
+    most = _TIMES * sum(world.tables[n].tuples.live for n in below[name]) + _MANY
+    return _table(fields, _at_most(most, name, scan.of_view(world.view(name), world.pool)))
+
+
+def _at_most(most: int, view: str, parts: Iterator[list[Column]]) -> Iterator[list[Column]]:
+    rows = 0
+    for columns in parts:
+        rows += len(columns[0])
+        if rows > most:
+            raise _LargeError(view)
+        yield columns
 
 
 def _root(plan: AnyPlan | None) -> AnyPlan:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from freshet.database.opening import open_instance
 from freshet.durable import checkpoint
-from freshet.durable.folder import Claim
+from freshet.durable.folder import FolderLock
 from freshet.durable.kept_logs import first_version
-from freshet.durable.log import Log, NewerFormatError, Place, sync_folder
+from freshet.durable.log import Log, NewerFormatError, RecordPosition, sync_folder
 from freshet.durable.record import SNAPSHOT
 from freshet.durable.store import Store
 from freshet.errors import StateError
@@ -32,7 +32,7 @@ class Recovered:
 def recover(path: Path) -> Recovered:
     if not any((path / name).is_file() for name in ("log", "checkpoint")):
         raise StateError(f"{path} holds no database; give the folder of one")
-    claim = Claim(path)
+    claim = FolderLock(path)
     try:
         try:
             log = Log(path / "log")
@@ -52,7 +52,7 @@ def recover(path: Path) -> Recovered:
 def _recover(path: Path, log: Log) -> Recovered:
     found = checkpoint.read(path / "checkpoint")
     version, start = 0, log.first
-    if not isinstance(found, str) and log.holds(Place(*found[0]["place"])):
+    if not isinstance(found, str) and log.holds(RecordPosition(*found[0]["place"])):
         version, start = found[0]["version"], log.end
     whole = start > log.first or not first_version(log)  # whether all rows that the log begins with have been read
     for record in log.records(start):

@@ -19,7 +19,7 @@ from freshet.errors import PlanError, brief
 _SHOWN = 10  # rows that a notebook shows
 
 
-class Rows(ABC):
+class RowCollection(ABC):
     """What a view can do as a collection of rows."""
 
     _state: State

@@ -17,7 +17,7 @@ from freshet.database.following import Changes
 from freshet.database.history import history_of
 from freshet.database.kept_view import KeptView
 from freshet.database.reading import BATCH, as_schema, following, unchanging, whole
-from freshet.database.rows import Rows
+from freshet.database.rows import RowCollection
 from freshet.database.transaction import Subscription, Transaction
 from freshet.engine.maintained import Maintained
 from freshet.errors import StateError
@@ -28,7 +28,7 @@ from freshet.scalar.column import Column
 T = TypeVar("T")
 
 
-class View(Rows):
+class View(RowCollection):
     """A view that is kept fresh: made by `Database.create_view`, found again by `Database.view`.
 
     Examples

@@ -17,10 +17,10 @@ from pathlib import Path
 from freshet.errors import StateError
 
 _LOCK = "lock"
-_held: weakref.WeakSet[Claim] = weakref.WeakSet()
+_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
-class Claim:
+class FolderLock:
     """The right to write to a folder, until it is released. `made`: the folders that were not there."""
 
     def __init__(self, path: Path) -> None:

@@ -70,7 +70,7 @@ class Run(NamedTuple):
     version: int
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """A record of a log: which log, where the record ends, how long it is, its checksum."""
 
     log: str
@@ -113,8 +113,8 @@ class Log:
         return os.fstat(self.fd).st_size
 
     @property
-    def place(self) -> Place:
-        return Place(self.id.hex, self.end, *self._last)
+    def place(self) -> RecordPosition:
+        return RecordPosition(self.id.hex, self.end, *self._last)
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -126,7 +126,7 @@ class Log:
 
     # Reading --------------------------------------------------------------------------------------------------
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: RecordPosition) -> bool:
         """Whether that record stands there, whole. `end` is then after it."""
         if place.log != self.id.hex or place.end > self.size:
             return False

@@ -24,9 +24,9 @@ from typing import Any, Protocol
 
 from freshet.budget import Memory
 from freshet.durable import checkpoint, log, migrate
-from freshet.durable.folder import Claim, check_readable
+from freshet.durable.folder import FolderLock, check_readable
 from freshet.durable.kept_logs import KeptLogs, first_version
-from freshet.durable.log import LEVELS, Log, Place, sync_folder
+from freshet.durable.log import LEVELS, Log, RecordPosition, sync_folder
 from freshet.durable.record import CATALOG, TRANSACTION, json_payload, rows_payload, signed
 from freshet.durable.rewriting import Rewriting
 from freshet.durable.snapshot import NOTHING, differences, noted
@@ -45,7 +45,7 @@ _LEAST = (
 _PIECE, _SHARE = 256, 4  # slots written again with each transaction, and with each row that it changes
 
 
-class Stored(Protocol):
+class Durable(Protocol):
     """What a folder keeps: the state of a database, as far as it is written down."""
 
     core: Core
@@ -67,7 +67,7 @@ class Store:
             raise ValueError(f"retain is {retain}; give the number of versions to keep, or 0")
         self.path, self.level, self.read_only, self._salvage = path, durability, read_only, salvage
         self.pid, self.retain = os.getpid(), retain
-        self._claim: Claim | None = None
+        self._claim: FolderLock | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
         self._heal = False  # whether the log lacks what the checkpoint has, and is written again
         self._saved = noted(NOTHING)
@@ -80,7 +80,7 @@ class Store:
         if read_only:
             check_readable(path)
         else:
-            self._claim = Claim(path)
+            self._claim = FolderLock(path)
         try:
             self.log = self._open_log()
             self._base = first_version(self.log)
@@ -138,7 +138,7 @@ class Store:
         found = checkpoint.read(file)
         if not isinstance(found, str):
             facts, kept = found
-            place = Place(*facts["place"])
+            place = RecordPosition(*facts["place"])
             if self._salvage or place.log == self.log.id.hex:
                 self._facts = facts
                 self._heal = self._salvage or not self.log.holds(place)
@@ -157,11 +157,11 @@ class Store:
         on."""
         if self._facts is None:
             return {"numbers": 0, "tables": {}, "views": {}}
-        self.log.end = self.log.size if self._salvage else min(Place(*self._facts["place"]).end, self.log.size)
+        self.log.end = self.log.size if self._salvage else min(RecordPosition(*self._facts["place"]).end, self.log.size)
         catalog: dict[str, Any] = self._facts["catalog"]
         return catalog
 
-    def restored(self, state: Stored, catalog: Mapping[str, Any]) -> None:
+    def restored(self, state: Durable, catalog: Mapping[str, Any]) -> None:
         """State is now as the log says, whole records up to its end."""
         self._saved = noted(catalog)
         if not self.read_only:
@@ -248,7 +248,7 @@ class Store:
                     self._sync_log()
             self._saved = noted(catalog)
 
-    def tidy(self, state: Stored, changes: list[tuple[Table, RowChange]]) -> None:
+    def tidy(self, state: Durable, changes: list[tuple[Table, RowChange]]) -> None:
         """Goes on with rewriting the log, or begins with it if it has grown enough; asked when a transaction is done
         and its texts are still there. A failure leaves the log as it is."""
         try:
@@ -262,7 +262,7 @@ class Store:
             logger.warning("freshet: the log was not rewritten: %s", e)
             self.stay()
 
-    def _has_grown(self, state: Stored) -> bool:
+    def _has_grown(self, state: Durable) -> bool:
         if self.log.end < self._look_at:
             return False
         self._look_later()
@@ -271,16 +271,16 @@ class Store:
     def _look_later(self) -> None:
         self._look_at = max(_LEAST, self.log.end + self.log.end // 8)
 
-    def _begin(self, state: Stored) -> None:
+    def _begin(self, state: Durable) -> None:
         self._rewriting = Rewriting(self.path / _LOG, self.level, state.described(), state.core.tables.values())
 
-    def _advance(self, state: Stored, slots: int) -> None:
+    def _advance(self, state: Durable, slots: int) -> None:
         assert self._rewriting is not None
         if self._rewriting.advance(list(state.core.tables.values()), slots, state.version):
             with self._alone():
                 self._replace_log(state)
 
-    def _replace_log(self, state: Stored) -> None:
+    def _replace_log(self, state: Durable) -> None:
         """The new log takes the place of the old one. Both are on disk then: either may be there after a loss of
         power."""
         assert self._rewriting is not None
@@ -308,7 +308,7 @@ class Store:
             self._rewriting = None
             self._look_later()
 
-    def _rewrite(self, state: Stored) -> None:
+    def _rewrite(self, state: Durable) -> None:
         """All at once."""
         self.stay()
         self._begin(state)
@@ -323,7 +323,7 @@ class Store:
 
     # Closing --------------------------------------------------------------------------------------------------
 
-    def close(self, state: Stored, whole: bool) -> None:
+    def close(self, state: Durable, whole: bool) -> None:
         """Leaves a checkpoint of state that is `whole`, unless the one there says the same. Without one the log is
         replayed, so a full disk is no reason to fail here."""
         try:
@@ -332,7 +332,7 @@ class Store:
                 return
             self.log.flush()
             place = self.log.place
-            if not whole or (self._facts is not None and Place(*self._facts["place"]) == place):
+            if not whole or (self._facts is not None and RecordPosition(*self._facts["place"]) == place):
                 return
             if self.level != "none":
                 self.log.sync()
@@ -358,7 +358,7 @@ class Store:
             self._claim.release()
 
 
-def _live_bytes(state: Stored) -> int:
+def _live_bytes(state: Durable) -> int:
     """About what the live rows take in a log."""
     core = state.core
     return sum(t.tuples.live * (t.width + 1) * 8 for t in core.tables.values()) + core.pool.text_bytes

@@ -26,7 +26,7 @@ from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import AHEAD, inlined, kernel
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples, foresee_slots
+from freshet.state.tuples import Slots, Tuples, prefetch_slots
 
 _TOUCHED, _TOLD = 1, 2  # flags of a group: changed since the last flush; its answer was told
 _ROWS = 0  # lane of the state row that counts the group's rows
@@ -38,7 +38,7 @@ def _touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, know
     """Counts rows and lists the groups not yet listed; returns how many are."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
-            foresee_slots(state, groups, i)
+            prefetch_slots(state, groups, i)
         group = groups[i]
         state[group, _ROWS] += weights[i]
         if flags[group] & _TOUCHED == 0:
@@ -61,8 +61,8 @@ def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, alwa
     """Counts the answers to take back and to tell; returns a group with a negative count, or -1."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
-            foresee_slots(state, groups, i)
-            foresee_slots(answers, groups, i)
+            prefetch_slots(state, groups, i)
+            prefetch_slots(answers, groups, i)
         group = groups[i]
         rows = state[group, _ROWS]
         if rows < 0:
@@ -95,8 +95,8 @@ def _tell(
     old, new, gone = 0, taken_back, 0
     for i in range(len(groups)):
         if i % AHEAD == 0:
-            foresee_slots(answers, groups, i)
-            foresee_slots(keys, groups, i)
+            prefetch_slots(answers, groups, i)
+            prefetch_slots(keys, groups, i)
         group = groups[i]
         told = flags[group] & _TOLD != 0
         exists = always or state[group, _ROWS] > 0

@@ -23,7 +23,7 @@ from freshet.state.enumeration import consolidate
 from freshet.state.kernel import AHEAD, kernel
 from freshet.state.places import HEAD, HOMES, MASK
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Slots, Tuples, foresee_rows, probe, same_row
+from freshet.state.tuples import Slots, Tuples, prefetch_rows, probe, same_row
 
 _NO_SLOTS: Slots = np.empty(0, np.int32)
 _NO_WEIGHTS: Int64s = np.empty(0, np.int64)
@@ -70,13 +70,13 @@ def settle(
     there."""
     width, gone, come, kept = rows.shape[1], 0, 0, 0
     chosen = np.empty(rows.shape[0], np.int64)
-    m, foreseen = consolidate(rows, weights, chosen), np.int64(0)
+    m, prefetched = consolidate(rows, weights, chosen), np.int64(0)
     hashes = np.empty(AHEAD, np.uint64)
     for i in range(m):
         j = chosen[i]
-        while foreseen <= j:
-            foresee_rows(table, lanes, rows, foreseen, width, hashes)
-            foreseen += AHEAD
+        while prefetched <= j:
+            prefetch_rows(table, lanes, rows, prefetched, width, hashes)
+            prefetched += AHEAD
         entry = table[probe(table, lanes, rows, j, width, hashes[j % AHEAD])]
         have = np.int64(0) if entry == -1 else stored[entry & 0xFFFFFFFF]
         left = have + weights[j]
@@ -114,12 +114,12 @@ def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, remo
     given = np.zeros(n, np.bool_)  # and whether a row with that key comes
     held = np.empty(n, np.int64)  # the stored row with that key, or -1
     owner = np.empty(n, np.int64)
-    foreseen, hashes = np.int64(0), np.empty(AHEAD, np.uint64)
+    prefetched, hashes = np.int64(0), np.empty(AHEAD, np.uint64)
     for i in range(m):
         j = chosen[i]
-        while foreseen <= j:
-            foresee_rows(table, lanes, rows, foreseen, key, hashes)
-            foreseen += AHEAD
+        while prefetched <= j:
+            prefetch_rows(table, lanes, rows, prefetched, key, hashes)
+            prefetched += AHEAD
         h = hashes[j % AHEAD]
         at = probe(index, rows, rows, j, key, h)
         if index[at] == -1:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from freshet.job.file import JobFile, Place, Sink, Source, read_job
+from freshet.job.file import Endpoint, JobFile, JobSink, JobSource, read_job
 
-__all__ = ["JobFile", "Place", "Sink", "Source", "read_job"]
+__all__ = ["Endpoint", "JobFile", "JobSink", "JobSource", "read_job"]

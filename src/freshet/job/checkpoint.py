@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from freshet.errors import StateError
-from freshet.job.file import JobFile, Place
+from freshet.job.file import Endpoint, JobFile
 from freshet.job.secrets import described
 from freshet.plans import Plan, codec
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
@@ -37,7 +37,7 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
     return json.dumps(described, indent=1, ensure_ascii=False)
 
 
-def _place(job: JobFile, place: Place) -> dict[str, Any]:
+def _place(job: JobFile, place: Endpoint) -> dict[str, Any]:
     found = {"using": place.format}
     for name, value in place.options.items():
         if name.lower() in (*_WHERE, "url", "table"):

@@ -30,7 +30,7 @@ QUARANTINE = "_quarantine"  # what sinks call the changes that were set aside
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Where rows come from or go to: what stands after USING. Names of options ignore case, like Spark's."""
 
     format: str
@@ -41,9 +41,9 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JobSource:
     schema: TableSchema
-    place: Place
+    place: Endpoint
 
     @property
     def sequence(self) -> tuple[str, str] | None:
@@ -56,23 +56,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class JobSink:
     name: str
     view: str
-    place: Place
+    place: Endpoint
 
 
 @dataclass(slots=True)
 class JobFile:
     folder: Path = Path()  # relative paths start here
     catalog: Catalog = field(default_factory=Catalog)
-    sources: dict[str, Source] = field(default_factory=dict)  # by table, in lower case
+    sources: dict[str, JobSource] = field(default_factory=dict)  # by table, in lower case
     views: dict[str, str] = field(default_factory=dict)  # name to query, as written
-    sinks: list[Sink] = field(default_factory=list)
+    sinks: list[JobSink] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
 
-    def path(self, place: Place, option: str = "path") -> str | None:
+    def path(self, place: Endpoint, option: str = "path") -> str | None:
         """A path of the options, from the job file's folder on; addresses with a scheme stay as they are."""
         return self.path_of(place.get(option))
 
@@ -90,7 +90,7 @@ def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]
     failed: set[str] = set()  # what was to be made; that it is not there is no mistake of its own
     for statement in statements:
         try:
-            _Reader(job, statement).read()
+            _StatementReader(job, statement).read()
         except SqlError as error:
             failed.add(_made(statement))
             named = re.match(r"no (?:table|view) (\w+)", error.reason)
@@ -112,7 +112,7 @@ def _missing(job: JobFile, text: str) -> list[SqlError]:
     return []
 
 
-class _Reader:
+class _StatementReader:
     """Reads one statement into the job."""
 
     def __init__(self, job: JobFile, statement: sql.Statement) -> None:
@@ -144,7 +144,7 @@ class _Reader:
         assert isinstance(bound, CreateTable)
         self.at = using
         schema = bound.schema
-        self.job.sources[schema.name.lower()] = Source(schema, self._place("source", SOURCES))
+        self.job.sources[schema.name.lower()] = JobSource(schema, self._place("source", SOURCES))
 
     def _view(self) -> None:
         bound = self._bind(self.statement)
@@ -168,7 +168,7 @@ class _Reader:
         if found is None:
             listed = closest_first(view, views) if views else "none so far"
             self._fail(f"no view {view}; the views are {listed}", token)
-        self.job.sinks.append(Sink(name, found, self._place("sink", SINKS)))
+        self.job.sinks.append(JobSink(name, found, self._place("sink", SINKS)))
 
     def _setting(self) -> None:
         self.at = 1
@@ -190,13 +190,13 @@ class _Reader:
 
     # Parts ----------------------------------------------------------------------------------------------------
 
-    def _place(self, what: str, known: dict[str, Format]) -> Place:
+    def _place(self, what: str, known: dict[str, Format]) -> Endpoint:
         self._word("USING")
         token = self._token()
         name = self._name(f"the {what}'s format").lower()
         if name not in known:
             self._fail(f"no {what} {name}; there are {closest_first(name, known)}", token)
-        place = Place(name, self._options())
+        place = Endpoint(name, self._options())
         self._end()
         wrong = known[name].wrong(place.options)
         if wrong is not None:

@@ -19,7 +19,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from freshet.errors import ChangeError, PlanError, brief
-from freshet.job.file import JobFile, Source
+from freshet.job.file import JobFile, JobSource
 from freshet.job.options import CHANGES, SEQUENCE
 from freshet.plans.document import table_ddl
 
@@ -66,14 +66,14 @@ def file_source(job: JobFile) -> FileSource:
     return FileSource(job, ";\n".join(table_ddl(s.schema) for s in job.sources.values()))
 
 
-def files_of(job: JobFile, source: Source) -> list[str]:
+def files_of(job: JobFile, source: JobSource) -> list[str]:
     path = job.path(source.place) or ""
     if os.path.isdir(path):
         return [str(p) for p in Path(path).iterdir() if p.is_file() and not p.name.startswith((".", "_"))]
     return sorted(glob.glob(path))
 
 
-def read_file(path: str, source: Source) -> pa.Table:
+def read_file(path: str, source: JobSource) -> pa.Table:
     """One file's rows: the table's columns, and what says how each row changes it."""
     place, fields = source.place, source.schema.fields
     types = {f.name: f.type.to_arrow() for f in fields}
@@ -95,7 +95,7 @@ def read_file(path: str, source: Source) -> pa.Table:
     return table.select([c for c in table.column_names if c in types])
 
 
-def _read_json(path: str, source: Source, types: dict[str, pa.DataType]) -> pa.Table:
+def _read_json(path: str, source: JobSource, types: dict[str, pa.DataType]) -> pa.Table:
     """Bytes are texts in base 64, as Spark reads them: with all of their padding."""
     forms = [(name, pa.string() if pa.types.is_binary(kind) else kind) for name, kind in types.items()]
     table = pajson.read_json(path, parse_options=pajson.ParseOptions(explicit_schema=pa.schema(forms)))
@@ -111,7 +111,7 @@ def _read_json(path: str, source: Source, types: dict[str, pa.DataType]) -> pa.T
     return table
 
 
-def _read_text(path: str, source: Source, types: dict[str, pa.DataType], ordered: str) -> pa.Table:
+def _read_text(path: str, source: JobSource, types: dict[str, pa.DataType], ordered: str) -> pa.Table:
     place = source.place
     names = [*types, *([ordered] if ordered and ordered not in types else [])]
     header = (place.get("header") or "false").lower() == "true"

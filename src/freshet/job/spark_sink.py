@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from freshet.database.change_type import WEIGHT
-from freshet.job.file import JobFile, Sink
+from freshet.job.file import JobFile, JobSink
 from freshet.spark.decode import VIEW
 from freshet.spark.maintain import split
 from freshet.spark.quarantine import QUARANTINE
@@ -76,7 +76,7 @@ class Sinks:
             self.counts.rows[view] = self.counts.rows.get(view, 0) + appeared - vanished
 
 
-def _writer(spark: SparkSession, job: JobFile, sink: Sink, schema: StructType) -> Write:
+def _writer(spark: SparkSession, job: JobFile, sink: JobSink, schema: StructType) -> Write:
     kind, path = sink.place.format, job.path(sink.place)
     options = {k: v for k, v in sink.place.options.items() if k.lower() != "path"}
     if kind == "console":
@@ -109,7 +109,7 @@ def _writer(spark: SparkSession, job: JobFile, sink: Sink, schema: StructType) -
 
 
 def _materialized(
-    spark: SparkSession, sink: Sink, path: str | None, options: dict[str, str], schema: StructType
+    spark: SparkSession, sink: JobSink, path: str | None, options: dict[str, str], schema: StructType
 ) -> Write:
     check_columns(schema)
     copy: Copy
@@ -125,7 +125,7 @@ def _materialized(
 class _Console:
     """Changes as lines: +1 for a row that appeared, −1 for one that vanished."""
 
-    def __init__(self, sink: Sink, most: int) -> None:
+    def __init__(self, sink: JobSink, most: int) -> None:
         self.sink, self.most = sink, most
 
     def __call__(self, changes: DataFrame, number: int, query: str) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from freshet.errors import PlanError
-from freshet.job.file import JobFile, Source
+from freshet.job.file import JobFile, JobSource
 from freshet.job.options import CHANGES, SEQUENCE
 from freshet.spark.decode import fields_ddl
 
@@ -18,7 +18,7 @@ _TYPES = {"_weight": "BIGINT", "_change_type": "STRING"}
 _END = "_end"
 
 
-def columns_ddl(source: Source) -> str:
+def columns_ddl(source: JobSource) -> str:
     """All columns that rows of the source have."""
     columns = [fields_ddl(source.schema.fields)]
     changes = source.place.get(CHANGES)
@@ -30,7 +30,7 @@ def columns_ddl(source: Source) -> str:
     return ", ".join(columns)
 
 
-def source_stream(spark: SparkSession, job: JobFile, source: Source) -> DataFrame:
+def source_stream(spark: SparkSession, job: JobFile, source: JobSource) -> DataFrame:
     kind = source.place.format
     path = job.path(source.place)
     options = {k: v for k, v in source.place.options.items() if k.lower() not in (CHANGES, SEQUENCE, "path")}
@@ -55,7 +55,7 @@ def source_stream(spark: SparkSession, job: JobFile, source: Source) -> DataFram
     return spark.readStream.format(kind).schema(ddl).options(**options).load(path)
 
 
-def _chosen(stream: DataFrame, source: Source) -> DataFrame:
+def _chosen(stream: DataFrame, source: JobSource) -> DataFrame:
     """The table's columns out of a source that has a schema of its own."""
     wanted = [f.name for f in source.schema.fields]
     changes, ordered = source.place.get(CHANGES), source.sequence

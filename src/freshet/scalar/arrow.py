@@ -159,7 +159,7 @@ def _nothing(rows: int, type: Type) -> Column:
     return Column(type, np.zeros(rows, np.float64 if type.is_fraction else np.int64), valid)
 
 
-class _Lent:
+class _WritableBuffer:
     """An Arrow buffer as numpy may see it: writable, because numba takes a read-only array for another type."""
 
     def __init__(self, buffer: pa.Buffer, dtype: npt.DTypeLike) -> None:
@@ -177,7 +177,7 @@ def _values(array: pa.Array, dtype: npt.DTypeLike, lanes: int = 1) -> npt.NDArra
     buffer = array.buffers()[1]
     if buffer is None or buffer.size == 0 or len(array) == 0:
         return np.zeros(len(array) * lanes, dtype)
-    return np.asarray(_Lent(buffer, dtype))[array.offset * lanes : (array.offset + len(array)) * lanes]
+    return np.asarray(_WritableBuffer(buffer, dtype))[array.offset * lanes : (array.offset + len(array)) * lanes]
 
 
 def _integers(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:

@@ -30,7 +30,7 @@ from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import Sent, read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
-from freshet.spark.log import ENTRY, Block, Log, Place
+from freshet.spark.log import ENTRY, Block, ShardFolder, ShardLog
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import emit, read_block, take_in
 
@@ -59,7 +59,7 @@ class _Standing:
     version: int
     token: bytes
     logged: int  # rows in the log
-    log: Log
+    log: ShardLog
     home: str  # the folder of its arena: a name of its own, since queries share machines
 
 
@@ -171,17 +171,17 @@ class Level(StatefulProcessor):
         return _Done(taken.rows, taken.log, emitted, applied)
 
     def _stands(self, shard: int) -> _Standing:
-        place = None if self.checkpoint is None else Place(self.checkpoint, self.level, shard)
+        place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)
         found = self._standing.get()
         if found is None:
-            return _Standing(0, b"", 0, Log(self._log, place), uuid.uuid4().hex)
+            return _Standing(0, b"", 0, ShardLog(self._log, place), uuid.uuid4().hex)
         if found[7] != self.fingerprint:
             raise StateError(
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; "
                 "start with a new checkpoint, or go back to what made it (maintain() says what differs where it is "
                 "given the folder as checkpoint=)"
             )
-        log = Log(self._log, place, [int(base) for base in found[5].split()], int(found[6]))
+        log = ShardLog(self._log, place, [int(base) for base in found[5].split()], int(found[6]))
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), log, str(found[8]))
 
     # The arena ------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Level(StatefulProcessor):
                 cached = self._in_memory(job, shard, standing, cached, e)
         return cached
 
-    def _rebuild(self, shard: Shard, log: Log, why: str, number: int) -> None:
+    def _rebuild(self, shard: Shard, log: ShardLog, why: str, number: int) -> None:
         start = time.perf_counter()
         by_stream = log.read()
         fetched = time.perf_counter()

@@ -48,7 +48,7 @@ Merge = Callable[[Mapping[str, list[bytes]]], Iterable[Block]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardFolder:
     """Where the files of one shard are: a folder in a checkpoint that is a folder to every worker."""
 
     checkpoint: str
@@ -60,11 +60,11 @@ class Place:
         return Path(self.checkpoint) / _BESIDE / "log" / f"{self.level}.{self.shard}"
 
 
-class Log:
+class ShardLog:
     """`bases`: the versions at which it was rewritten, oldest first, as far back as matters. `small`: bytes of the
     blocks in its entries, where there is a place for files."""
 
-    def __init__(self, entries: Any, place: Place | None, bases: Sequence[int] = (0,), small: int = 0) -> None:
+    def __init__(self, entries: Any, place: ShardFolder | None, bases: Sequence[int] = (0,), small: int = 0) -> None:
         self.entries, self.place, self.bases, self.small = entries, place, list(bases), small
 
     def read(self) -> dict[str, list[bytes]]:
@@ -165,7 +165,7 @@ class Log:
 
 
 def read_entry(
-    place: Place | None, payload: bytes | None, file: str | None, start: int | None, size: int | None,
+    place: ShardFolder | None, payload: bytes | None, file: str | None, start: int | None, size: int | None,
     checksum: int | None,
 ) -> bytes:  # fmt: skip
     """The block an entry stands for."""

@@ -33,7 +33,7 @@ from freshet.spark.failure import say_reason_first
 from freshet.spark.job import SEQUENCE, Job
 from freshet.spark.level import Level
 from freshet.spark.quarantine import QUARANTINE
-from freshet.spark.record import Asked, claimed
+from freshet.spark.record import Requested, claimed
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes
 from freshet.spark.stages import make_job
@@ -166,7 +166,7 @@ def maintain(
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
-        job = claimed(spark, checkpoint, job, Asked(plans, given, _catalog(schema), tables, ordered, check_keys))
+        job = claimed(spark, checkpoint, job, Requested(plans, given, _catalog(schema), tables, ordered, check_keys))
     say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once

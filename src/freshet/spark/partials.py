@@ -62,7 +62,7 @@ def over_rows(
     )
 
 
-class _Said:
+class _ShardParts:
     """What each shard says of a group, and where the merge reads it."""
 
     def __init__(self, first: int) -> None:
@@ -87,7 +87,7 @@ class _Said:
 
 def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
     first = len(grouping.keys)
-    said = _Said(first)
+    said = _ShardParts(first)
     merged = [function_of(call).merged(call, said) for call in grouping.aggregates]
     calls, averages = said.calls, said.averages
     keys = tuple(Field(f"k{i}", k.type, nullable(k)) for i, k in enumerate(grouping.keys))

@@ -30,7 +30,7 @@ _WHERE = ("path", "subscribe", "subscribePattern", "assign", "table")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """A query as its user asks for it. `given`: views that came with a plan of their own; `ordered`: by table, the
     column that orders its changes; `checked`: whether keys are to be compared wherever they are."""
 
@@ -42,7 +42,7 @@ class Asked:
     checked: bool
 
 
-def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Asked) -> Job:
+def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) -> Job:
     """The job to run: the one the checkpoint was made by, or the one asked for, whose checkpoint it is from now on.
     StateError, saying what differs, if they are not for the same."""
     folder = open_folder(spark, checkpoint)
@@ -62,7 +62,7 @@ def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Asked) -> Job
     return replace(_continued(kept, now, checkpoint, asked), quarantine=job.quarantine)
 
 
-def _record(spark: SparkSession, job: Job, asked: Asked, with_sources: bool) -> str:
+def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool) -> str:
     sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()} if with_sources else {}
     tables = {
         t.name.lower(): describe_table(
@@ -82,7 +82,7 @@ def _record(spark: SparkSession, job: Job, asked: Asked, with_sources: bool) -> 
     return json.dumps(described, indent=1, ensure_ascii=False)
 
 
-def _continued(text: str, now: str, where: str, asked: Asked) -> Job:
+def _continued(text: str, now: str, where: str, asked: Requested) -> Job:
     try:
         kept, wanted = json.loads(text), json.loads(now)
         if kept["format"] != FORMAT:
@@ -111,7 +111,7 @@ def _continued(text: str, now: str, where: str, asked: Asked) -> Job:
     return job
 
 
-def _differing(kept: Mapping[str, Any], now: Mapping[str, Any], asked: Asked) -> Iterator[str]:
+def _differing(kept: Mapping[str, Any], now: Mapping[str, Any], asked: Requested) -> Iterator[str]:
     if kept["shards"] != now["shards"]:
         yield f"shards: {kept['shards']} then, {now['shards']} now"
     yield from named("table", kept["tables"], now["tables"], table_differs)

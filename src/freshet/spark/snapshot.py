@@ -22,7 +22,7 @@ from freshet.spark.decode import decoded, fields_ddl, out_array, out_type
 from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly, say_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
-from freshet.spark.log import Place, read_entry
+from freshet.spark.log import ShardFolder, read_entry
 from freshet.spark.shard import Shard
 from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.spark.transaction import read_block
@@ -181,7 +181,7 @@ class _Answer:
         operator = next(o for o in job.operators if o.name == self.operator)
         if number >= operator.cells:
             return
-        place = None if self.log_folder is None else Place(self.log_folder, operator.level, number)
+        place = None if self.log_folder is None else ShardFolder(self.log_folder, operator.level, number)
         shard = Shard(job, operator.level, number, Arena(), only=operator.name)
         for stream, entries in log.items():
             shard.load(stream, (read_block(shard, stream, read_entry(place, *entry)) for entry in entries))

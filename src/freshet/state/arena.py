@@ -16,6 +16,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,13 @@ def reserve(nbytes: int) -> mmap.mmap | None:
     if nbytes > _PHYSICAL:
         raise MemoryError(f"an array of {nbytes:,} bytes; this machine has {_PHYSICAL:,}")
     try:
-        return mmap.mmap(-1, max(_RANGE, 2 * nbytes), _FLAGS)
+        range = mmap.mmap(-1, max(_RANGE, 2 * nbytes), _FLAGS)
     except (OSError, ValueError):
         return None
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # kernels read all over it: with small pages the processor looks up most of them
+        with suppress(OSError):  # a system without huge pages
+            range.madvise(mmap.MADV_HUGEPAGE)
+    return range
 
 
 class Growable:
@@ -160,7 +165,7 @@ class Growable:
         self.changed()
 
     def changed(self) -> None:
-        """Tells those who hold addresses, or what they concluded from the contents, to look again."""
+        """Notifies holders of addresses, and of what was computed from the contents, to read again."""
         for watcher in self.watchers:
             watcher()
 

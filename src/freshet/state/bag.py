@@ -28,7 +28,7 @@ KEY_TABLE, KEY_SIZE, KEY_LANES, KEY_COLUMNS, KEYS, LINKS = range(6)
 INDEX_COLUMNS = 6
 HEAD, COUNT = 0, 1  # int32[keys, 2]; heads and links are slot + 1
 
-# Columns of a step: its options, and the roles to be looked up beside them.
+# Columns of a step: its options, and the roles to be looked up as well.
 OPTIONS, OPTIONS_END, CHECKS, CHECKS_END = range(4)
 STEP_COLUMNS = 4
 # Columns of an option or check: role, store, index (-1: only looked up), then parts of `lanes`: where the bag's row has

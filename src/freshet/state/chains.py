@@ -53,7 +53,7 @@ def parent_key(t: Any, c: Any, s: Any) -> Any:
 
 
 @inlined
-def _foresee_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: Any) -> None:
+def _prefetch_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: Any) -> None:
     """Asks for what putting tuples from j on into their chains, or taking them out, will touch: their ids and links,
     their keys, and the links of their neighbours there. `end`: the column of the keys where tuples are put in."""
     stop = min(j + AHEAD, tuples.size)
@@ -71,7 +71,7 @@ def _foresee_chain(keys: Any, ids: Any, links: Any, end: Any, tuples: Any, j: An
 
 
 @inlined
-def foresee_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
+def prefetch_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
     """Asks for what it will touch in node e and its plain edges when the tuples from j on come, go or change."""
     if not is_far(t, e):
         return
@@ -79,12 +79,12 @@ def foresee_tuples(t: Any, e: Any, tuples: Any, j: Any) -> None:
         prefetch(column(t, e, STATUS) + np.int64(tuples[i]))
         prefetch(column(t, e, COUNTER) + np.int64(tuples[i]))
     if parent_of(t, e) >= 0 and not compares(t, e):
-        _foresee_chain(column(t, e, KEYS), column(t, e, CHILD_KEY), column(t, e, CHILD_LINKS), CHILD_HEAD, tuples, j)
+        _prefetch_chain(column(t, e, KEYS), column(t, e, CHILD_KEY), column(t, e, CHILD_LINKS), CHILD_HEAD, tuples, j)
     c = first_child(t, e)
     while c >= 0:
         if not keyed_by_slot(t, c) and not compares(t, c):
             keys, ids, links = column(t, c, KEYS), column(t, c, PARENT_KEY), column(t, c, PARENT_LINKS)
-            _foresee_chain(keys, ids, links, PARENT_TAIL, tuples, j)
+            _prefetch_chain(keys, ids, links, PARENT_TAIL, tuples, j)
         c = next_sibling(t, c)
 
 

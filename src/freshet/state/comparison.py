@@ -1,9 +1,9 @@
 """Edges with a comparison: the parent's value must be less than, at most, or different from the child's.
 
-Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent finds support is
-told by the extreme of the first, whether a child is reached by that of the last: a < b for some b exactly when
-a < max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update
-costs what it flips, plus a logarithm to find the place. For "different", the least and the greatest together tell: all
+Per key an edge keeps three sorted chains: alive children, all parents, live parents. Whether a parent has support
+follows from the extreme of the first, whether a child is reached from that of the last: a < b for some b exactly when a
+< max b. So when one tuple comes or goes, whoever changes lies between the old extreme and the new one: an update costs
+what it flips, plus a logarithm to find the place. For "different", the least and the greatest together decide: all
 differ from v unless both are v.
 
 Where a second comparison bounds the same two values the other way, a < b <= a + d, all partners of a tuple lie in a
@@ -24,9 +24,9 @@ from freshet.state.sorted_chain import (
     TAIL,
     add_sorted,
     first_from,
-    foresee_places,
     last_upto,
     less,
+    prefetch_places,
     remove_sorted,
     same,
     value_at,
@@ -158,7 +158,7 @@ def unequal_flips(
 
 
 @inlined
-def foresee_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
+def prefetch_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
     """Asks for what it takes to find the tuples from j on in one of the chains of c's edge."""
     far = is_far(t, c if chain == CHILDREN else parent_of(t, c))
     ids, sides, values = column(t, c, PARENT_KEY), column(t, c, PARENT_SIDES), column(t, c, PARENT_VALUES)
@@ -167,16 +167,16 @@ def foresee_compared(t: Any, c: Any, chain: Any, tuples: Any, j: Any) -> None:
     elif chain == CHILDREN:
         ids, sides, values = column(t, c, CHILD_KEY), column(t, c, CHILD_SIDES), column(t, c, CHILD_VALUES)
     if ids != 0 and far:
-        foresee_places(column(t, c, ENDS) + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
+        prefetch_places(column(t, c, ENDS) + 4 * (chain + ROOT), 4 * ENDS_COLUMNS, ids, sides, values, tuples, j)
 
 
 @inlined
-def foresee_order(t: Any, e: Any, chain: Any, tuples: Any, j: Any) -> None:
+def prefetch_order(t: Any, e: Any, chain: Any, tuples: Any, j: Any) -> None:
     """The same for parents, in that chain of each edge of node e that compares; live ones stand on output edges."""
     c = first_child(t, e)
     while c >= 0:
         if compares(t, c) and (chain == PARENTS or is_output(t, c)):
-            foresee_compared(t, c, chain, tuples, j)
+            prefetch_compared(t, c, chain, tuples, j)
         c = next_sibling(t, c)
 
 

@@ -117,7 +117,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
 
 
 @inlined
-def foresee_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
+def prefetch_seconds(t: Any, order: Any, sources: Any, j: Any) -> None:
     """Asks for what leads from the sources from j on to their first tuples at position 1, and for these."""
     node, up, stop = order[3 + NODE], order[3 + DIRECTION] == UP, min(j + AHEAD, sources.size)
     c = order[NODE] if up else node
@@ -151,12 +151,12 @@ def enumerate_rows(
     t, order = as_int64(tree), as_int64(steps.ctypes.data)
     width, capacity, n = steps.shape[0], rows.shape[0], 0
     i, source = progress[AT_POSITION], progress[AT_SOURCE]
-    entering, last, foreseen = i == 0, width - 1, source
+    entering, last, prefetched = i == 0, width - 1, source
     while n < capacity:
         if i == 0:
-            if last > 0 and source >= foreseen and capacity - n >= AHEAD:  # as many results are wanted
-                foresee_seconds(t, order, sources, source)
-                foreseen = source + AHEAD
+            if last > 0 and source >= prefetched and capacity - n >= AHEAD:  # as many results are wanted
+                prefetch_seconds(t, order, sources, source)
+                prefetched = source + AHEAD
             while source < sources.size and not is_live(t, order[NODE], np.int64(sources[source])):
                 source += 1
             if source >= sources.size:

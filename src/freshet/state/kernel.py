@@ -1,6 +1,6 @@
 """Compiled kernels: numba functions over flat arrays, generic over the query, compiled once and cached on disk.
 
-Kernels let other threads run, and most hold bare addresses: see freshet/db for who may call them. With
+Kernels let other threads run, and most hold bare addresses: database/access.py says who may call them. With
 NUMBA_BOUNDSCHECK=1 every index into an array is checked, but not what is reached through an address.
 """
 

@@ -169,7 +169,7 @@ class Kernels:
             self._unsure = []  # each is compiled when it is called, and asked for no more
             _unkept(self.folder, e)
             return
-        said = _Said(len(self._unsure), show, helping)
+        said = _CompilingLine(len(self._unsure), show, helping)
         helper = None if helping or self._help is None or len(self._unsure) < _HELPED else _helper(self._help)
         try:
             with claims:
@@ -252,7 +252,7 @@ class _Kept(caching.FunctionCache):  # type: ignore[misc]
             _unkept(Path(self._cache_path), e)
 
 
-class _Said:
+class _CompilingLine:
     """What is said of compiling: one line, which follows its progress on a terminal."""
 
     def __init__(self, many: int, show: Callable[[str], None] | None, silent: bool) -> None:

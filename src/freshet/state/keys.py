@@ -14,7 +14,7 @@ import numpy as np
 from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.kernel import AHEAD, FAR, inlined, kernel, prefetch
-from freshet.state.tuples import LIVE, Slots, Tuples, foresee_rows, foresee_slots, probe, put_row
+from freshet.state.tuples import LIVE, Slots, Tuples, prefetch_rows, prefetch_slots, probe, put_row
 
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
@@ -43,7 +43,7 @@ def read_key(lanes: Any, s: Any, parts: Any, rows: Any, i: Any) -> Any:
 def read_keys(lanes: Any, slots: Any, parts: Any, ids: Any, rows: Any, has_key: Any) -> None:
     """Reads the keys of the next tuples."""
     if lanes.shape[0] >= FAR:
-        foresee_slots(lanes, slots, 0)
+        prefetch_slots(lanes, slots, 0)
         for i in range(min(AHEAD, slots.size)):
             prefetch(ids.ctypes.data + 4 * np.int64(slots[i]))
     for i in range(min(AHEAD, slots.size)):
@@ -63,7 +63,7 @@ def assign_keys(
         i = j % AHEAD
         if i == 0:
             read_keys(lanes, slots[j:], parts, ids, rows, has_key)
-            foresee_rows(table, keys, rows[: slots.size - j], 0, width, hashes)
+            prefetch_rows(table, keys, rows[: slots.size - j], 0, width, hashes)
         s, h = np.int64(slots[j]), hashes[i]
         if not has_key[i]:
             ids[s] = -1

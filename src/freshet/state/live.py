@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from freshet.state.chains import child_key, link_back, link_front, parent_key, unlink_parent
-from freshet.state.comparison import LIVES, append, change_live, foresee_order, is_reached
+from freshet.state.comparison import LIVES, append, change_live, is_reached, prefetch_order
 from freshet.state.kernel import AHEAD, inlined
 from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
@@ -66,7 +66,7 @@ def mark_live(t: Any, e: Any, tuples: Any, start: Any, end: Any) -> None:
     given = status_of(t, e)
     for j in range(start, end):
         if (j - start) % AHEAD == 0:
-            foresee_order(t, e, LIVES, tuples[j:end], 0)
+            prefetch_order(t, e, LIVES, tuples[j:end], 0)
         node, s, n = np.int64(e), np.int64(tuples[j]), 0
         if given[s] != ALIVE or not is_live(t, node, s):
             continue
@@ -115,7 +115,7 @@ def unmark_live(t: Any, e: Any, tuples: Any, own: Any) -> None:
     given = status_of(t, e)
     for j in range(tuples.size):
         if j % AHEAD == 0:
-            foresee_order(t, e, LIVES, tuples, j)
+            prefetch_order(t, e, LIVES, tuples, j)
         node, s, n, leaving = np.int64(e), np.int64(tuples[j]), 0, own
         was_live = given[s] == LIVE
         given[s] = PRESENT

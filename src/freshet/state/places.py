@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from freshet.state.arena import Growable
 from freshet.state.kernel import inlined, kernel
 
@@ -26,10 +28,10 @@ _SLACK = 30  # places beyond the last home, before what runs over goes round to 
 @inlined
 def home(table: Any, h: Any) -> Any:
     """Where the 32 bits of hash `h` belong."""
-    at = h & table[MASK]
-    if at >= table[HOMES]:
-        at &= table[MASK] >> 1
-    return at + HEAD
+    mask = table[MASK]
+    at = h & mask
+    # Without a branch: whether a home has been parted is as random as the hash, and a wrong guess costs a miss.
+    return (at & (mask >> np.int64(at >= table[HOMES]))) + HEAD
 
 
 @inlined

@@ -50,7 +50,7 @@ def _length(nodes: Any, root: Any, low: Any, high: Any, most: Any) -> Any:
 
 
 @inlined
-def _tell(
+def _emit(
     nodes: Any, links: Any, root: Any, low: Any, old: Any, new: Any, p: Any, w: Any, sign: Any, most: Any, stack: Any,
     out: Any, counts: Any, given: Any,
 ) -> Any:  # fmt: skip
@@ -73,8 +73,8 @@ def _tell(
     return given
 
 
-# Places in the progress of a move: the row to go on with, whether it is in the tree but not told yet, where its window
-# ended before, the room that was missing, and whether more of a row is removed than is there.
+# Places in the progress of a move: the row to go on with, whether it is in the tree but not emitted yet, where its
+# window ended before, the room that was missing, and whether more of a row is removed than is there.
 AT, ADDED, OLD, NEEDED, WRONG = range(5)
 
 
@@ -112,13 +112,13 @@ def move_rows(
                 old = _end(nodes, links, roots[group], high, keys, p, -weight, order, texts, spans)
         if low < high and p < max(old, new):
             sign = 1 if weight > 0 else -1
-            told = _tell(
+            emitted = _emit(
                 nodes, links, roots[group], low, old, new, p, abs(weight), sign, meta[LIVE], stack, out, counts, given
             )
-            if told < 0:
-                progress[NEEDED] = -1 - told
+            if emitted < 0:
+                progress[NEEDED] = -1 - emitted
                 return given
-            given = told
+            given = emitted
         if weight < 0:
             change(nodes, links, roots, group, free, meta, weight, found, depth, side, path)
         progress[ADDED] = 0

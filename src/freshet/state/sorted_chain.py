@@ -58,7 +58,7 @@ def _hang(ends: Any, at: Any, sides: Any, holder: Any, side: Any, what: Any) -> 
 
 
 @inlined
-def foresee_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: Any, tuples: Any, j: Any) -> None:
+def prefetch_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: Any, tuples: Any, j: Any) -> None:
     """Asks for all that lies on the ways down to the places of the tuples from j on, by going down with all of them at
     once. Takes addresses: `roots` that of the first key's root, with `row_bytes` from key to key."""
     stop, n = min(j + AHEAD, tuples.size), 0

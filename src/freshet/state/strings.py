@@ -127,7 +127,7 @@ def _span(row: Any, offsets: Any, large: Any) -> Any:
 
 
 @inlined
-def _foresee_texts(
+def _prefetch_texts(
     offsets: Any, large: Any, texts: Any, row: Any, end: Any, table: Any, spans: Any, data: Any, hashes: Any
 ) -> None:
     """Hashes the texts from `row` on, and asks for what `_place` will read for them: places in the table, spans, then
@@ -174,7 +174,7 @@ def _intern(
         row = first + i
         if (i - start) % AHEAD == 0:
             end = min(row + AHEAD, first + len(ids))
-            _foresee_texts(offsets, large, texts, row, end, table, spans, data, hashes)
+            _prefetch_texts(offsets, large, texts, row, end, table, spans, data, hashes)
         if validity != 0 and (as_int8(validity)[row >> 3] >> (row & 7)) & 1 == 0:
             ids[i] = 0
             continue

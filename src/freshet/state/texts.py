@@ -177,8 +177,8 @@ def levenshtein(
     longest: Any, steps: Any, out: Any,
 ) -> Any:  # fmt: skip
     """How many characters are inserted, deleted or replaced between each row's texts, of at most `longest` bytes; -1
-    where more than `most` (one for each row or for all; none: any number), beside whose diagonals nothing is looked
-    at."""
+    where more than `most` (one for each row or for all; none: any number): only diagonals within that distance are
+    computed."""
     x, y = np.empty(longest, np.int32), np.empty(longest, np.int32)
     line = np.empty(longest + 1, np.int64)
     for row in range(len(out)):

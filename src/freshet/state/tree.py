@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.chains import foresee_tuples, link_back, link_child, parent_key, unlink_child, unlink_parent
+from freshet.state.chains import link_back, link_child, parent_key, prefetch_tuples, unlink_child, unlink_parent
 from freshet.state.comparison import (
     CHILDREN,
     PARENTS,
     append,
     change_child,
     change_parent,
-    foresee_compared,
-    foresee_order,
     has_support,
+    prefetch_compared,
+    prefetch_order,
 )
 from freshet.state.kernel import AHEAD, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import mark_live, unmark_live
@@ -137,8 +137,8 @@ def enter_level(t: Any, checks: Any, e: Any, slots: Any) -> Any:
     n = 0
     for j in range(slots.size):
         if j % AHEAD == 0:
-            foresee_tuples(t, e, slots, j)
-            foresee_order(t, e, PARENTS, slots, j)
+            prefetch_tuples(t, e, slots, j)
+            prefetch_order(t, e, PARENTS, slots, j)
         s = np.int64(slots[j])
         held = 0
         c = first
@@ -179,7 +179,7 @@ def go_out(t: Any, e: Any, slots: Any) -> None:
     status, counter = status_of(t, e), counter_of(t, e)
     for j in range(slots.size):
         if j % AHEAD == 0:
-            foresee_order(t, e, PARENTS, slots, j)
+            prefetch_order(t, e, PARENTS, slots, j)
         s = np.int64(slots[j])
         c = first_child(t, e)
         while c >= 0:
@@ -200,7 +200,7 @@ def find_members(t: Any, e: Any, slots: Any) -> Any:
     n, m = 0, 0
     for j in range(slots.size):
         if j % AHEAD == 0:
-            foresee_tuples(t, e, slots, j)
+            prefetch_tuples(t, e, slots, j)
         s = slots[j]
         if status[s] >= PRESENT:
             members[n] = s
@@ -212,7 +212,7 @@ def find_members(t: Any, e: Any, slots: Any) -> Any:
 
 
 @inlined
-def foresee_parents(t: Any, c: Any, alone: Any, flipped: Any, j: Any, n: Any) -> None:
+def prefetch_parents(t: Any, c: Any, alone: Any, flipped: Any, j: Any, n: Any) -> None:
     """Asks for the first parent of c under each flipped key from j on (or the flipped parents themselves)."""
     p, stop = parent_of(t, c), min(j + AHEAD, n)
     keys = column(t, c, KEYS)
@@ -242,7 +242,7 @@ def recount(t: Any, checks: Any, c: Any, flipped: Any, n: Any, step: Any, work: 
     m, counted = 0, 0
     for j in range(n):
         if j % AHEAD == 0:
-            foresee_parents(t, c, alone, flipped, j, n)
+            prefetch_parents(t, c, alone, flipped, j, n)
         s = np.int64(flipped[j])
         if not alone:
             s = head_of(keys, s, PARENT_HEAD)
@@ -276,7 +276,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
     while changed.size > 0:
         if not own or levels > 0:  # the caller has asked for those that come or go themselves
             for j in range(0, changed.size, AHEAD):
-                foresee_tuples(t, e, changed, j)
+                prefetch_tuples(t, e, changed, j)
         if sign > 0:
             status = status_of(t, e)
             if logged + changed.size > log.size:
@@ -301,7 +301,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
         if compares(t, e):
             for j in range(changed.size):
                 if j % AHEAD == 0:
-                    foresee_compared(t, e, CHILDREN, changed, j)
+                    prefetch_compared(t, e, CHILDREN, changed, j)
                 s = np.int64(changed[j])
                 k = np.int64(ids[s])
                 if k >= 0:

@@ -56,7 +56,7 @@ def probe(table: Any, lanes: Any, rows: Any, j: Any, width: Any, h: Any) -> Any:
 
 
 @inlined
-def foresee_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: Any) -> None:
+def prefetch_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: Any) -> None:
     """Hashes the rows from j on, and asks for what `probe` will read for them: their places in the table, then the rows
     found there."""
     n = min(AHEAD, rows.shape[0] - j)
@@ -74,7 +74,7 @@ def foresee_rows(table: Any, lanes: Any, rows: Any, j: Any, width: Any, hashes: 
 
 
 @inlined
-def foresee_slots(lanes: Any, slots: Any, j: Any) -> None:
+def prefetch_slots(lanes: Any, slots: Any, j: Any) -> None:
     """Asks for the rows in the slots from j on."""
     if lanes.shape[0] < FAR:
         return
@@ -88,7 +88,7 @@ def find_rows(table: Any, lanes: Any, width: Any, rows: Any, out: Any) -> None:
     hashes = np.empty(AHEAD, np.uint64)
     for j in range(rows.shape[0]):
         if j % AHEAD == 0:
-            foresee_rows(table, lanes, rows, j, width, hashes)
+            prefetch_rows(table, lanes, rows, j, width, hashes)
         entry = table[probe(table, lanes, rows, j, width, hashes[j % AHEAD])]
         out[j] = -1 if entry == -1 else np.int32(entry & 0xFFFFFFFF)
 
@@ -117,8 +117,8 @@ def add_rows(
     hashes = np.empty(AHEAD, np.uint64)
     for j in range(rows.shape[0]):
         if j % AHEAD == 0:
-            foresee_rows(table, lanes, rows, j, width, hashes)
-            foresee_slots(lanes, free[max(meta[FREE] - AHEAD, 0) : meta[FREE]], np.int64(0))
+            prefetch_rows(table, lanes, rows, j, width, hashes)
+            prefetch_slots(lanes, free[max(meta[FREE] - AHEAD, 0) : meta[FREE]], np.int64(0))
         h = hashes[j % AHEAD]
         at = probe(table, lanes, rows, j, width, h)
         entry = table[at]
@@ -131,7 +131,7 @@ def add_rows(
 def remove_rows(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, width: Any, slots: Any) -> None:
     for j in range(slots.size):
         if j % AHEAD == 0 and lanes.shape[0] >= FAR:
-            foresee_slots(lanes, slots, j)
+            prefetch_slots(lanes, slots, j)
             for i in range(j, min(j + AHEAD, slots.size)):
                 prefetch(table.ctypes.data + 8 * home(table, np.int64(hash_row(lanes, slots[i], width))))
         slot = np.int64(slots[j])
@@ -146,7 +146,7 @@ def remove_rows(table: Any, lanes: Any, occupied: Any, free: Any, meta: Any, wid
 
 
 class Tuples:
-    """Rows of `lanes` lanes, told apart by their first `key_lanes` lanes (by default all)."""
+    """Rows of `lanes` lanes, distinct in their first `key_lanes` lanes (by default all)."""
 
     def __init__(self, scope: Scope, lanes: int, key_lanes: int | None = None) -> None:
         self.key_lanes = lanes if key_lanes is None else key_lanes

@@ -7,7 +7,7 @@ rounded to 32 bits after each operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import arithmetic_decimal, common_type, operand_decimal
 from freshet.scalar.functions.intervals import bounds, resolve_temporal
-from freshet.scalar.functions.registry import THIS, Function, Step, declare, function_of, refuse
+from freshet.scalar.functions.registry import FUNCTIONS, THIS, Function, Step, declare, function_of, refuse
 from freshet.scalar.functions.rows import ALL, both, first_bad, lane, longest
 from freshet.scalar.types import BIGINT, DOUBLE, INTEGER_RANGE, Type
 from freshet.state import checked, wide
@@ -325,10 +325,42 @@ def _unary(call: Call) -> Step:
     return step
 
 
+def _duckdb(call: Call, args: Sequence[str]) -> str | None:
+    """Where the types alone say that every result fits: DuckDB does not compute what it can do without, and so does not
+    find all that fail."""
+    (x, y), target, product = call.args, call.type, call.name == "multiply"
+    if not all(t.is_integer or t.name == "DECIMAL" for t in (x.type, y.type, target)):
+        return None
+    scale = x.type.scale + y.type.scale if product else max(x.type.scale, y.type.scale)
+    if target.scale != scale:
+        return None
+    x_most, y_most = _greatest(x), _greatest(y)
+    aligned = x_most * 10 ** (scale - x.type.scale) + y_most * 10 ** (scale - y.type.scale)
+    most = x_most * y_most if product else aligned
+    if most > (10**target.precision - 1 if target.name == "DECIMAL" else INTEGER_RANGE[target.name][1]):
+        return None
+    return f"CAST({args[0]} {FUNCTIONS[call.name].sign} {args[1]} AS {target})"
+
+
+def _greatest(expression: Expression) -> int:
+    """The greatest absolute value it may have, unscaled; casts between integers lose nothing where they are made."""
+    if isinstance(expression, Literal) and isinstance(expression.value, int):
+        return abs(expression.value)
+    if isinstance(expression, Call) and expression.name == "cast" and expression.type.is_integer:
+        inner = expression.args[0].type
+        if inner.is_integer:
+            return min(_most(inner), _most(expression.type))
+    return _most(expression.type)
+
+
+def _most(type_: Type) -> int:
+    return 10**type_.precision - 1 if type_.name == "DECIMAL" else -INTEGER_RANGE[type_.name][0]
+
+
 declare(
-    Function("add", "two numbers", _resolve, _compute, spelled=False, operator=exp.Add, sign="+"),
-    Function("subtract", "two numbers", _resolve, _compute, spelled=False, operator=exp.Sub, sign="-"),
-    Function("multiply", "two numbers", _resolve, _compute, spelled=False, operator=exp.Mul, sign="*"),
+    Function("add", "two numbers", _resolve, _compute, spelled=False, operator=exp.Add, sign="+", duckdb=_duckdb),
+    Function("subtract", "two numbers", _resolve, _compute, spelled=False, operator=exp.Sub, sign="-", duckdb=_duckdb),
+    Function("multiply", "two numbers", _resolve, _compute, spelled=False, operator=exp.Mul, sign="*", duckdb=_duckdb),
     Function("divide", "two numbers", _resolve, _compute, spelled=False, operator=exp.Div, sign="/"),
     Function("modulo", "two numbers", _resolve, _compute, spelled=False, operator=exp.Mod, sign="%"),
     Function("div", "two numbers", _resolve, _compute, spelled=False, operator=exp.IntDiv),

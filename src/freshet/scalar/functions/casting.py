@@ -366,4 +366,15 @@ def _written(call: Call, args: Sequence[str]) -> str:
     return f"CAST({args[0]} AS {call.type})"
 
 
-declare(Function("cast", strict=_compute, total=_never_fails, written=_written))
+def _duckdb(call: Call, args: Sequence[str]) -> str | None:
+    """From whole numbers and decimals to what holds them exactly, and from the latter to doubles."""
+    source, target = call.args[0].type, call.type
+    exact = source.is_integer or source.name in ("DECIMAL", "VOID") or source == target
+    if not exact or not _never_fails(call) or target.name not in (*INTEGER_RANGE, "DECIMAL", "DOUBLE"):
+        return None
+    if target.name == "DOUBLE" and not source.is_integer:
+        return None
+    return f"CAST({args[0]} AS {target})"
+
+
+declare(Function("cast", strict=_compute, total=_never_fails, written=_written, duckdb=_duckdb))

@@ -7,7 +7,7 @@ characters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -228,6 +228,10 @@ def _text(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Column],
     return compare
 
 
+def _infix(call: Call, args: Sequence[str]) -> str | None:
+    return f"({args[0]} {FUNCTIONS[call.name].sign} {args[1]})"
+
+
 def _comparison(name: str, operator: type[exp.Expr], sign: str, opposite: str, mirror: str) -> Function:
     return Function(
         name,
@@ -238,6 +242,7 @@ def _comparison(name: str, operator: type[exp.Expr], sign: str, opposite: str, m
         operator=operator,
         sign=sign,
         total=True,
+        duckdb=_infix,
         opposite=opposite,
         mirror=mirror,
     )
@@ -254,6 +259,7 @@ def _null_safe(name: str, operator: type[exp.Expr], sign: str, opposite: str) ->
         sign=sign,
         nulls=NEVER,
         total=True,
+        duckdb=_infix if sign else None,
         opposite=opposite,
         mirror=name,
     )
@@ -276,6 +282,7 @@ declare(
         spelled=False,
         nulls=UNLESS_FOUND,
         total=True,
+        duckdb=lambda call, args: f"({args[0]} IN ({', '.join(args[1:])}))",
     ),
     Function("nulls_first_lt", _TAKES, _resolve_before, _before, spelled=False, nulls=NEVER, total=True),
 )

@@ -5,6 +5,8 @@ A branch is computed only for the rows that reach it, so a condition guards what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from sqlglot import exp
 
@@ -231,6 +233,11 @@ def _resolve_typeof(name: str, args: tuple[Expression, ...]) -> Expression:
     return Literal(STRING, {"STRING": "string", "VOID": "void"}.get(kind.name, str(kind).lower()))
 
 
+def _case_of_duckdb(call: Call, args: Sequence[str]) -> str | None:
+    whens = " ".join(f"WHEN {args[i]} THEN {args[i + 1]}" for i in range(0, len(args) - 1, 2))
+    return f"CASE {whens} ELSE {args[-1]} END"
+
+
 declare(
     Function(
         "case",
@@ -240,6 +247,7 @@ declare(
         lazy=_case,
         nulls=OF_BRANCHES,
         total=True,
+        duckdb=_case_of_duckdb,
     ),
     Function("if", "a condition and two values of one type", _resolve_if, parsed={exp.If: None}, guards=True),
     Function(
@@ -251,6 +259,7 @@ declare(
         nulls=IF_ALL,
         total=True,
         guards=True,
+        duckdb=lambda call, args: f"COALESCE({', '.join(args)})",
     ),
     Function(
         "greatest",

@@ -106,7 +106,7 @@ def _part(name: str, piece: Piece) -> _Part:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _DateReader:
     """The regular expression of a pattern, and what its groups say: a field, or four parts of an offset."""
 
     pattern: str
@@ -139,7 +139,7 @@ class _Reader:
 
 
 @cache
-def _reader(name: str, pattern: str) -> _Reader:
+def _reader(name: str, pattern: str) -> _DateReader:
     pieces = cut(name, pattern)
     parts = [None if p.is_bracket else _part(name, p) for p in pieces]
     atomic = _is_atomic(name, pattern, pieces, parts)
@@ -159,7 +159,7 @@ def _reader(name: str, pattern: str) -> _Reader:
             fields.append(part.field)
         else:
             written += part.regex
-    return _Reader(pattern, f"(?isa){written}" if atomic else rf"(?is)\A{written}\z", fields, atomic)
+    return _DateReader(pattern, f"(?isa){written}" if atomic else rf"(?is)\A{written}\z", fields, atomic)
 
 
 def _is_atomic(name: str, pattern: str, pieces: list[Piece], parts: list[_Part | None]) -> bool:
@@ -283,7 +283,7 @@ def _compute(call: Call) -> Step:
 class _Fields:
     """What the groups of a column of texts say: numbers, and where they are there."""
 
-    def __init__(self, reader: _Reader, texts: pa.Array) -> None:
+    def __init__(self, reader: _DateReader, texts: pa.Array) -> None:
         groups, self.good = reader.groups(texts)
         good, self.rows = self.good, len(self.good)
         self.values: dict[str, tuple[Int64s, Bools]] = {}
@@ -328,7 +328,7 @@ def _numbers(name: str, text: pa.Array) -> Int64s:
     return numbers + 2000 if name == "yy" else numbers
 
 
-def _moments(reader: _Reader, texts: pa.Array) -> tuple[Int64s, Bools]:
+def _moments(reader: _DateReader, texts: pa.Array) -> tuple[Int64s, Bools]:
     fields = _Fields(reader, texts)
     micros = (_days(fields) * 86_400 + _seconds(fields) - _offsets(fields)) * 1_000_000 + fields.get("S", 0, 0, 999_999)
     least, greatest = TIME_RANGE["TIMESTAMP"]

@@ -138,6 +138,15 @@ def _written(call: Call, args: Sequence[str]) -> str:
     return f"({text} LIKE {pattern}{''.join(f' ESCAPE {e}' for e in escape)})"
 
 
+def _duckdb(call: Call, args: Sequence[str]) -> str | None:
+    """Patterns that mean the same in all dialects: no escapes, and nothing that depends on what a character is."""
+    text, pattern = call.args[0], call.args[1]
+    if len(args) != 2 or text.type.name != "STRING" or not isinstance(pattern, Literal):
+        return None
+    plain = isinstance(pattern.value, str) and not set(pattern.value) & set("\\_")
+    return f"({args[0]} LIKE {args[1]})" if plain else None
+
+
 declare(
     Function(
         "like",
@@ -149,6 +158,7 @@ declare(
         written=_written,
         total=_few_steps,
         sized=True,
+        duckdb=_duckdb,
     ),
     Function("ilike", "text, a pattern, and optionally a literal escape character", _resolve_ilike, operator=exp.ILike),
 )

@@ -119,10 +119,19 @@ declare(
             nulls=UNLESS_DECIDED,
             total=True,
             guards=True,
+            duckdb=lambda call, args: f"({f' {call.name.upper()} '.join(args)})",
         )
         for name, node in (("and", exp.And), ("or", exp.Or))
     ),
-    Function("not", "a BOOLEAN condition", _resolve_not, _not, spelled=False, total=True),
+    Function(
+        "not",
+        "a BOOLEAN condition",
+        _resolve_not,
+        _not,
+        spelled=False,
+        total=True,
+        duckdb=lambda call, args: f"(NOT {args[0]})",
+    ),
     Function(
         "is_null",
         "one value",
@@ -132,6 +141,7 @@ declare(
         nulls=NEVER,
         total=True,
         opposite="is_not_null",
+        duckdb=lambda call, args: f"({args[0]} IS NULL)",
     ),
     Function(
         "is_not_null",
@@ -142,5 +152,6 @@ declare(
         nulls=NEVER,
         total=True,
         opposite="is_null",
+        duckdb=lambda call, args: f"({args[0]} IS NOT NULL)",
     ),
 )

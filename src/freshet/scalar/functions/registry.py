@@ -31,6 +31,7 @@ Resolver = Callable[[str, tuple[Expression, ...]], Expression]
 Step = Callable[..., Column]
 Strict = Callable[[Call], Step]
 Lazy = Callable[[Call, tuple[Node, ...]], Node]
+Spelling = Callable[[Call, Sequence[str]], str | None]
 
 
 #: Where the parser puts the arguments of most functions of one and of two.
@@ -65,6 +66,9 @@ class Function:
     total: bool | Callable[[Call], bool] = False
     sized: bool = False  # whether it refuses nothing but what is too large (see `bounds`)
     guards: bool = False  # whether its first argument decides which rows need the others
+
+    #: Its SQL for DuckDB, of that of its arguments; None where DuckDB may find another value or another row that fails.
+    duckdb: Spelling | None = None
 
     # As plans rewrite it
     opposite: str = ""  # the function that is its NOT
