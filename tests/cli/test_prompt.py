@@ -14,7 +14,7 @@ import pytest
 import freshet
 from freshet.cli import session as prompt
 from freshet.cli.files import Files
-from freshet.cli.session import Session, pieces
+from freshet.cli.session import SqlSession, pieces
 from freshet.errors import FreshetError, StateError
 
 MADE = (
@@ -25,14 +25,14 @@ MADE = (
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path) -> SqlSession:
     db = freshet.connect()
     db.execute(MADE)
     db.apply({"t": [(1, "x|y", "2024-02-29", "1.50", b"\x00"), (2, "", None, None, None), (3, None, None, None, None)]})
-    return Session(db, files=Files(str(tmp_path)))
+    return SqlSession(db, files=Files(str(tmp_path)))
 
 
-def rows(session: Session) -> list[dict[str, object]]:
+def rows(session: SqlSession) -> list[dict[str, object]]:
     found: list[dict[str, object]] = session.db.query("SELECT * FROM t ORDER BY a").to_pylist()
     return found
 
@@ -45,7 +45,7 @@ def test_commands_stand_between_statements() -> None:
     ]  # fmt: skip
 
 
-def test_formats(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT a, b, d, e, f FROM t ORDER BY a;"
     session.execute(f"\\format csv\n{query}\n.format markdown\n{query}\n\\format json\n{query}")
     shown = capsys.readouterr()
@@ -62,7 +62,7 @@ def test_formats(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.out == "" and "version 2" in shown.err, "what is said next to answers is not among them"
 
 
-def test_commands_are_statements(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_statements(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     assert session.execute("\\d\n\\d t\n\\explain v\n.timing on\nSELECT 1 AS one;\n\\timing\nhelp")
     shown = capsys.readouterr().out
     for line in ("t     3", "a     BIGINT        False     True", "promised   ", " ms\n", "timing is off", "\\watch v"):
@@ -73,7 +73,7 @@ def test_commands_are_statements(session: Session, capsys: pytest.CaptureFixture
             session.execute(wrong)
 
 
-def test_watch_shows_one_view(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_shows_one_view(session: SqlSession, capsys: pytest.CaptureFixture[str]) -> None:
     session.execute("\\watch V\nINSERT INTO t (a, b) VALUES (4, 'q');\n\\watch off\nINSERT INTO t (a) VALUES (5);")
     first, _, second = capsys.readouterr().out.partition("version 3")
     assert "+1 v: b=q  n=1" in first and "w: a=4" not in first and "+1 w: a=5" in second
@@ -85,7 +85,7 @@ def test_watch_follows_another_process(tmp_path: Path, monkeypatch: pytest.Monke
     with freshet.connect(tmp_path / "db") as writer:
         writer.execute(MADE)
         with freshet.connect(tmp_path / "db", read_only=True) as reader:
-            session = Session(reader, folder=str(tmp_path / "db"))
+            session = SqlSession(reader, folder=str(tmp_path / "db"))
             following = prompt._followed(str(tmp_path / "db"), "w", reader.version)
 
             def show(name: str, delta: pa.Table) -> None:
@@ -106,7 +106,7 @@ def test_watch_follows_another_process(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["o.parquet", "o.json", "o.jsonl", "o.csv"])
-def test_what_is_written_is_read_again(session: Session, tmp_path: Path, name: str) -> None:
+def test_what_is_written_is_read_again(session: SqlSession, tmp_path: Path, name: str) -> None:
     before = rows(session)
     columns = "a, b, d, e" if name.endswith("csv") else "*"  # bytes have no form of their own in CSV
     session.execute(f"COPY (SELECT {columns} FROM t) TO '{name}'; DELETE FROM t; COPY t FROM '{name}';")
@@ -115,7 +115,7 @@ def test_what_is_written_is_read_again(session: Session, tmp_path: Path, name: s
     assert [p.name for p in tmp_path.iterdir()] == [name], "nothing else is left behind"
 
 
-def test_files_may_say_what_rows_do(session: Session, tmp_path: Path) -> None:
+def test_files_may_say_what_rows_do(session: SqlSession, tmp_path: Path) -> None:
     (tmp_path / "changes.csv").write_text("a,b,_change_type\n1,new,upsert\n2,,delete\n")
     session.execute(".import changes.csv t")
     assert [(row["a"], row["b"]) for row in rows(session)] == [(1, "new"), (3, None)]
@@ -124,7 +124,7 @@ def test_files_may_say_what_rows_do(session: Session, tmp_path: Path) -> None:
     assert rows(session)[-1]["b"] == "z"
 
 
-def test_only_the_folder_is_open(session: Session, tmp_path: Path) -> None:
+def test_only_the_folder_is_open(session: SqlSession, tmp_path: Path) -> None:
     outside = tmp_path.parent / "outside.csv"
     outside.write_text("a\n77\n")
     (tmp_path / "link.csv").symlink_to(outside)
@@ -136,12 +136,12 @@ def test_only_the_folder_is_open(session: Session, tmp_path: Path) -> None:
             session.execute(f"COPY t TO '{path}'")
     assert outside.read_text() == "a\n77\n"
     with pytest.raises(StateError, match="no folder is open to it; start freshet sql --files FOLDER"):
-        Session(session.db).execute("COPY t TO 'o.csv'")
+        SqlSession(session.db).execute("COPY t TO 'o.csv'")
     with pytest.raises(FreshetError, match="COPY is not supported; run it at the prompt"):
         session.db.execute("COPY t TO 'o.csv'")
 
 
-def test_mistakes_in_files(session: Session, tmp_path: Path) -> None:
+def test_mistakes_in_files(session: SqlSession, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\nx,1\n")
     (tmp_path / "more.csv").write_text("a,colour\n9,1\n")
     (tmp_path / "bad.json").write_text('{"a": 9}\n[1]\n')

@@ -13,7 +13,7 @@ from freshet.database import asking
 from freshet.database.handed import DuckDB, handed
 from freshet.logical.query import AnyQuery
 from freshet.sql.parse import bind_all
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 
 DDL = """CREATE TABLE t (id BIGINT PRIMARY KEY, a INT, b BIGINT, d DECIMAL(10,2), s STRING, f DOUBLE, day DATE,
         at TIMESTAMP);
@@ -53,7 +53,7 @@ def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[freshet.Database]:
 
 
 def bound(sql: str, db: freshet.Database) -> AnyQuery:
-    (query,) = bind_all(Source(sql).statements(), db.catalog)
+    (query,) = bind_all(SqlText(sql).statements(), db.catalog)
     assert isinstance(query, AnyQuery)
     return query
 

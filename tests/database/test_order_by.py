@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.cli.session import Session
+from freshet.cli.session import SqlSession
 from freshet.web.engine import read_view
 from tests.oracle import RunningSum, in_order, same_bag
 
@@ -146,6 +146,6 @@ def test_plans_say_so_and_are_read_back(db: freshet.Database) -> None:
 
 
 def test_the_prompt_and_the_page(db: freshet.Database, capsys: pytest.CaptureFixture[str]) -> None:
-    Session(db).execute("SELECT a FROM t ORDER BY a DESC, s;")
+    SqlSession(db).execute("SELECT a FROM t ORDER BY a DESC, s;")
     assert capsys.readouterr().out.split()[:6] == ["a", "─", "3", "2", "1", "1"]
     assert read_view(db.create_view("v", "SELECT b FROM t ORDER BY s DESC"))[0].column(0).to_pylist() == [1, 2, 1, 3]

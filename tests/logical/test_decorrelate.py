@@ -15,7 +15,7 @@ from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_query
 from freshet.sql.select import SelectBinder
 from freshet.sql.selection import Selection
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 
 DDL = "CREATE TABLE a (k INT NOT NULL, x INT); CREATE TABLE b (k INT, x INT)"
 TEXTS = [
@@ -34,7 +34,7 @@ TEXTS = [
 
 def bound(sql: str) -> AnyQuery:
     """A query before any pass."""
-    statement = next(iter(Source(sql).statements()))
+    statement = next(iter(SqlText(sql).statements()))
     return SelectBinder(statement, Catalog.from_ddl(DDL)).query(statement.parse())
 
 

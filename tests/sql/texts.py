@@ -10,7 +10,7 @@ from pathlib import Path
 
 import freshet
 from freshet.sql.catalog import Catalog
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 from tests.scalar import spark_cases as function_cases
 from tests.scalar import test_functions_spark
 from tests.spark import cases as spark_cases
@@ -58,7 +58,7 @@ def functions() -> Iterator[str]:
 def database(ddl: str) -> freshet.Database:
     """The tables, with their rows."""
     db = freshet.connect()
-    for statement in Source(ddl).statements():
+    for statement in SqlText(ddl).statements():
         with contextlib.suppress(freshet.FreshetError):  # a file of other engines has more than is read here
             db.execute(statement.between(0, len(statement.tokens) - 1))
     return db

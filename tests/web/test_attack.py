@@ -35,7 +35,7 @@ from freshet.web import board, connections
 from freshet.web.answer import Window, show
 from freshet.web.download import download
 from freshet.web.feed import Settings
-from freshet.web.history import History
+from freshet.web.history import GroupHistory
 from freshet.web.live import MOST_PAGES
 from freshet.web.server import Server
 from tests.web.pages import ask, deaf_page, said_to, served, wait_until
@@ -255,7 +255,7 @@ def test_columns_of_one_name_are_shown() -> None:
     assert show(table, Window("a")).rows == [["1", "4"], ["2", "3"]]
     assert show(table, Window("a", filter="4")).rows == [["1", "4"]]
     assert download(table, "csv")[0] == b'"a","a"\n2,3\n1,4\n'
-    history = History([0], [1])
+    history = GroupHistory([0], [1])
     history.take(0.0, pa.table([list(range(500)), list(range(500))], names=["a", "a"]), 500)
     assert len(history.samples[0].values) == 50
 

@@ -17,7 +17,7 @@ from contextlib import nullcontext, suppress
 
 from freshet.cli.commands import COMMANDS
 from freshet.cli.results import as_json, emit, results_only, wanted
-from freshet.cli.terminal import Parser, paint, refuse
+from freshet.cli.terminal import CommandParser, paint, refuse
 from freshet.errors import FreshetError
 from freshet.version import __version__
 
@@ -66,7 +66,7 @@ def _run(given: list[str]) -> int:
 
 def parser(called: str) -> argparse.ArgumentParser:
     """Reads a command line that calls one command, or none."""
-    found = Parser(
+    found = CommandParser(
         prog="freshet",
         description="SQL views kept fresh over changing tables.",
         epilog=_EPILOG,

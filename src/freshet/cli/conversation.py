@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import freshet
-from freshet.cli.session import Session, is_command
+from freshet.cli.session import SqlSession, is_command
 from freshet.cli.terminal import lacking, refuse
 from freshet.errors import FreshetError
 
@@ -81,7 +81,7 @@ _WORDS = [
 ]
 
 
-def converse(session: Session) -> int:
+def converse(session: SqlSession) -> int:
     try:
         ask = _prompt(lambda: [*session.names(), *_WORDS])
     except ImportError:

@@ -36,7 +36,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyStatement:
     """`what`: a table's or view's name, or a query in parentheses."""
 
     what: str
@@ -45,7 +45,7 @@ class Copy:
     form: str
 
 
-def read_copy(statement: Statement) -> Copy:
+def read_copy(statement: Statement) -> CopyStatement:
     """A COPY statement, taken apart."""
     tokens = statement.tokens
     words = [token.text.upper() for token in tokens]
@@ -69,7 +69,7 @@ def read_copy(statement: Statement) -> Copy:
     if form not in _FORMATS:
         known = "its name ends with .csv, .parquet, .json or .jsonl, or (FORMAT ...) says csv, parquet or json"
         statement.fail(f"the format of {file.text} is not known: {known}", None)
-    return Copy(tokens[1].text if at == 1 else what, into, file.text, form)
+    return CopyStatement(tokens[1].text if at == 1 else what, into, file.text, form)
 
 
 def _deeper(token: Token) -> int:
@@ -112,7 +112,7 @@ class Files:
         return path
 
 
-def _read(path: Path, asked: Copy, schema: TableSchema) -> pa.Table | list[dict[str, Any]]:
+def _read(path: Path, asked: CopyStatement, schema: TableSchema) -> pa.Table | list[dict[str, Any]]:
     types: dict[str, Any] = {f.name: f.type.to_arrow() for f in schema.fields} | _CHANGES
     try:
         if not path.is_file():
@@ -132,7 +132,7 @@ def _read(path: Path, asked: Copy, schema: TableSchema) -> pa.Table | list[dict[
     return found
 
 
-def _objects(path: Path, asked: Copy, schema: TableSchema) -> list[dict[str, Any]]:
+def _objects(path: Path, asked: CopyStatement, schema: TableSchema) -> list[dict[str, Any]]:
     """One object a line; bytes are in base 64."""
     in_bytes = {f.name.lower() for f in schema.fields if pa.types.is_binary(f.type.to_arrow())}
     rows = []

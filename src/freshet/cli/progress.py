@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MOMENT = 0.3  # seconds before anything shows
 
-_shown: list[Work] = []  # the work that is on the screen; work within it only changes its words
+_shown: list[LongTask] = []  # the work that is on the screen; work within it only changes its words
 
 
-class Work:
+class LongTask:
     """Something that takes a while. `say` it from any thread."""
 
     def __init__(self, what: str, of: int | None = None) -> None:
@@ -96,7 +96,7 @@ def _bar(terminal: int) -> Progress | None:
 
 
 @contextmanager
-def working(what: str, of: int | None = None) -> Iterator[Work]:
+def working(what: str, of: int | None = None) -> Iterator[LongTask]:
     """Shows what is being done as long as it is; within other work, instead of that."""
     if _shown:
         work = _shown[-1]
@@ -107,7 +107,7 @@ def working(what: str, of: int | None = None) -> Iterator[Work]:
         finally:
             work.say(*before)
         return
-    work = Work(what, of)
+    work = LongTask(what, of)
     _shown.append(work)
     work.start()
     try:

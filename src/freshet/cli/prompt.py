@@ -16,7 +16,7 @@ from freshet.cli.files import Files
 from freshet.cli.formats import FORMATS
 from freshet.cli.progress import ready_kernels
 from freshet.cli.reading import read_text
-from freshet.cli.session import Session
+from freshet.cli.session import SqlSession
 from freshet.cli.terminal import adapt_option
 from freshet.database.adapt import adapting
 from freshet.errors import StateError
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     files = Files(options.files)
     ready_kernels()
     with freshet.connect(options.db, adapt=adapting(options.adapt), read_only=options.read_only) as db:
-        session = Session(db, options.json, options.format, files, options.db if options.read_only else None)
+        session = SqlSession(db, options.json, options.format, files, options.db if options.read_only else None)
         if options.file:
             if not session.execute(read_text(options.file)) or not sys.stdin.isatty():
                 return 0

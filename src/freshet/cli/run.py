@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import freshet
 from freshet.cli.check import refuse_mistakes, summary
 from freshet.cli.commands import Subparsers, command
-from freshet.cli.progress import Work, ready_kernels, working
+from freshet.cli.progress import LongTask, ready_kernels, working
 from freshet.cli.reading import read_text
 from freshet.cli.results import emit
 from freshet.cli.serve import Token
@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
 class _Shown:
     """What a running job does just now, as the terminal shows it."""
 
-    def __init__(self, work: Work, stop: threading.Event) -> None:
+    def __init__(self, work: LongTask, stop: threading.Event) -> None:
         self.work, self.stop, self.changes, self.looked = work, stop, 0, 0.0
 
     def beat(self, query: Any) -> None:

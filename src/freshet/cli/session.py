@@ -26,7 +26,7 @@ from freshet.cli.terminal import many, paint
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
 from freshet.errors import SqlError, StateError
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 
 HELP = """\
   SHOW TABLES; SHOW VIEWS; DESCRIBE name; EXPLAIN [ANALYZE] view or query;
@@ -70,13 +70,13 @@ def pieces(text: str) -> Iterator[tuple[int, str]]:
 def _whole(text: str) -> bool:
     """Whether a new line begins something new: nothing came before, or it ended with a semicolon and closed quotes."""
     try:
-        tokens = Source(text).tokens
+        tokens = SqlText(text).tokens
     except SqlError:
         return False
     return not tokens or tokens[-1].text == ";"
 
 
-class Session:
+class SqlSession:
     """`form`: how answers are written; `files`: what COPY may read and write; `folder`: of a database read only."""
 
     def __init__(
@@ -99,14 +99,14 @@ class Session:
         return True
 
     def _statements(self, text: str) -> None:
-        for statement in Source(text).statements():
+        for statement in SqlText(text).statements():
             written_so = statement.between(0, len(statement.tokens) - 1)
             # Lines before the statement stay, so that an error names its line in the whole text.
-            before = "\n" * (Source(text).place(statement.tokens[0].start)[0] - 1)
+            before = "\n" * (SqlText(text).place(statement.tokens[0].start)[0] - 1)
             start = time.perf_counter()
             with working("working"):
                 if statement.tokens[0].text.upper() == "COPY":
-                    (copying,) = Source(before + written_so).statements()
+                    (copying,) = SqlText(before + written_so).statements()
                     result: Any = self._files.copy(self.db, copying)
                 else:
                     result = self.db.execute(before + written_so)

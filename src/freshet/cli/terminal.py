@@ -34,7 +34,7 @@ def refuse(error: FreshetError | str) -> int:
     return 2
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Refuses as all commands do, in JSON where that is asked for."""
 
     def error(self, message: str) -> NoReturn:

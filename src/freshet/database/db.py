@@ -26,7 +26,7 @@ from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.sql.parameters import Given
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 from freshet.state.kernel_cache import compile_kernels
 
 
@@ -152,7 +152,7 @@ class Database:
         >>> db.execute("SELECT SUM(b) AS total FROM t").to_pylist()
         [{'total': 30}]
         """
-        found = self._inner.statements.execute(Source(sql, params).statements(), seconds, rows)
+        found = self._inner.statements.execute(SqlText(sql, params).statements(), seconds, rows)
         return self._face(found) if isinstance(found, KeptView) else found
 
     def query(
@@ -197,7 +197,7 @@ class Database:
         >>> db.query("SELECT b FROM t WHERE a = :a", {"a": 2}).to_pylist()
         [{'b': 20}]
         """
-        statements = Source(sql, params).statements()
+        statements = SqlText(sql, params).statements()
         if len(statements) != 1 or not changes_nothing(statements):
             raise SqlError("query() takes one SELECT; run other statements with execute()", sql, 1, 1)
         answer = self._inner.statements.execute(statements, seconds, rows)

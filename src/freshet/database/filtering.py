@@ -15,7 +15,7 @@ from freshet.scalar.evaluate import evaluate_filter
 from freshet.scalar.expression import Expression, Reference
 from freshet.sql.definitions import Definitions
 from freshet.sql.parse import bind_all
-from freshet.sql.source import Source
+from freshet.sql.source import SqlText
 
 Callback = Callable[[Transaction], object]
 
@@ -41,7 +41,7 @@ def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: 
 
 def _conditions(view: str, catalog: Definitions, where: str) -> tuple[Expression, ...]:
     quoted = view.replace("`", "``")
-    statements = Source(f"SELECT * FROM `{quoted}` WHERE {where}").statements()
+    statements = SqlText(f"SELECT * FROM `{quoted}` WHERE {where}").statements()
     bound = bind_all(statements, StoredViews.over(catalog, set())) if len(statements) == 1 else []
     scan = scan_of(bound[0]) if bound and isinstance(bound[0], AnyQuery) else None
     if scan is None or scan.limit is not None or scan.order:

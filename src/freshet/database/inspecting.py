@@ -22,7 +22,7 @@ from freshet.plans import build_plan
 from freshet.plans import explain as describe_plan
 from freshet.sql.definitions import Definitions
 from freshet.sql.parse import asks_only, bind_all
-from freshet.sql.source import Source, Statement, closest_first
+from freshet.sql.source import SqlText, Statement, closest_first
 
 _WORDS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 _VIEW = (["VIEW"], ["MATERIALIZED", "VIEW"])
@@ -123,7 +123,7 @@ class Inspecting:
         if not table.counted:  # each row is there once
             return int(table.tuples.live)
         name = schema.name.replace("`", "``")
-        (counting,) = Source(f"SELECT COUNT(*) AS n FROM `{name}`").statements()
+        (counting,) = SqlText(f"SELECT COUNT(*) AS n FROM `{name}`").statements()
         return int(self._asking.ask(counting).column("n")[0].as_py())
 
     def _views(self) -> pa.Table:

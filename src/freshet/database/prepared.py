@@ -30,7 +30,7 @@ from freshet.scalar.types import Type
 from freshet.sql.definitions import Definitions
 from freshet.sql.parameters import literal_of
 from freshet.sql.parse import bind_all
-from freshet.sql.source import Source, Statement
+from freshet.sql.source import SqlText, Statement
 
 _MOST = 256  # forms that are remembered
 _DIGITS = 18  # of a whole number that is BIGINT at most
@@ -136,7 +136,7 @@ class Prepared:
         return None
 
     def _bound(self, text: str, values: Sequence[Any]) -> Scan | None:
-        statements = Source(text, list(values)).statements()
+        statements = SqlText(text, list(values)).statements()
         (query,) = bind_all(statements, StoredViews.over(self._state.catalog, set()))
         return scan_of(query) if isinstance(query, AnyQuery) else None
 

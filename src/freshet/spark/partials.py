@@ -22,14 +22,14 @@ _PASSED_ON = Guarantee("single relation", 0, "O(1)", "O(1)")
 
 
 @dataclass(slots=True)
-class Split:
+class ShardSplit:
     shard: QueryPlan
     merge: QueryPlan  # over one relation: what the shards say
     keys: tuple[Expression, ...]  # what it is dispatched by
     averages: tuple[tuple[int, int], ...]
 
 
-def split_grouping(plan: QueryPlan) -> Split:
+def split_grouping(plan: QueryPlan) -> ShardSplit:
     grouping = plan.grouping
     assert grouping is not None
     if all(function_of(c).has_partial(c) for c in grouping.aggregates):
@@ -37,10 +37,10 @@ def split_grouping(plan: QueryPlan) -> Split:
     return _by_rows(plan, grouping)
 
 
-def split_distinct(plan: QueryPlan) -> Split:
+def split_distinct(plan: QueryPlan) -> ShardSplit:
     """Each shard's distinct rows, made distinct once more."""
     merge = over_rows("rows", plan.fields, None, True)
-    return Split(plan, merge, merge.outputs, ())
+    return ShardSplit(plan, merge, merge.outputs, ())
 
 
 def over_rows(
@@ -85,7 +85,7 @@ class _ShardParts:
         return column
 
 
-def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
+def _by_partials(plan: QueryPlan, grouping: Grouping) -> ShardSplit:
     first = len(grouping.keys)
     said = _ShardParts(first)
     merged = [function_of(call).merged(call, said) for call in grouping.aggregates]
@@ -113,10 +113,10 @@ def _by_partials(plan: QueryPlan, grouping: Grouping) -> Split:
         "partials", fields, Grouping(read_keys, tuple(merged), having), plan.distinct,
         tuple(transform(o, counted) for o in plan.outputs), plan.fields,
     )  # fmt: skip
-    return Split(shard, merge, read_keys, tuple(averages))
+    return ShardSplit(shard, merge, read_keys, tuple(averages))
 
 
-def _by_rows(plan: QueryPlan, grouping: Grouping) -> Split:
+def _by_rows(plan: QueryPlan, grouping: Grouping) -> ShardSplit:
     read: list[Expression] = list(grouping.keys)
 
     def place(e: Expression) -> ColumnRef:
@@ -132,4 +132,4 @@ def _by_rows(plan: QueryPlan, grouping: Grouping) -> Split:
     merge = over_rows(
         "rows", fields, Grouping(keys, calls, grouping.having), plan.distinct, plan.outputs, plan.fields
     )  # fmt: skip
-    return Split(shard, merge, keys, ())
+    return ShardSplit(shard, merge, keys, ())

@@ -28,7 +28,7 @@ from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.scalar.types import BIGINT
 from freshet.spark.expressions import map_expressions, used_columns, with_source
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
-from freshet.spark.partials import Split, over_rows, split_distinct, split_grouping
+from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
 from freshet.state.ranked import ENDLESS
 
@@ -180,7 +180,7 @@ class _Stages:
             number = self._merge(split_distinct(made), number)
         return number
 
-    def _split(self, plan: QueryPlan, grid: Grid) -> Split | None:
+    def _split(self, plan: QueryPlan, grid: Grid) -> ShardSplit | None:
         if not grid.shares:
             return None
         if plan.grouping is not None:
@@ -189,7 +189,7 @@ class _Stages:
             return None if covers(grid, plan.outputs) else split_distinct(plan)
         return None
 
-    def _merge(self, split: Split, below: int) -> int:
+    def _merge(self, split: ShardSplit, below: int) -> int:
         grid = Grid([], [], [])
         if split.keys:
             grid = Grid(["group" if split.merge.grouping is not None else "row"], [self.shards], [{0: split.keys}])

@@ -19,7 +19,7 @@ from freshet.scalar.expression import Expression
 from freshet.sql.definitions import Definitions
 from freshet.sql.projection import Output
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
-from freshet.sql.scope import Around, Scope
+from freshet.sql.scope import Around, NameScope
 from freshet.sql.source import Statement
 
 
@@ -59,7 +59,7 @@ class Binder(ABC):
         catalog: Definitions,
         ctes: dict[str, CommonTable] | None = None,
         around: Around | None = None,
-        beyond: Scope | None = None,
+        beyond: NameScope | None = None,
         exists: bool = False,
     ) -> None:
         self.statement, self.catalog, self.ctes = statement, catalog, dict(ctes or {})
@@ -77,28 +77,28 @@ class Binder(ABC):
         """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
 
     @abstractmethod
-    def nested(self, node: exp.Expr, beyond: Scope | None = None) -> AnyQuery:
+    def nested(self, node: exp.Expr, beyond: NameScope | None = None) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, and what is around this one, not this one's
         columns, which are `beyond`."""
 
     @abstractmethod
-    def subquery(self, node: exp.Expr, scope: Scope, exists: bool) -> tuple[AnyQuery, Around]:
+    def subquery(self, node: exp.Expr, scope: NameScope, exists: bool) -> tuple[AnyQuery, Around]:
         """A subquery in an expression of that scope, with what it reads of it. `exists`: whether EXISTS asks."""
 
     @abstractmethod
     def scalar(
-        self, scope: Scope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
+        self, scope: NameScope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
     ) -> ScalarBinder:
         """`subqueries`: whether there may be some."""
 
     @abstractmethod
-    def with_subqueries(self, scalar: ScalarBinder, scope: Scope) -> ScalarBinder: ...
+    def with_subqueries(self, scalar: ScalarBinder, scope: NameScope) -> ScalarBinder: ...
 
     @abstractmethod
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression: ...
 
     @abstractmethod
-    def conditions(self, node: exp.Expr, scope: Scope, draft: Draft, clause: str) -> None: ...
+    def conditions(self, node: exp.Expr, scope: NameScope, draft: Draft, clause: str) -> None: ...
 
     @abstractmethod
     def common_tables(self, node: exp.Expr) -> AbstractContextManager[None]:
@@ -106,6 +106,6 @@ class Binder(ABC):
 
     @abstractmethod
     def project(
-        self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None, window: Windows | None = None
+        self, node: exp.Select, scope: NameScope, aggregate: Aggregates | None = None, window: Windows | None = None
     ) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row)."""

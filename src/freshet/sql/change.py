@@ -11,7 +11,7 @@ from freshet.logical.rewrite.push_not import push
 from freshet.scalar.expression import Expression
 from freshet.sql.definitions import Definitions
 from freshet.sql.scalar import ScalarBinder
-from freshet.sql.scope import Entry, Scope
+from freshet.sql.scope import Entry, NameScope
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first, sql_of
 from freshet.sql.widen import widened
@@ -44,7 +44,7 @@ def bind_insert(node: exp.Expr, statement: Statement, catalog: Definitions) -> I
 def _row(row: exp.Expr, schema: TableSchema, columns: tuple[int, ...], statement: Statement) -> tuple[Expression, ...]:
     values = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
     _check_count(len(values), schema, columns, row, statement)
-    scalar = ScalarBinder(statement, lambda node: Scope().resolve(node, statement), "VALUES")
+    scalar = ScalarBinder(statement, lambda node: NameScope().resolve(node, statement), "VALUES")
     targets = (schema.fields[c].type for c in columns)
     return tuple(scalar.cast(scalar.bind(v), t, v) for v, t in zip(values, targets, strict=True))
 
@@ -54,7 +54,7 @@ def _fitted(
 ) -> AnyQuery:
     """The query with its columns cast to the table's."""
     _check_count(len(query.fields), schema, columns, node, statement)
-    scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "SELECT")
+    scalar = ScalarBinder(statement, lambda column: NameScope().resolve(column, statement), "SELECT")
     return widened(query, [schema.fields[c].type for c in columns], lambda value, to: scalar.cast(value, to, node))
 
 
@@ -117,7 +117,7 @@ def _asked(
     if node.args.get("where"):
         select.set("where", node.args["where"].copy())
     query = SelectBinder(statement, catalog).query(select)
-    scalar = ScalarBinder(statement, lambda column: Scope().resolve(column, statement), "UPDATE")
+    scalar = ScalarBinder(statement, lambda column: NameScope().resolve(column, statement), "UPDATE")
     types = [f.type for f in (*schema.fields, *(schema.fields[c] for c in columns))]
     return widened(query, types, lambda value, to: scalar.cast(value, to, node))
 
@@ -131,7 +131,7 @@ def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Express
 
 
 def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clause: str) -> ScalarBinder:
-    scope = Scope.of(Entry(table.alias or schema.name, 0, schema.fields))
+    scope = NameScope.of(Entry(table.alias or schema.name, 0, schema.fields))
     return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
 
 

@@ -24,12 +24,12 @@ from freshet.sql.binder import Binder, Draft
 from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
 from freshet.sql.limit import as_bag
-from freshet.sql.scope import Columns, Entry, Scope, Seat
+from freshet.sql.scope import Columns, Entry, NameScope, Seat
 from freshet.sql.source import closest_first, sql_of
 from freshet.sql.values import bind_range
 
 
-def bind_from(binder: Binder, select: exp.Select, scope: Scope, draft: Draft) -> None:
+def bind_from(binder: Binder, select: exp.Select, scope: NameScope, draft: Draft) -> None:
     """Joins what FROM has to the draft. A comma joins like CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
     if clause is None:
@@ -40,7 +40,7 @@ def bind_from(binder: Binder, select: exp.Select, scope: Scope, draft: Draft) ->
     scope.columns = columns
 
 
-def _bind_item(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft) -> Columns:
+def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -> Columns:
     statement, start = binder.statement, len(scope.entries)
     if isinstance(node, exp.Table):
         for pivot in node.args.get("pivots") or ():
@@ -98,7 +98,7 @@ def _refuse_pivot(binder: Binder, pivot: exp.Expr) -> NoReturn:
 
 
 def _add(
-    binder: Binder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: Scope, draft: Draft
+    binder: Binder, source: TableSchema | AnyQuery, name: str, node: exp.Expr, scope: NameScope, draft: Draft
 ) -> Columns:
     alias = node.args.get("alias")
     fields: tuple[Field, ...] = source.fields
@@ -113,7 +113,7 @@ def _add(
     return scope.add(Entry(shown, number, fields), binder.statement, node)
 
 
-def _bind_join(binder: Binder, join: exp.Join, scope: Scope, draft: Draft, left: Columns, start: int) -> Columns:
+def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, left: Columns, start: int) -> Columns:
     """Joins an item to what the draft has, which are the entries from `start` on; returns the columns of both."""
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
@@ -167,7 +167,7 @@ def _joined(
     return Columns(keys + rest, hidden + left.hidden + right.hidden)
 
 
-def _shared(binder: Binder, join: exp.Join, scope: Scope, left: Columns, right: Columns) -> list[tuple[Seat, Seat]]:
+def _shared(binder: Binder, join: exp.Join, scope: NameScope, left: Columns, right: Columns) -> list[tuple[Seat, Seat]]:
     """USING and NATURAL: the columns of the same name on both sides, which become one; of several on one
     side the first, as in Spark."""
     names: list[exp.Identifier] = list(join.args.get("using") or [])
@@ -180,7 +180,7 @@ def _shared(binder: Binder, join: exp.Join, scope: Scope, left: Columns, right: 
         for side in (left, right):
             seats = side.named(name.name.lower(), False)
             if not seats:
-                Scope(entries=scope.entries, columns=side).resolve(exp.Column(this=name), binder.statement)
+                NameScope(entries=scope.entries, columns=side).resolve(exp.Column(this=name), binder.statement)
             pair.append(seats[0])
         if (pair[0], pair[1]) in found:
             binder.statement.fail(f"USING names {name.name} twice; name it once", name)

@@ -24,7 +24,7 @@ from freshet.scalar.expression import (
     with_children,
 )
 from freshet.sql.binder import Binder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.source import sql_of
 from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
 
@@ -32,7 +32,7 @@ from freshet.sql.written_aggregate import WrittenAggregate, remedy_for
 class Groups:
     """The grouping of one select while its outputs are bound."""
 
-    def __init__(self, binder: Binder, scope: Scope) -> None:
+    def __init__(self, binder: Binder, scope: NameScope) -> None:
         self.binder, self.scope = binder, scope
         self.keys: list[Expression] = []
         self.aggregates: list[AggregateCall] = []

@@ -18,7 +18,7 @@ from freshet.scalar import functions
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, Expression, Literal, SortKey
 from freshet.sql.binder import Binder
-from freshet.sql.scope import Entry, Scope
+from freshet.sql.scope import Entry, NameScope
 from freshet.sql.source import Statement, sql_of
 
 
@@ -48,7 +48,7 @@ def bind_limit(binder: Binder, node: exp.Expr) -> Limit | None:
 
 
 def _whole(binder: Binder, node: exp.Expr, word: str) -> int:
-    bound = binder.scalar(Scope(), word).bind(node)
+    bound = binder.scalar(NameScope(), word).bind(node)
     if (
         not isinstance(bound, Literal)
         or not bound.type.is_integer
@@ -129,7 +129,7 @@ def limited(binder: Binder, node: exp.Expr, query: AnyQuery, ordered: bool) -> A
     """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns.
     `ordered`: it is read in its order."""
     limit = bind_limit(binder, node)
-    scope = Scope.of(Entry("", 0, query.fields))
+    scope = NameScope.of(Entry("", 0, query.fields))
     whole = select_all(as_bag(query))
     outputs = list(whole.outputs)
     order = bind_order(node, outputs, binder.statement, binder.scalar(scope, "ORDER BY").bind, scope.knows)

@@ -26,7 +26,7 @@ from freshet.scalar.expression import Expression
 from freshet.sql.clauses import CHAINS, has_window, operands
 from freshet.sql.projection import Output
 from freshet.sql.scalar import Columns
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.source import Statement
 
 
@@ -35,7 +35,10 @@ class Names:
     one of the group's row, or None where it is not grouped by."""
 
     def __init__(
-        self, scope: Scope, statement: Statement, at_outputs: Callable[[Expression], Expression | None] = lambda e: e
+        self,
+        scope: NameScope,
+        statement: Statement,
+        at_outputs: Callable[[Expression], Expression | None] = lambda e: e,
     ) -> None:
         self.scope, self.statement, self.at_outputs = scope, statement, at_outputs
 

@@ -27,7 +27,7 @@ from freshet.sql.define import bind_create, bind_drop
 from freshet.sql.definitions import Definitions
 from freshet.sql.output_names import check_reserved, named_apart
 from freshet.sql.select import SelectBinder
-from freshet.sql.source import Source, Statement
+from freshet.sql.source import SqlText, Statement
 
 _READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE or BEGIN"
 _ASKS = ("SELECT", "WITH", "VALUES", "(")
@@ -50,7 +50,7 @@ AnyCatalog = TypeVar("AnyCatalog", bound=Definitions)
 
 def parse(text: str, catalog: Definitions) -> list[Bound]:
     """The bound statements of the text, in order; the catalog itself is not changed."""
-    return bind_all(Source(text).statements(), catalog)
+    return bind_all(SqlText(text).statements(), catalog)
 
 
 def bind_all(statements: list[Statement], catalog: Definitions) -> list[Bound]:
@@ -78,7 +78,7 @@ def bind_view(text: str, catalog: Definitions) -> AnyQuery:
 
 
 def _bind_only(text: str, catalog: Definitions) -> tuple[AnyQuery, Statement]:
-    statements = Source(text).statements()
+    statements = SqlText(text).statements()
     if not statements:
         raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
     if len(statements) > 1:
@@ -105,7 +105,7 @@ def _read_by(view: CreateView, catalog: Definitions) -> tuple[AnyQuery, set[str]
 
 def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
     """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
-    for statement in Source(text).statements():
+    for statement in SqlText(text).statements():
         bind_statement(statement, catalog)
     return catalog
 

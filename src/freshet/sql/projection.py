@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from freshet.scalar.expression import Expression, Reference
-from freshet.sql.scope import Columns, Scope, Seat
+from freshet.sql.scope import Columns, NameScope, Seat
 from freshet.sql.source import Statement, closest_first, sql_of
 
 
@@ -24,7 +24,7 @@ def output_name(item: exp.Expr) -> str:
     return item.output_name or sql_of(item)
 
 
-def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Output] | None:
+def expand_star(item: exp.Expr, scope: NameScope, statement: Statement) -> list[Output] | None:
     """The outputs of `*` or `t.*`; None if the item is something else."""
     qualified = isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
     star = item.this if qualified else item
@@ -43,11 +43,11 @@ def expand_star(item: exp.Expr, scope: Scope, statement: Statement) -> list[Outp
         if not columns.shown:
             known = closest_first(table, (e.alias for e in scope.visible()))
             statement.fail(f"no table or alias {table} in FROM; it has {known}", item)
-    left_out = _left_out(star, Scope(entries=scope.entries, columns=columns), statement)
+    left_out = _left_out(star, NameScope(entries=scope.entries, columns=columns), statement)
     return [_output(scope, seat, item) for seat in columns.shown if scope.column(seat) not in left_out]
 
 
-def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[Reference]:
+def _left_out(star: exp.Expr, scope: NameScope, statement: Statement) -> set[Reference]:
     """The columns that EXCEPT names; each is one that the star has."""
     names, found = star.args.get("except_"), set[Reference]()
     if names is not None and not names:
@@ -63,5 +63,5 @@ def _left_out(star: exp.Expr, scope: Scope, statement: Statement) -> set[Referen
     return found
 
 
-def _output(scope: Scope, seat: Seat, item: exp.Expr) -> Output:
+def _output(scope: NameScope, seat: Seat, item: exp.Expr) -> Output:
     return Output(scope.entries[seat.entry].fields[seat.position].name, scope.column(seat), item)

@@ -73,7 +73,7 @@ class Around:
     """What is around a subquery: the scope it stands in, and the columns of it that it reads, with what they are to it.
     All selects of the subquery share it, but those of subqueries further in."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: NameScope) -> None:
         self.scope = scope
         self.read: dict[ColumnRef | OuterRef, OuterRef] = {}
 
@@ -87,17 +87,17 @@ class Around:
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     around: Around | None = None
     entries: list[Entry] = field(default_factory=list)
     columns: Columns = field(default_factory=Columns)
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
-    beyond: Scope | None = None  # the scope around it of which it cannot read anything
+    beyond: NameScope | None = None  # the scope around it of which it cannot read anything
     mark: object = field(default_factory=object)  # tells its select from others
     subqueries: dict[int, tuple[AnyQuery, Around]] = field(default_factory=dict)  # bound, by their nodes' identity
 
     @classmethod
-    def of(cls, entry: Entry) -> Scope:
+    def of(cls, entry: Entry) -> NameScope:
         """The scope of one relation alone."""
         made = cls(entries=[entry])
         made.columns = made.columns_of(0)
@@ -152,9 +152,9 @@ class Scope:
         numbers = sorted({seat.entry for seat in (*self.columns.hidden, *self.columns.shown)})
         return [self.entries[n] for n in numbers] + (self.around.scope.visible() if self.around else [])
 
-    def _asked(self) -> Iterator[Scope]:
+    def _asked(self) -> Iterator[NameScope]:
         """This scope and those that are asked after it."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             yield scope
             scope = None if scope.around is None else scope.around.scope

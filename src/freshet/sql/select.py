@@ -21,7 +21,7 @@ from freshet.sql.limit import limited
 from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star, output_name
 from freshet.sql.scalar import Aggregates, ScalarBinder, Windows
-from freshet.sql.scope import Around, Scope
+from freshet.sql.scope import Around, NameScope
 from freshet.sql.selection import Selection
 from freshet.sql.set_operation import bind_set_operation
 from freshet.sql.source import sql_of
@@ -49,12 +49,12 @@ class SelectBinder(Binder):
                 self.statement.refuse(sql_of(node), "write a SELECT", node)
             return Selection(self, node).bind(ordered)
 
-    def nested(self, node: exp.Expr, beyond: Scope | None = None) -> AnyQuery:
+    def nested(self, node: exp.Expr, beyond: NameScope | None = None) -> AnyQuery:
         """A query of its own below this one: it sees the same tables, and what is around this one, not this one's
         columns, which are `beyond`."""
         return SelectBinder(self.statement, self.catalog, self.ctes, self.around, beyond or self.beyond).query(node)
 
-    def subquery(self, node: exp.Expr, scope: Scope, exists: bool) -> tuple[AnyQuery, Around]:
+    def subquery(self, node: exp.Expr, scope: NameScope, exists: bool) -> tuple[AnyQuery, Around]:
         """A subquery in an expression of that scope, with what it reads of it. An item of the select list that GROUP BY
         names is read in both places, and its subqueries bound once."""
         node = bare(node)
@@ -65,20 +65,20 @@ class SelectBinder(Binder):
         return scope.subqueries[id(node)]
 
     def scalar(
-        self, scope: Scope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
+        self, scope: NameScope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
     ) -> ScalarBinder:
         """`subqueries`: whether there may be some."""
         made = ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
         return self.with_subqueries(made, scope) if subqueries else made
 
-    def with_subqueries(self, scalar: ScalarBinder, scope: Scope) -> ScalarBinder:
+    def with_subqueries(self, scalar: ScalarBinder, scope: NameScope) -> ScalarBinder:
         scalar.subquery = lambda node: bind_subquery(self, scope, node, scalar)
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:
-        return self.scalar(Scope(), "USING").build("eq", [left, right], node)
+        return self.scalar(NameScope(), "USING").build("eq", [left, right], node)
 
-    def conditions(self, node: exp.Expr, scope: Scope, draft: Draft, clause: str) -> None:
+    def conditions(self, node: exp.Expr, scope: NameScope, draft: Draft, clause: str) -> None:
         bind_conditions(self, node, scope, draft, clause)
 
     @contextmanager
@@ -111,7 +111,7 @@ class SelectBinder(Binder):
         return replace(query, fields=tuple(fields))
 
     def project(
-        self, node: exp.Select, scope: Scope, aggregate: Aggregates | None = None, window: Windows | None = None
+        self, node: exp.Select, scope: NameScope, aggregate: Aggregates | None = None, window: Windows | None = None
     ) -> list[Output]:
         """The select list over the relations (aggregates already as columns of the group's row)."""
         outputs: list[Output] = []

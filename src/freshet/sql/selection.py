@@ -29,7 +29,7 @@ from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinc
 from freshet.sql.names import Names
 from freshet.sql.projection import Output, expand_star
 from freshet.sql.scalar import Columns, ScalarBinder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.window import Windows
 
 
@@ -37,7 +37,7 @@ class Selection:
     def __init__(self, binder: Binder, node: exp.Select) -> None:
         self.binder, self.node, self.statement = binder, node, binder.statement
         aliases = frozenset(e.alias.lower() for e in node.expressions if isinstance(e, exp.Alias))
-        self.scope, self.draft = Scope(around=binder.around, outputs=aliases, beyond=binder.beyond), Draft()
+        self.scope, self.draft = NameScope(around=binder.around, outputs=aliases, beyond=binder.beyond), Draft()
         self.groups = Groups(binder, self.scope) if is_grouped(node) else None
         self.windows = Windows(self.statement, node, self._above)
         self.names = Names(self.scope, self.statement, self._at_outputs)

@@ -11,7 +11,7 @@ from freshet.scalar import functions
 from freshet.scalar.expression import Expression
 from freshet.scalar.types import Type
 from freshet.sql.binder import Binder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.widen import widened
 
 _KINDS: dict[type[exp.Expr], SetKind] = {
@@ -43,7 +43,7 @@ def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuer
     types = _common_types(binder, left, right, node)
 
     def cast(value: Expression, to: Type) -> Expression:
-        return binder.scalar(Scope(), kind.upper()).cast(value, to, node)
+        return binder.scalar(NameScope(), kind.upper()).cast(value, to, node)
 
     names = [f.name for f in left.fields]
     left, right = widened(left, types, cast), widened(right, types, cast)

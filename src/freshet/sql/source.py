@@ -167,7 +167,7 @@ class Reader(Spark):
         }
 
 
-class Source:
+class SqlText:
     """A text, and the values given for its parameters."""
 
     def __init__(self, text: str, given: Given | None = None) -> None:
@@ -212,7 +212,7 @@ class Source:
 class Statement:
     """One statement of the text."""
 
-    def __init__(self, source: Source, tokens: list[Token]) -> None:
+    def __init__(self, source: SqlText, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
         self.extents = Extents()
         self.once = False  # whether it is asked once, and so may have any rows where LIMIT has no order

@@ -20,11 +20,11 @@ from freshet.scalar.types import Type
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.calls import BINARY
 from freshet.sql.scalar import ScalarBinder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.source import sql_of
 
 
-def bind_conditions(binder: Binder, node: exp.Expr, scope: Scope, draft: Draft, clause: str) -> None:
+def bind_conditions(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft, clause: str) -> None:
     scalar = binder.scalar(scope, clause, subqueries=True)
     for part, negated in _conjuncts(node, False):
         predicate = scalar.condition(part)
@@ -46,7 +46,7 @@ def _conjuncts(node: exp.Expr, negated: bool) -> Iterator[tuple[exp.Expr, bool]]
             yield node, negated
 
 
-def bind_subquery(binder: Binder, scope: Scope, node: exp.Expr, scalar: ScalarBinder) -> Expression:
+def bind_subquery(binder: Binder, scope: NameScope, node: exp.Expr, scalar: ScalarBinder) -> Expression:
     """A subquery in an expression; `scalar` binds what stands next to it."""
     if isinstance(node, exp.Exists):
         return _apply(binder, scope, node, node.this, ApplyKind.EXISTS)
@@ -75,7 +75,7 @@ def _compared_query(node: exp.Expr) -> tuple[exp.Expr | None, str | None, ApplyK
 
 def _apply(
     binder: Binder,
-    scope: Scope,
+    scope: NameScope,
     node: exp.Expr,
     inside: exp.Expr,
     kind: ApplyKind,
@@ -108,7 +108,7 @@ def _check_compared(
     if len(values) != len(fields):
         message = f"{len(values)} values are compared to {len(fields)} columns; select as many as stand left"
         binder.statement.fail(message, node)
-    scalar = binder.scalar(Scope(), "IN")
+    scalar = binder.scalar(NameScope(), "IN")
     columns = [ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(fields)]
     tests = [scalar.build(comparison, pair, node) for pair in zip(values, columns, strict=True)]
     return any(map(functions.nullable, tests))

@@ -11,7 +11,7 @@ from freshet.logical.query import Field, Values
 from freshet.scalar import functions, types
 from freshet.scalar.expression import Expression, Literal
 from freshet.sql.binder import Binder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.source import sql_of
 
 #: As many rows as a plan holds one by one.
@@ -20,7 +20,7 @@ MOST_ROWS = 10_000
 
 def bind_range(binder: Binder, node: exp.Anonymous) -> Values:
     """range(end), range(start, end [, step [, partitions]]): the numbers from start to before end."""
-    scalar, given = binder.scalar(Scope(), "range()"), node.expressions
+    scalar, given = binder.scalar(NameScope(), "range()"), node.expressions
     if not 1 <= len(given) <= 4:
         binder.statement.fail(f"range() takes 1 to 4 numbers, not {len(given)}; write range(start, end, step)", node)
     numbers: list[int] = []
@@ -42,7 +42,7 @@ def bind_range(binder: Binder, node: exp.Anonymous) -> Values:
 def bind_values(binder: Binder, node: exp.Values) -> Values:
     statement = binder.statement
     statement.only(node, ("expressions", "alias", "joins", "order", "limit", "offset", "with_"))
-    scalar = binder.scalar(Scope(), "VALUES")
+    scalar = binder.scalar(NameScope(), "VALUES")
     rows: list[list[tuple[Expression, exp.Expr]]] = []
     for row in node.expressions:
         parts = row.expressions if isinstance(row, exp.Tuple) else [row]

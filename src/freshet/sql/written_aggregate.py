@@ -13,7 +13,7 @@ from sqlglot import exp
 from freshet.scalar.expression import AggregateCall, Expression
 from freshet.scalar.types import Type
 from freshet.sql.binder import Binder
-from freshet.sql.scope import Scope
+from freshet.sql.scope import NameScope
 from freshet.sql.source import sql_of
 
 _MOMENTS = "compute it from COUNT, SUM and SUM of products"
@@ -42,7 +42,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 class WrittenAggregate:
     def __init__(
-        self, binder: Binder, scope: Scope, ask: Callable[[AggregateCall], Expression], node: exp.Expr
+        self, binder: Binder, scope: NameScope, ask: Callable[[AggregateCall], Expression], node: exp.Expr
     ) -> None:
         self._statement, self._node, self.ask = binder.statement, node, ask
         self._inside = binder.scalar(scope, "an aggregate's argument", subqueries=True)

@@ -62,7 +62,7 @@ class Settings:
         return made
 
 
-class Feed:
+class StreamFeed:
     """`make`: the transactions of one round; `apply`: takes one, and says how many rows changed."""
 
     def __init__(

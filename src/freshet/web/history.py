@@ -33,7 +33,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class History:
+class GroupHistory:
     """`keys` name a group, `measures` are its numbers; columns of the answer."""
 
     keys: Sequence[int]

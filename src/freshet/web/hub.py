@@ -26,7 +26,7 @@ from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.web.board import MOST_VIEWS, Board
 from freshet.web.engine import BUDGET, Engine, InProcess
-from freshet.web.feed import SOURCES, Feed, Settings
+from freshet.web.feed import SOURCES, Settings, StreamFeed
 from freshet.web.turn import BusyError
 
 SAMPLE = 0.25  # seconds between samples, at least
@@ -36,7 +36,7 @@ DEFAULTS = {"tpch": ("Q4",), "graph": ("hubs",), "market": ("bids that meet an a
 logger = logging.getLogger("freshet.web")
 
 
-class Stream(Protocol):
+class ChangeStream(Protocol):
     """Where changes come from: a scenario, or the files of a job."""
 
     @property
@@ -54,12 +54,12 @@ class Stream(Protocol):
 class Hub(Board):
     """`budget`: seconds of processor time that a view may take, on each occasion."""
 
-    def __init__(self, settings: Settings, files: Stream | None = None, budget: float = BUDGET) -> None:
+    def __init__(self, settings: Settings, files: ChangeStream | None = None, budget: float = BUDGET) -> None:
         super().__init__()
         self.settings, self.files, self.budget = settings, files, budget
         self.message = ""
-        self.stream: Stream
-        self.feed: Feed | None = None
+        self.stream: ChangeStream
+        self.feed: StreamFeed | None = None
         self._steering = threading.Lock()  # one change of the settings at a time
         self._sampler = threading.Thread(target=self._sample_on, name="freshet samples", daemon=True)
 
@@ -72,7 +72,7 @@ class Hub(Board):
     def start(self, views: Mapping[str, str | Plan] | None = None, paused: bool = False) -> None:
         """Makes the engine and sets the stream going, with the given views or the source's first examples."""
         chosen = self.settings
-        stream: Stream = make_scenario(chosen.source, chosen.scale) if chosen.source != "files" else self._files()
+        stream: ChangeStream = make_scenario(chosen.source, chosen.scale) if chosen.source != "files" else self._files()
         engine = self._engine(stream)
         with self.lock:
             self.engine, self.stream, self.views, self.message = engine, stream, {}, ""
@@ -85,7 +85,8 @@ class Hub(Board):
             except FreshetError as e:
                 self.message = f"view {name} was left out: {e}"
                 self.note(self.message)
-        feed = Feed(self._round, self._apply, chosen.speed, chosen.repeat and chosen.source != "files", self._stopped)
+        repeat = chosen.repeat and chosen.source != "files"
+        feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped)
         self.feed = feed
         feed.start(paused)
         self.note(f"the stream begins: {chosen.source}, {chosen.mode}, {chosen.speed:,} a second, {engine.kind}")
@@ -95,12 +96,12 @@ class Hub(Board):
         if not self._sampler.is_alive():
             self._sampler.start()
 
-    def _files(self) -> Stream:
+    def _files(self) -> ChangeStream:
         if self.files is None:
             raise PlanError("no files were registered; start with freshet serve job.sql")
         return self.files
 
-    def _engine(self, stream: Stream) -> Engine:
+    def _engine(self, stream: ChangeStream) -> Engine:
         if self.settings.engine == "spark":
             from freshet.web.spark_engine import SparkEngine
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from freshet.plans import Plan
 from freshet.web.answer import Window, delta_rows, groups_of, keys_of, measures_of, show
 from freshet.web.engine import Look
-from freshet.web.history import ROWS, History
+from freshet.web.history import ROWS, GroupHistory
 
 FEED = 100  # changes of the raw delta feed that are kept
 ROW_COUNT = "rows of the answer"  # what a chart can show of any view
@@ -25,7 +25,7 @@ class Watched:
     name: str
     sql: str
     plan: Plan
-    history: History
+    history: GroupHistory
     rows: int = 0
     version: int = 0
     appeared: int = 0
@@ -36,7 +36,7 @@ class Watched:
 
     @classmethod
     def of(cls, name: str, plan: Plan) -> Watched:
-        return cls(name, plan.sql, plan, History(groups_of(plan.root), measures_of(plan.root)))
+        return cls(name, plan.sql, plan, GroupHistory(groups_of(plan.root), measures_of(plan.root)))
 
     @property
     def columns(self) -> list[dict[str, Any]]:

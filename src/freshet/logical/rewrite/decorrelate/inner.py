@@ -22,7 +22,7 @@ from freshet.logical.query import (
 )
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS
-from freshet.logical.rewrite.decorrelate.keyed import Asked, Keyed, by_keys, looked_up, tests
+from freshet.logical.rewrite.decorrelate.keyed import Asked, KeyedQuery, by_keys, looked_up, tests
 from freshet.logical.rewrite.decorrelate.place import Domain, Place
 from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
 from freshet.scalar import functions, types
@@ -30,12 +30,12 @@ from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Grou
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerSelect:
     """`single`: no two rows have the same key. `sure`: there always is a row. `grand`: aggregates without GROUP BY."""
 
     apply: Apply
     split: Split
-    found: Keyed
+    found: KeyedQuery
     single: bool = False
     sure: bool = False
     grand: bool = False
@@ -71,7 +71,7 @@ class Inner:
         return transform(expression, lambda e: outer[e.column] if isinstance(e, OuterRef) else e)
 
 
-def inner_of(place: Place, apply: Apply) -> Inner:
+def inner_of(place: Place, apply: Apply) -> InnerSelect:
     query, domain = apply.query, Domain(place, apply)
     if apply.kind is ApplyKind.EXISTS:
         query = existing(query)
@@ -79,7 +79,7 @@ def inner_of(place: Place, apply: Apply) -> Inner:
     split = split_values(query, grand or apply.kind is ApplyKind.SCALAR)
     found = by_keys(split.query, domain, complete=False)
     single = grand or (isinstance(query, TopK) and query.limit in (0, 1)) or _found_by_key(query, found)
-    return Inner(apply, split, found, single, grand and not found.asked, grand)
+    return InnerSelect(apply, split, found, single, grand and not found.asked, grand)
 
 
 def existing(query: AnyQuery) -> AnyQuery:
@@ -92,7 +92,7 @@ def existing(query: AnyQuery) -> AnyQuery:
     return replace(query, outputs=(shown,), fields=(Field("one", shown.type, False),), distinct=False)
 
 
-def _found_by_key(query: AnyQuery, found: Keyed) -> bool:
+def _found_by_key(query: AnyQuery, found: KeyedQuery) -> bool:
     """Whether equality with the keys finds at most one row of a table by its primary key."""
     if not isinstance(query, Query) or query.grouping is not None or query.distinct or len(query.block.relations) != 1:
         return False
@@ -106,7 +106,7 @@ def _found_by_key(query: AnyQuery, found: Keyed) -> bool:
     return set(source.primary_key) <= {e.column for e in inner if isinstance(e, ColumnRef) and e.relation == number}
 
 
-def singled(inner: Inner) -> Inner:
+def singled(inner: InnerSelect) -> InnerSelect:
     """The subquery with one row a key: its columns, and as a last one before the keys how many rows there were."""
     columns = [key(0, i, f) for i, f in enumerate(inner.query.fields)][: inner.parts]
     calls = [AggregateCall("min", (c,), c.type) for c in columns]
@@ -114,31 +114,31 @@ def singled(inner: Inner) -> Inner:
     count = ValueRef(types.BIGINT, inner.parts, "rows", True)
     name = "single" if inner.asked else "only_row"
     values = tuple(functions.build(name, (v, count)) for v in inner.split.values)
-    return Inner(inner.apply, Split(found.query, values), found, single=True, sure=not inner.asked)
+    return InnerSelect(inner.apply, Split(found.query, values), found, single=True, sure=not inner.asked)
 
 
-def aggregated(inner: Inner, wanted: Sequence[tuple[str, tuple[Expression, ...]]]) -> Inner:
+def aggregated(inner: InnerSelect, wanted: Sequence[tuple[str, tuple[Expression, ...]]]) -> InnerSelect:
     """Aggregates of the subquery's rows by key."""
     calls = [AggregateCall(name, args, AGGREGATES[name].type([a.type for a in args])) for name, args in wanted]
     found = _by_key(inner, calls)
-    return Inner(inner.apply, split_columns(found.query), found, single=True, sure=not inner.asked)
+    return InnerSelect(inner.apply, split_columns(found.query), found, single=True, sure=not inner.asked)
 
 
-def distinct(inner: Inner, wanted: Expression) -> Inner:
+def distinct(inner: InnerSelect, wanted: Expression) -> InnerSelect:
     """The distinct values of an expression over the subquery's rows, by key."""
     keys = [key(0, i, f) for i, f in enumerate(inner.query.fields) if i >= inner.parts]
     shown = (wanted, *keys)
     fields = tuple(Field(getattr(e, "name", "found"), e.type, functions.nullable(e)) for e in shown)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), None, shown, fields, True)
-    return Inner(inner.apply, split_columns(whole), Keyed(whole, inner.asked), single=True)
+    return InnerSelect(inner.apply, split_columns(whole), KeyedQuery(whole, inner.asked), single=True)
 
 
 def split_columns(query: AnyQuery) -> Split:
     return Split(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
 
 
-def _by_key(inner: Inner, calls: Sequence[AggregateCall]) -> Keyed:
+def _by_key(inner: InnerSelect, calls: Sequence[AggregateCall]) -> KeyedQuery:
     keys = tuple(key(0, i, f) for i, f in enumerate(inner.query.fields) if i >= inner.parts)
     row = [
         GroupRef(c.type, len(keys) + i, c.function, function_of(c).nullable(c, bool(keys))) for i, c in enumerate(calls)
@@ -147,4 +147,4 @@ def _by_key(inner: Inner, calls: Sequence[AggregateCall]) -> Keyed:
     fields = tuple(Field(c.name, c.type, c.nullable) for c in row)
     relation = Relation(NAMELESS, inner.query, inner.query.fields)
     whole = Query((relation,), Block((0,), ()), (), Grouping(keys, tuple(calls)), tuple(row), fields)
-    return Keyed(whole, inner.asked)
+    return KeyedQuery(whole, inner.asked)

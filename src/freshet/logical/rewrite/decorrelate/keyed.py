@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedQuery:
     """`query` has a last column for each key."""
 
     query: AnyQuery
@@ -72,22 +72,24 @@ def tests(asked: Iterable[Asked], keys: Iterable[Expression]) -> list[Expression
     return [functions.build("not_distinct" if a.null_safe else "eq", (a.outer, k)) for a, k in pairs]
 
 
-def by_keys(query: AnyQuery, domain: Domain, lent: Sequence[OuterRef] | None = None, complete: bool = True) -> Keyed:
+def by_keys(
+    query: AnyQuery, domain: Domain, lent: Sequence[OuterRef] | None = None, complete: bool = True
+) -> KeyedQuery:
     """`lent`: what the keys have to be. `complete`: whether aggregates without GROUP BY have their row for every value
     they are computed for; otherwise where rows are found."""
     if lent is None and not outer_columns(query):
-        return Keyed(query)
+        return KeyedQuery(query)
     if isinstance(query, TopK):
         return _first_rows(query, by_keys(_selected(query.source), domain, lent))
     if isinstance(query, Windowed):
         return _windowed(query, by_keys(query.source, domain, lent))
     if isinstance(query, UnionAll):
         inputs = _alike(query.inputs, domain, lent)
-        return Keyed(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].asked)
+        return KeyedQuery(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].asked)
     if isinstance(query, SetOperation):
         inputs = _alike((query.left, query.right), domain, lent)
         whole = replace(query, left=inputs[0].query, right=inputs[1].query, fields=_fields(query, inputs))
-        return Keyed(whole, inputs[0].asked)
+        return KeyedQuery(whole, inputs[0].asked)
     select = _selected(query)
     return _completed(select, domain, lent) if complete and is_grand(select) else _select(select, domain, lent)
 
@@ -99,7 +101,7 @@ def _selected(query: AnyQuery) -> Query:
 # Selects ------------------------------------------------------------------------------------------------------------
 
 
-def _select(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> Keyed:
+def _select(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> KeyedQuery:
     query = _with_sources(query, domain)
     equal = {p: found for p in query.block.predicates if (found := _equality(p)) is not None}
     rest = tuple(p for p in query.block.predicates if p not in equal)
@@ -109,7 +111,7 @@ def _select(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> Ke
     if lent is not None:
         return _lend(query, domain, lent)
     asked = tuple(equal.values())
-    return Keyed(_with_keys(without, asked), asked)
+    return KeyedQuery(_with_keys(without, asked), asked)
 
 
 def _with_sources(query: Query, domain: Domain) -> Query:
@@ -142,7 +144,7 @@ def _equality(predicate: Expression) -> Asked | None:
     return None
 
 
-def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> Keyed:
+def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> KeyedQuery:
     """A select joined to the values it is computed for."""
     number, relation = len(query.relations), domain.relation(lent)
     columns = {c: key(number, i, f) for i, (c, f) in enumerate(zip(lent, relation.fields, strict=True))}
@@ -155,7 +157,8 @@ def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> Keyed:
     block = replace(block, relations=(number, *block.relations))
     query = replace(query, relations=(*query.relations, relation), block=block)
     if query.grouping is None:
-        return Keyed(_with_keys(replace(query, outputs=tuple(transform(e, read) for e in query.outputs)), asked), asked)
+        query = replace(query, outputs=tuple(transform(e, read) for e in query.outputs))
+        return KeyedQuery(_with_keys(query, asked), asked)
     keys = tuple(transform(k, read) for k in query.grouping.keys)
     calls = tuple(c.mapped(lambda e: transform(e, read)) for c in query.grouping.aggregates)
     query = _with_keys(replace(query, grouping=Grouping(keys, calls, query.grouping.having)), asked)
@@ -170,7 +173,7 @@ def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> Keyed:
 
     having = None if query.grouping.having is None else transform(query.grouping.having, above)
     outputs = tuple(transform(e, above) for e in query.outputs)
-    return Keyed(replace(query, grouping=replace(query.grouping, having=having), outputs=outputs), asked)
+    return KeyedQuery(replace(query, grouping=replace(query.grouping, having=having), outputs=outputs), asked)
 
 
 def _with_keys(query: Query, asked: Sequence[Asked]) -> Query:
@@ -193,7 +196,7 @@ def _with_keys(query: Query, asked: Sequence[Asked]) -> Query:
     return replace(query, grouping=grouping, outputs=tuple(outputs), fields=(*query.fields, *fields))
 
 
-def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> Keyed:
+def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) -> KeyedQuery:
     """Aggregates without GROUP BY, looked up from every value they are computed for."""
     outer = list(outer_columns(query)) if lent is None else list(lent)
     split = split_values(query)
@@ -213,10 +216,10 @@ def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) ->
     outputs = (*values[: len(query.fields)], *columns.values())
     fields = tuple(replace(f, nullable=functions.nullable(e)) for f, e in zip(query.fields, outputs, strict=False))
     asked = tuple(Asked(column, c, column.nullable) for c, column in columns.items())
-    return Keyed(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), asked)
+    return KeyedQuery(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), asked)
 
 
-def looked_up(split: Split, at: int, found: Keyed, number: int) -> Expression:
+def looked_up(split: Split, at: int, found: KeyedQuery, number: int) -> Expression:
     """A value of a subquery that has at most one row for each key, where its rows are relation `number`: over those,
     and over the row around it."""
     value = transform(split.values[at], lambda e: _or_null(found, e.column, number) if isinstance(e, ValueRef) else e)
@@ -227,7 +230,7 @@ def looked_up(split: Split, at: int, found: Keyed, number: int) -> Expression:
     return functions.build("case", (missing, split.empty[at], value))
 
 
-def _or_null(found: Keyed, column: int, number: int) -> ColumnRef:
+def _or_null(found: KeyedQuery, column: int, number: int) -> ColumnRef:
     """A column, NULL where no row is found."""
     return replace(key(number, column, found.query.fields[column]), nullable=True)
 
@@ -235,7 +238,7 @@ def _or_null(found: Keyed, column: int, number: int) -> ColumnRef:
 # What stands above selects ------------------------------------------------------------------------------------------
 
 
-def _first_rows(query: TopK, source: Keyed) -> Keyed:
+def _first_rows(query: TopK, source: KeyedQuery) -> KeyedQuery:
     """The first rows of each key. Keys come right after the columns that are shown."""
     select = _selected(source.query)
     shown, keys = len(query.fields), len(source.asked)
@@ -247,10 +250,10 @@ def _first_rows(query: TopK, source: Keyed) -> Keyed:
     order = tuple(replace(o, column=o.column + keys if o.column >= shown else o.column) for o in query.order)
     partition = (*query.partition, *range(shown, shown + keys))
     fields = (*query.fields, *source.fields)
-    return Keyed(replace(query, source=moved, partition=partition, order=order, fields=fields), source.asked)
+    return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.asked)
 
 
-def _windowed(query: Windowed, source: Keyed) -> Keyed:
+def _windowed(query: Windowed, source: KeyedQuery) -> KeyedQuery:
     """Windows over the rows of each key, and the columns in the order they had."""
     keys, last = len(source.asked), len(query.source.fields)
     partition = (*query.partition, *range(last, last + keys))
@@ -258,10 +261,10 @@ def _windowed(query: Windowed, source: Keyed) -> Keyed:
     whole = select_all(replace(query, source=source.query, partition=partition, fields=fields))
     places = [*range(last), *range(last + keys, len(fields)), *range(last, last + keys)]
     outputs, shown = tuple(whole.outputs[i] for i in places), tuple(fields[i] for i in places)
-    return Keyed(replace(whole, outputs=outputs, fields=shown), source.asked)
+    return KeyedQuery(replace(whole, outputs=outputs, fields=shown), source.asked)
 
 
-def _alike(inputs: Sequence[AnyQuery], domain: Domain, lent: Sequence[OuterRef] | None) -> list[Keyed]:
+def _alike(inputs: Sequence[AnyQuery], domain: Domain, lent: Sequence[OuterRef] | None) -> list[KeyedQuery]:
     """Queries whose rows are added up or compared, with the same keys."""
     if lent is None:
         found = [by_keys(q, domain) for q in inputs]
@@ -271,6 +274,6 @@ def _alike(inputs: Sequence[AnyQuery], domain: Domain, lent: Sequence[OuterRef] 
     return [by_keys(q, domain, lent) for q in inputs]
 
 
-def _fields(query: UnionAll | SetOperation, inputs: Sequence[Keyed]) -> tuple[Field, ...]:
+def _fields(query: UnionAll | SetOperation, inputs: Sequence[KeyedQuery]) -> tuple[Field, ...]:
     columns = zip(*(k.fields for k in inputs), strict=True)
     return (*query.fields, *(replace(c[0], nullable=any(f.nullable for f in c)) for c in columns))

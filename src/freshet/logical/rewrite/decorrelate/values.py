@@ -15,7 +15,7 @@ from freshet.logical.apply import Apply, ApplyKind
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Arm, Block, Query, key
 from freshet.logical.references import ValueRef
-from freshet.logical.rewrite.decorrelate.inner import Inner, aggregated, distinct, existing, inner_of, singled
+from freshet.logical.rewrite.decorrelate.inner import InnerSelect, aggregated, distinct, existing, inner_of, singled
 from freshet.logical.rewrite.decorrelate.place import Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.scalar import functions, types
@@ -54,7 +54,7 @@ def _scalar(place: Place, apply: Apply) -> Expression:
     return inner.value(0, _hang(place, inner))
 
 
-def _hang(place: Place, inner: Inner, more: Sequence[tuple[Expression, int]] = ()) -> int:
+def _hang(place: Place, inner: InnerSelect, more: Sequence[tuple[Expression, int]] = ()) -> int:
     """Joins a subquery to the place: as a LEFT arm by its keys, and by further columns that must equal a value."""
     number = place.add(inner.query)
     if inner.sure:
@@ -113,7 +113,7 @@ def _any(place: Place, apply: Apply) -> Expression:
     return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
 
 
-def _compared_row(place: Place, inner: Inner) -> Expression:
+def _compared_row(place: Place, inner: InnerSelect) -> Expression:
     """Values compared with the one row that aggregates without GROUP BY have, whatever they were made from."""
     apply, number = inner.apply, _hang(place, inner)
     pairs = [build(apply.comparison, (v, inner.value(i, number))) for i, v in enumerate(apply.values)]
