@@ -84,7 +84,7 @@ def read_job(text: str, folder: Path = Path()) -> tuple[JobFile, list[SqlError]]
     """The job, and every mistake found in it."""
     job, mistakes = JobFile(folder), []
     try:
-        statements = sql.Source(text).statements()
+        statements = sql.SqlText(text).statements()
     except SqlError as error:
         return job, [error]
     failed: set[str] = set()  # what was to be made; that it is not there is no mistake of its own
