@@ -432,7 +432,8 @@ class Grammar:
         if shape == 4 and keys:
             key = self.choices.pick(keys)
             reach = self.choices.pick(DISTANCES).format(self.choices.pick(UNITS[key.type]))
-            order = f"ORDER BY {key.text}{self.choices.pick(NULLS)} RANGE BETWEEN {reach}"
+            text = f"{key.text} + CAST(0 AS DECIMAL(6,2))" if key.type == "n" else key.text  # whose type holds a unit
+            order = f"ORDER BY {text}{self.choices.pick(NULLS)} RANGE BETWEEN {reach}"
             return f"{call[0]} OVER ({partition}{order})", call[1]
         if shape == 5:
             if self.rough and self.choices.chance(50):
