@@ -137,11 +137,11 @@ def metered() -> bool:
 def stopped_by(stop: Callable[[], None]) -> Iterator[None]:
     """What runs now does not look; it ends early where `stop` is called, which another thread does to cancel it."""
     budget = _current.get()
-    look()
     if budget is None:
         yield
         return
     with budget.stopped_by(stop):
+        look()  # from here on whoever cancels it finds `stop`
         yield
     look()
 

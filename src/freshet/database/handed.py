@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -107,7 +107,6 @@ class DuckDB:
 # Writing ----------------------------------------------------------------------------------------------------------
 
 Text = str | None  # None: DuckDB may have another answer
-Read = Callable[[Expression], Text]
 
 
 def kind(type_: Type) -> Text:

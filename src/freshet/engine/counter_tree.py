@@ -129,10 +129,11 @@ class CounterTree:
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else _KINDS[node.edge.kind]
             row[OUTPUT] = node.output
-            row[COMPARISON] = COMPARISONS[node.edge.comparison.operator][0] if i in self.ordered else NONE  # type: ignore[union-attr]
-            row[BAND] = ANY_DISTANCE
-            if i in self.ordered and self.ordered[i].comparison.band is not None:
-                row[BAND] = self.ordered[i].comparison.band
+            row[COMPARISON], row[BAND] = NONE, ANY_DISTANCE
+            if i in self.ordered:
+                comparison = self.ordered[i].comparison
+                row[COMPARISON] = COMPARISONS[comparison.operator][0]
+                row[BAND] = ANY_DISTANCE if comparison.band is None else comparison.band
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
