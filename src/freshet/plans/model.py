@@ -31,7 +31,7 @@ class RelationPlan:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: how far beyond the parent's value
-    the child's may lie at most, where another comparison of the query says so; that one is checked on result rows."""
+    the child's may lie at most, where the query's other comparisons say so; those are checked on result rows."""
 
     operator: str
     parent: Expression
