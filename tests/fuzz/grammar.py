@@ -190,6 +190,10 @@ class Grammar:
             where = f"{' AND '.join(tests)}{having}"
             return f"{self.choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {text} WHERE {where})"
         kind = self.choices.pick([c.type for c in outer if c.type in "isnd"] or ["i"])
+        if shape <= 6 and self.choices.chance(15):  # NOT IN of a row is FALSE here and NULL in DuckDB, or the reverse
+            inside, _ = self.query(depth, [kind, "i"])
+            row = f"({self.expressions.value(kind, outer, 1)}, {self.expressions.value('i', outer, 1)})"
+            return f"{row} IN ({inside})"
         if shape <= 6:
             inside, _ = self.query(depth, [kind])
             return f"{self.expressions.value(kind, outer, 1)} {self.choices.pick(('IN', 'NOT IN'))} ({inside})"
