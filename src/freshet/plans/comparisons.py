@@ -16,9 +16,9 @@ from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.attribute import AttributeSet
 from freshet.query.budget import StepBudget
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, Expression, Literal, references
-from freshet.scalar.functions.comparison import TURNED
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.functions.registry import comparison_of
 
 _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
@@ -43,7 +43,7 @@ class Compared:
     """`left` of one relation compared with `right` of another."""
 
     predicate: Expression
-    operator: str
+    operator: ComparisonOperator
     left: Expression
     right: Expression
 
@@ -55,13 +55,13 @@ class Compared:
         """As carried by an edge whose parent is the given relation."""
         if self.relations[0] == parent:
             return Comparison(self.operator, self.left, self.right)
-        return Comparison(TURNED[self.operator], self.right, self.left)
+        return Comparison(self.operator.flipped, self.right, self.left)
 
 
 def compared(predicate: Expression) -> Compared | None:
     """The comparison an edge could carry: of two relations, by values whose order their lanes have."""
-    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or operator in ("", "="):
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or operator is ComparisonOperator.EQUAL:
         return None
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
@@ -86,21 +86,21 @@ def elsewhere(comparison: Compared, relations: Sequence[int], attributes: Attrib
 
 
 def banded(comparison: Comparison, parent: int, others: Sequence[Compared]) -> Comparison:
-    """The comparison of an edge with the distance that another one allows, if one does: of the same two values but for
-    constants, the other way round."""
-    up = comparison.operator in ("<", "<=")
+    """The comparison of an edge, limited to the distance that another one allows, if there is one: it compares the same
+    two values, up to added constants, in the opposite direction."""
+    up = comparison.operator.is_upward
     base, child = _apart(comparison.parent), _apart(comparison.child)
     for other in others:
-        if other.operator == "<>" or base is None or child is None or parent not in other.relations:
+        if not other.operator.is_order or base is None or child is None or parent not in other.relations:
             continue
         seen = other.seen_from(parent)
         far, near = _apart(seen.parent), _apart(seen.child)
         if far is None or near is None or (far[0], near[0]) != (base[0], child[0]):
             continue
-        if comparison.operator == "<>" or up == (seen.operator in ("<", "<=")):
+        if not comparison.operator.is_order or up == seen.operator.is_upward:
             continue
         # The edge has p + p1 < c + c1, the other p + p2 > c + c2: so c + c1 < (p + p1) + p2 - c2 + c1 - p1.
-        distance = (far[1] - near[1] + child[1] - base[1]) * (1 if up else -1) - (seen.operator in ("<", ">"))
+        distance = (far[1] - near[1] + child[1] - base[1]) * (1 if up else -1) - seen.operator.is_strict
         if 0 <= distance < _FARTHEST and (comparison.band is None or distance < comparison.band):
             comparison = replace(comparison, band=distance)
     return comparison

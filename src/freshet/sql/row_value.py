@@ -37,7 +37,7 @@ class RowComparison:
         self.statement, self.bind, self.build, self.node = statement, bind, build, node
 
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
-        if not FUNCTIONS[name].mirror:
+        if not FUNCTIONS[name].compares:
             self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
         mine, theirs = row_of(left), row_of(right)
         if mine is None or theirs is None:

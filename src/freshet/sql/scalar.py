@@ -66,7 +66,7 @@ class ScalarBinder:
             return self._quantified(node, binary)
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
-        if binary and functions.FUNCTIONS[binary].mirror:
+        if binary and functions.FUNCTIONS[binary].compares:
             self._check_sides(node)
         if isinstance(node, CHAINS):
             return self._call(BINARY[type(node)], operands(node), node)
