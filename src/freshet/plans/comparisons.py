@@ -17,9 +17,9 @@ from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.attribute import AttributeSet
 from freshet.query.budget import StepBudget
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, Expression, references
-from freshet.scalar.functions.comparison import TURNED
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.functions.registry import comparison_of
 
 _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
@@ -44,7 +44,7 @@ class Compared:
     """`left` of one relation compared with `right` of another."""
 
     predicate: Expression
-    operator: str
+    operator: ComparisonOperator
     left: Expression
     right: Expression
 
@@ -56,13 +56,13 @@ class Compared:
         """As carried by an edge whose parent is the given relation."""
         if self.relations[0] == parent:
             return Comparison(self.operator, self.left, self.right)
-        return Comparison(TURNED[self.operator], self.right, self.left)
+        return Comparison(self.operator.flipped, self.right, self.left)
 
 
 def compared(predicate: Expression) -> Compared | None:
     """The comparison an edge could carry: of two relations, by values whose order their lanes have."""
-    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or operator in ("", "="):
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or operator is ComparisonOperator.EQUAL:
         return None
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
@@ -89,9 +89,9 @@ def elsewhere(comparison: Compared, relations: Sequence[int], attributes: Attrib
 def banded(comparison: Comparison, distances: Distances) -> Comparison:
     """The comparison of an edge with the distance that others allow, if they do."""
     parent, child = offset(comparison.parent), offset(comparison.child)
-    if parent is None or child is None or comparison.operator == "<>":
+    if parent is None or child is None or not comparison.operator.is_order:
         return comparison
-    low, high = (parent, child) if comparison.operator in ("<", "<=") else (child, parent)
+    low, high = (parent, child) if comparison.operator.is_upward else (child, parent)
     most = distances.most(low[0], high[0])
     if most is None:
         return comparison

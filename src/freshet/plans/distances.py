@@ -14,7 +14,7 @@ from freshet.logical.attributes import lane_form
 from freshet.query.attribute import Attribute
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
 from freshet.scalar.functions import build
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.functions.registry import comparison_of
 from freshet.scalar.types import BIGINT, INTEGER_RANGE
 
 Value = Expression | Attribute  # a value by itself, or all those that are equal to it
@@ -31,15 +31,15 @@ class Distances:
             self._add(p)
 
     def _add(self, predicate: Expression) -> None:
-        sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-        if not isinstance(predicate, Call) or sign not in ("<", "<=", ">", ">="):
+        operator = comparison_of(predicate)
+        if not isinstance(predicate, Call) or operator is None or not operator.is_order:
             return
         left, right = map(offset, predicate.args)
         if left is None or right is None:
             return
-        (low, below), (high, above) = (left, right) if sign in ("<", "<=") else (right, left)
+        (low, below), (high, above) = (left, right) if operator.is_upward else (right, left)
         bounds = self._most.setdefault(self._value(high), {})
-        most = above - below - (sign in ("<", ">"))
+        most = above - below - operator.is_strict
         lower = self._value(low)
         bounds[lower] = min(most, bounds.get(lower, most))
 
@@ -100,7 +100,7 @@ def implied_limits(
 
 def _columns(predicate: Expression) -> Iterator[ColumnRef]:
     """The columns that a comparison compares, but for constants."""
-    if isinstance(predicate, Call) and function_of(predicate).comparison:
+    if isinstance(predicate, Call) and comparison_of(predicate) is not None:
         for side in predicate.args:
             found = offset(side)
             if found is not None and isinstance(found[0], ColumnRef):
