@@ -32,7 +32,7 @@ class RelationPlan:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: the greatest distance of the child's
-    value from the parent's, if another comparison of the query limits it; that one is checked on result rows."""
+    value from the parent's, if the query's other comparisons limit it; those are checked on result rows."""
 
     operator: ComparisonOperator
     parent: Expression
