@@ -10,7 +10,8 @@ from freshet.version import __version__
 
 if TYPE_CHECKING:
     from freshet.database.adapt import Adapt
-    from freshet.database.db import Database, connect
+    from freshet.database.connection import connect
+    from freshet.database.db import Database
     from freshet.database.enclosing import enclosure_stream
     from freshet.database.enclosureness import Enclosureness, enclosure
     from freshet.database.pending import PendingTransaction
@@ -38,7 +39,7 @@ _HOMES = {
     "Subscription": "database.transaction",
     "Transaction": "database.transaction",
     "View": "database.view",
-    "connect": "database.db",
+    "connect": "database.connection",
     "enclosure": "database.enclosureness",
     "enclosure_stream": "database.enclosing",
     "plan": "plans",

@@ -81,15 +81,15 @@ WRONG = [
     (with_tree(("a", None), ("c", "a"), ("b", "c")), "no join tree of the query: connect: x0"),
     (with_tree(("a", None), ("b", "a")), "trees[0]: c is missing; the query reads it"),
     (with_tree(("a", None), ("b", "a"), ("c", "b"), ("d", "b")), "the query has no d there; it has a, b, c"),
-    (with_tree(("a", None), ("b", "a"), ("c", None)), "a tree has one root (parent null), and here it is a and c"),
-    (with_tree(("a", "b"), ("b", "a"), ("c", "b")), "a tree has one root (parent null), and here it is none"),
+    (with_tree(("a", None), ("b", "a"), ("c", None)), "a tree has one root (parent null), but this one has a and c"),
+    (with_tree(("a", "b"), ("b", "a"), ("c", "b")), "a tree has one root (parent null), but this one has none"),
     (with_tree(("a", None), ("b", "c"), ("c", "b")), "b is its own ancestor"),
-    (with_tree(("a", None), ("b", "a"), ("b", "a"), ("c", "b")), "b is there twice"),
+    (with_tree(("a", None), ("b", "a"), ("b", "a"), ("c", "b")), "b occurs twice"),
     (with_tree(("a", None), ("b", "z"), ("c", "b")), "b hangs on z, which is not there"),
     (with_tree(("[x9]", None), ("a", "[x9]"), ("b", "a"), ("c", "b")), "no attribute x9"),
     (with_tree(("b", None), ("c", "b"), ("a", "c"), sql=EXISTS), "can only be where it"),
     (json.dumps({**document(), "format": 1}), "the plan's format is not 2"),
-    (json.dumps({**document(), "tree": []}), "has a part 'tree', which means nothing"),
+    (json.dumps({**document(), "tree": []}), "has an unknown part 'tree'"),
     (json.dumps({**document(), "tables": ["CREATE TABLE"]}), "tables[0]: "),
     (json.dumps({**document(), "sql": "SELECT q FROM a"}), "no column q"),
     (json.dumps({**document(), "trees": []} | {"sql": 3}), "the plan has no sql"),
@@ -142,7 +142,7 @@ def test_what_totals_are_of_is_no_choice() -> None:
     made = document(COUNTED)
     whole = [("a", None), ("b", "a"), ("c", "a")]
     made["trees"] = [{"nodes": [{"node": n, "parent": p} for n, p in whole]}]
-    with pytest.raises(freshet.PlanError, match="the query has 3 join trees, and the plan has 1; give each one"):
+    with pytest.raises(freshet.PlanError, match="the query has 3 join trees, but the plan has 1; give one for each"):
         freshet.Plan.from_json(json.dumps(made))
     made["trees"] = [made["trees"][0], *document(COUNTED)["trees"][1:]]
     with pytest.raises(freshet.PlanError, match="the query has no b there; it has a, totals of b, totals of c"):

@@ -2,91 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NoReturn, overload
 
 import pyarrow as pa
 
-from freshet.budget import Memory, parse_size
-from freshet.database.adapt import Adapt
-from freshet.database.explaining import metrics
+from freshet.database.figures import Figures
 from freshet.database.inspecting import changes_nothing
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
-from freshet.database.opening import open_instance
 from freshet.database.pending import PendingTransaction
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
-from freshet.durable.store import Store
 from freshet.errors import PlanError, SqlError, StateError
 from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.sql.parameters import Given
 from freshet.sql.source import SqlText
-from freshet.state.kernel_cache import compile_kernels
 
 
-def connect(
-    directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
-    read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None,
-) -> Database:  # fmt: skip
-    """Open a database, in memory or in a folder.
-
-    A folder is opened as the last process left it, however that process ended: what was acknowledged is recovered.
-
-    Parameters
-    ----------
-    directory
-        The folder of a database, made if it is not there. Without one the database lives in memory.
-    adapt
-        Whether, or when, views move to another join tree as the updates of their tables change.
-    durability
-        What a transaction survives once `apply` has returned: ``"fsync"`` a loss of power, ``"os"`` the end of the
-        process, ``"none"`` neither, only what was closed.
-    read_only
-        Read the last published version, while another process may write.
-    retain
-        How many versions back `View.changes` and `View.at` can read; more where the log still has them.
-    memory_limit
-        Bytes that tables, views, queries and answers being read may take together, a number or a text such as
-        ``"2GB"``. Whatever would take more is refused with `BudgetError` and changes nothing.
-
-    Returns
-    -------
-    Database
-        Safe to use from any thread, and a context manager that closes it.
-
-    Raises
-    ------
-    StateError
-        The folder is in use by another process, damaged, or of a newer version; the message says what to do.
-
-    Examples
-    --------
-    >>> import freshet
-    >>> db = freshet.connect()
-    >>> db.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total BIGINT)")
-    >>> view = db.create_view("spent", "SELECT customer, SUM(total) AS total FROM orders GROUP BY customer")
-    >>> tx = db.apply({"orders": [{"id": 1, "customer": "Ann", "total": 30}]})
-    >>> tx.deltas["spent"].to_pylist()
-    [{'customer': 'Ann', 'total': 30, '_weight': 1}]
-    >>> db.close()
-    """
-    memory = Memory(parse_size(memory_limit))
-    compile_kernels()
-    when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
-    if directory is None:
-        if read_only:
-            raise ValueError("a database in memory cannot be read only; give the folder of one")
-        return Database(open_instance(None, when, memory))
-    return Database(open_instance(Store(Path(directory), durability, read_only, retain), when, memory))
-
-
-class Database:
+class Database(Figures):
     """Tables and the views over them, made by `connect`.
 
     Everything on it can be called from any thread. A transaction is either applied whole or not at all, and every
@@ -102,7 +39,7 @@ class Database:
     """
 
     def __init__(self, inner: Instance) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._faces: weakref.WeakKeyDictionary[KeptView, View] = weakref.WeakKeyDictionary()
 
     # Statements and views -------------------------------------------------------------------------------------
@@ -397,136 +334,6 @@ class Database:
         >>> db.interrupt()  # nothing is under way
         """
         self._inner.access.interrupt()
-
-    @property
-    def version(self) -> int:
-        """How many transactions there have been.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> db = freshet.connect()
-        >>> db.execute("CREATE TABLE t (a INT)")
-        >>> tx = db.execute("INSERT INTO t VALUES (1)")
-        >>> db.version
-        1
-        """
-        return self._inner.state.version
-
-    @property
-    def changes(self) -> int:
-        """Rows changed by all transactions so far.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> db = freshet.connect()
-        >>> db.execute("CREATE TABLE t (a INT)")
-        >>> tx = db.execute("INSERT INTO t VALUES (1), (2)")
-        >>> db.changes
-        2
-        """
-        return self._inner.state.changes
-
-    # What it holds --------------------------------------------------------------------------------------------
-
-    def metrics(self) -> dict[str, Any]:
-        """What the database holds, and what keeping each view has cost.
-
-        Returns
-        -------
-        dict
-            ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, and under ``views`` the
-            figures of `View.metrics` by name.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> db = freshet.connect()
-        >>> db.execute("CREATE TABLE t (a INT)")
-        >>> metrics = db.metrics()
-        >>> metrics["version"], metrics["tuples"], metrics["views"]
-        (0, 0, {})
-        """
-        state, views = self._inner.state, self._inner.views
-        with state.lock:
-            self._inner.access.check_open()
-            kept = views.named
-            return {
-                "version": state.version,
-                "changes": state.changes,
-                "tuples": state.core.live_rows(),
-                "state_bytes": state.core.arena.nbytes(),
-                "tree_switches": sum(view.following.chosen.moves for view in kept.values()),
-                "views": {name: metrics(view, views.clock) for name, view in kept.items()},
-            }
-
-    def nbytes(self) -> int:
-        """Return the bytes of all state: tables, views and text.
-
-        Returns
-        -------
-        int
-            Memory that is reserved, whether rows fill it or not.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> freshet.connect().nbytes() > 0
-        True
-        """
-        with self._inner.state.lock:
-            self._inner.access.check_open()
-            return self._inner.state.core.arena.nbytes()
-
-    def tuples(self) -> int:
-        """Return the number of tuples stored in tables.
-
-        Returns
-        -------
-        int
-            Copies of a row in a table without primary key are one tuple.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> db = freshet.connect()
-        >>> db.execute("CREATE TABLE t (a INT)")
-        >>> tx = db.execute("INSERT INTO t VALUES (1), (1), (2)")
-        >>> db.tuples()
-        2
-        """
-        with self._inner.state.lock:
-            self._inner.access.check_open()
-            return self._inner.state.core.live_rows()
-
-    # The end --------------------------------------------------------------------------------------------------
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether the database is in a folder.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> freshet.connect().on_disk
-        False
-        """
-        return self._inner.store is not None
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called.
-
-        Examples
-        --------
-        >>> import freshet
-        >>> with freshet.connect() as db:
-        ...     pass
-        >>> db.closed
-        True
-        """
-        return self._inner.access.closed
 
     def close(self) -> None:
         """End the session.

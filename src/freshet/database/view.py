@@ -1,31 +1,26 @@
-"""A materialized view as its user holds it. Any thread may use it: whatever touches state holds the lock of the state,
-or reads a copy (aside.py), and what is handed out is a copy too."""
+"""The public face of a materialized view. Any thread may use it: code that touches state holds the state's lock or
+reads a copy (view_reader.py), and results are copies too."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from freshet.database.access import Access
-from freshet.database.aside import Aside, Reading, read
 from freshet.database.explaining import explained, metrics
 from freshet.database.filtering import filtered
 from freshet.database.following import Changes
 from freshet.database.history import history_of
 from freshet.database.kept_view import KeptView
-from freshet.database.reading import BATCH, as_schema, following, unchanging, whole
+from freshet.database.reading import BATCH, as_schema
 from freshet.database.rows import RowCollection
 from freshet.database.transaction import Subscription, Transaction
-from freshet.engine.maintained import Maintained
+from freshet.database.view_reader import ViewReader
 from freshet.errors import StateError
-from freshet.interrupts import Deferred, deliver
 from freshet.plans import Plan
-from freshet.scalar.column import Column
-
-T = TypeVar("T")
 
 
 class View(RowCollection):
@@ -44,6 +39,7 @@ class View(RowCollection):
 
     def __init__(self, access: Access, kept: KeptView) -> None:
         self._access, self._state, self._kept = access, access.state, kept
+        self._reader = ViewReader(access, kept)
 
     @property
     def name(self) -> str:
@@ -128,78 +124,7 @@ class View(RowCollection):
         """
         if rows < 1:
             raise ValueError(f"a batch of {rows} rows; ask for 1 or more")
-        if copy:
-            yield from self._copied(rows, ordered)
-            return
-        found, check = None, self._check_open
-        while True:
-            deliver()  # between two batches: a kernel's result and an exception of a handler's do not go together
-            with self._state.lock, Deferred():
-                check()
-                if found is None:
-                    found, check = _begun(self._kept.operator, rows, ordered), self._standing()
-                made = following(found, self.schema)
-            if made is None:
-                return
-            yield from made
-
-    def _copied(self, rows: int, ordered: bool) -> Iterator[pa.RecordBatch]:
-        with self._state.lock, Deferred():
-            self._check_open()
-            plan, prefix = self._kept.plan.root, self._kept.operator.scope.prefix
-            aside = Aside(self._state, self._kept.tables(), [prefix])
-        try:
-            with Deferred():
-                found = _begun(aside.view(prefix, plan), rows, ordered)
-            while True:
-                deliver()
-                with Deferred():
-                    made = following(found, as_schema(plan.fields))
-                if made is None:
-                    return
-                yield from made
-        finally:
-            aside.release()
-
-    def _standing(self) -> Callable[[], None]:
-        """Raises StateError when the view is no longer as it stands now."""
-        version, operator, moves = self._state.version, self._kept.operator, self._state.lock.moves
-
-        def check() -> None:
-            self._check_open()
-            if self._state.version != version:
-                raise StateError(
-                    f"the view moved from version {version} to {self._state.version} while it was read; "
-                    "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
-                )
-            if self._state.lock.moves != moves:
-                raise StateError(
-                    "a transaction has changed the view while it was read, or was taken back for its readers; "
-                    "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
-                )
-            if self._kept.operator is not operator:
-                raise StateError("the view was rebuilt while it was read; read it again")
-
-        return check
-
-    def _read(self, use: Callable[[Maintained, Callable[[], None]], T], version: int | None = None) -> T | None:
-        """What `use` finds in the view's state, or in a copy of it (aside.py); it is given what it checks meanwhile.
-        None if the view is not at that version."""
-
-        def begin() -> Reading[T | None]:
-            self._check_open()
-            kept, operator, plan, check = self._kept, self._kept.operator, self._kept.plan.root, self._standing()
-            prefix = operator.scope.prefix
-            if version not in (None, self._state.version):
-                return Reading((), (), lambda: None, lambda _: None)
-            return Reading(
-                kept.tables(),
-                [prefix],
-                lambda: use(operator, check),
-                lambda aside: use(aside.view(prefix, plan), unchanging),
-            )
-
-        return read(self._state, begin)
+        yield from self._reader.copied(rows, ordered) if copy else self._reader.batches(rows, ordered)
 
     def to_arrow(self) -> pa.Table:
         """Return the whole answer as a ``pyarrow.Table``.
@@ -219,12 +144,9 @@ class View(RowCollection):
         >>> view.to_arrow().to_pydict()
         {'a': [1, 2]}
         """
-        found = self._read(self._whole)
-        assert found is not None
-        return found
-
-    def _whole(self, operator: Maintained, check: Callable[[], None]) -> pa.Table:
-        return whole(operator, self._kept.plan.root.fields, self._state.memory, check)
+        answer = self._reader.whole()
+        assert answer is not None
+        return answer
 
     def to_pandas(self) -> Any:
         """Return the whole answer as a pandas DataFrame.
@@ -286,17 +208,7 @@ class View(RowCollection):
         >>> view.count()
         2
         """
-
-        def counted(kept: Maintained, _: object) -> int:
-            with Deferred():
-                return kept.count()
-
-        try:
-            found = self._read(counted)
-            assert found is not None
-            return found
-        finally:
-            deliver()
+        return self._reader.count()
 
     def subscribe(self, callback: Callable[[Transaction], object], *, where: str | None = None) -> Subscription:
         """Call a function after each transaction.
@@ -414,9 +326,9 @@ class View(RowCollection):
         >>> view.at(1).num_rows
         2
         """
-        found = self._read(self._whole, version)
-        if found is not None:
-            return found
+        answer = self._reader.whole(version)
+        if answer is not None:
+            return answer
         with self._state.lock:
             self._check_open()
             made, now = self._kept.made, self._state.version
@@ -484,9 +396,7 @@ class View(RowCollection):
         return text if form == "text" else json.dumps(figures, indent=2, ensure_ascii=False)
 
     def _check_open(self) -> None:
-        self._access.check_open()
-        if self._kept.closed:
-            raise StateError(f"view {self.name} was dropped; create it again")
+        self._reader.check_open()
 
     def __reduce__(self) -> NoReturn:
         raise StateError("a view cannot be pickled; send its answer, to_arrow()")
@@ -496,7 +406,3 @@ class View(RowCollection):
             return f"View({self.name!r}, closed)"
         columns = ", ".join(f"{field.name} {field.type}" for field in self._kept.plan.root.fields)
         return f"View({self.name!r}, version={self._state.version}, columns=({columns}))"
-
-
-def _begun(kept: Maintained, rows: int, ordered: bool) -> Iterator[list[Column]]:
-    return kept.batches(rows) if ordered else kept.unordered(rows)

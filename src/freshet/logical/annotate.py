@@ -1,10 +1,10 @@
 """Aggregates carried up the join tree instead of computed from joined rows (ring annotations, CROWN 7.3).
 
-A part of the join that shows nothing but how much it contributes is grouped by the key it hangs on, into one row with
-its count, its sums, its least and greatest values; the query above multiplies counts and sums and adds up. Done at
-every level, no tuple below is enumerated more than once for each parent it meets. A relation that is enumerated is
-grouped as well, by the columns that are read of it, where these do not tell its tuples apart. All this is a rewrite of
-the query: the parts are selects of their own, kept like any nested query.
+A part of the join that only contributes to aggregates is grouped by the key that joins it to its parent, into one row
+with its count, its sums, and its least and greatest values; the query above multiplies counts and sums and adds them
+up. Done at every level, no tuple below is enumerated more than once for each parent it joins with. A relation that is
+enumerated is grouped as well, by the columns that are read from it, if these do not identify its tuples. All this is a
+rewrite of the query: the parts are separate selects, maintained like any nested query.
 
 Sums of products (see `products`) split into a sum for each factor; where a product might not fit its type on some
 row, parts also know their least and greatest factors, and the query above checks those (see `extremes`). AVG is a sum
@@ -46,10 +46,13 @@ _TERMS = 4  # doubles that a sum of doubles goes up as
 
 
 class Annotations:
-    """The annotations of a query and of the parts of its parts: each is made once, whoever asks what it costs."""
+    """The annotations of a query and, recursively, of its parts: each is computed once, even if only its cost is
+    needed."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Query, _Annotation]] = {}  # by identity, which a query that is kept does not lose
+        self._made: dict[
+            int, tuple[Query, _Annotation]
+        ] = {}  # by identity, which is stable because the query is kept alive
 
     def of(self, query: Query) -> _Annotation:
         known = self._made.get(id(query))
@@ -59,8 +62,7 @@ class Annotations:
 
 
 def annotated(query: Query, annotations: Annotations) -> tuple[Query, str]:
-    """The query with parts grouped on their own, if some pay, and which way was taken, in words; the answer is the
-    same."""
+    """An equivalent query with some parts grouped separately, if that pays, and a description of the choice."""
     if query.grouping is None or len(query.block.relations) < 2:
         return query, ""
     made = annotations.of(query)
@@ -100,7 +102,7 @@ class _Annotation(Parts):
 
     @property
     def cost(self) -> Cost:
-        """Joined rows that a change meets, the cheaper way."""
+        """Joined rows per change, in the cheaper of the two ways."""
         return self.carried if self.pays else self.enumerated
 
     # The query above ------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class _Annotation(Parts):
         return Relation(f"totals of {relation.alias}", select, select.fields)
 
     def _copies(self) -> list[Expression]:
-        """How many tuples each row of a grouped relation stands for."""
+        """The number of tuples that each row of a grouped relation represents."""
         return [
             ColumnRef(BIGINT, self.number[r], len(columns), f"a{len(columns)}", False)
             for r, columns in self.grouped.items()
@@ -209,7 +211,7 @@ class _Annotation(Parts):
 
     def _given(self, call: AggregateCall) -> Expression:
         """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
-        if call.distinct or function_of(call).idempotent:  # how often a value stands there does not matter
+        if call.distinct or function_of(call).idempotent:  # the number of copies of a value does not matter
             hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
             if hidden is None:
                 return self._above(call.mapped(self._moved))
@@ -244,7 +246,7 @@ class _Annotation(Parts):
         return self._above(AggregateCall("sum", (value,), BIGINT, filter=self._outside(conditions)))
 
     def _factors(self, argument: Expression) -> list[Expression]:
-        """What must not be NULL for the argument to have a value."""
+        """The expressions that must not be NULL for the argument to have a value."""
         return factors(self._products(argument))
 
     def _products(self, argument: Expression) -> tuple[Product, ...]:
@@ -258,7 +260,7 @@ class _Annotation(Parts):
         return _all([self._moved(c) for c in conditions if not any(r in self.inside for r in references(c))])
 
     def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
-        """How many tuples of a part count. None of them is NULL: then the row above has no value."""
+        """The number of a part's tuples that count. NULL means none: then the row above has no value."""
         counted = self._asked(part, _counted(conditions))
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
 
@@ -266,7 +268,7 @@ class _Annotation(Parts):
         found = self._products(call.args[0])
         known = [build("is_not_null", (f,)) for f in factors(found) if nullable(f)]
         total: Expression | None = None
-        absent: dict[Expression, None] = {}  # parts of which no tuple counts
+        absent: dict[Expression, None] = {}  # parts without a tuple that counts
         for product in found:
             terms: list[Expression] = [Literal(decimal(1, 0), -1)] if product.negative else []
             terms += [

@@ -1,8 +1,8 @@
-"""A subquery inside an expression, as binding leaves it: which query, and what it reads of the row it stands next to.
+"""A subquery inside an expression, as binding leaves it: its query, and the values it reads from the current outer row.
 
-The query is one of its own. What it reads of the queries around it are `OuterRef`s, each the place of an argument of
-the nearest `Apply` around it: so an `Apply` is a function of its arguments, wherever it is moved. Decorrelation
-(logical/rewrite/decorrelate) replaces it by a join.
+The query is self-contained. It reads values of enclosing queries through `OuterRef`s, each of which names an argument
+of the nearest enclosing `Apply` by position: so an `Apply` is a function of its arguments, wherever it is moved.
+Decorrelation (logical/rewrite/decorrelate) replaces it with a join.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ApplyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Apply(Named, Compound):
-    """`args`: the values that ANY and ALL compare, `compared` many, then what the query's OuterRefs stand for. Two are
-    equal where they are written alike in one select, which `select` tells from others. `spot`: the statement's text,
-    line and column, for errors."""
+    """`args`: the values that ANY and ALL compare, `compared` of them, then the values of the query's OuterRefs. Two
+    are equal if they are written the same way in the same select, which `select` identifies. `spot`: the statement's
+    text, line and column, for errors."""
 
     kind: ApplyKind
     query: AnyQuery = field(compare=False, repr=False)
@@ -50,7 +50,7 @@ class Apply(Named, Compound):
 
     @property
     def outer(self) -> tuple[Expression, ...]:
-        """What each OuterRef of the query stands for, by its place."""
+        """The value of each OuterRef of the query, by position."""
         return self.args[self.compared :]
 
     def refuse(self, what: str, instead: str) -> NoReturn:
@@ -58,7 +58,7 @@ class Apply(Named, Compound):
 
 
 def applies(expression: Expression) -> list[Apply]:
-    """The subqueries in an expression, but for those inside them."""
+    """The subqueries in an expression, without those nested inside them."""
     found, left = list[Apply](), [expression]
     while left:
         e = left.pop()
@@ -95,7 +95,7 @@ def own_expressions(query: AnyQuery) -> Iterator[Expression]:
 
 
 def sources(query: AnyQuery) -> Iterator[AnyQuery]:
-    """The queries that a query reads, without those left behind by binding."""
+    """The queries that a query reads, without those that binding has dropped."""
     if isinstance(query, Query):
         read = (query.relations[number].source for number in query.block.within())
         yield from (source for source in read if not isinstance(source, TableSchema))
@@ -108,7 +108,7 @@ def outer_of(expressions: Iterable[Expression]) -> list[OuterRef]:
 
 
 def outer_columns(query: AnyQuery) -> list[OuterRef]:
-    """What a query and the queries it reads take from the Apply around them, each once."""
+    """The arguments that a query and the queries it reads take from the enclosing Apply, each once."""
     found: dict[OuterRef, None] = {}
     left, seen = [query], set[int]()
     while left:

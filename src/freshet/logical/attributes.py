@@ -19,7 +19,7 @@ from freshet.scalar.types import INTEGERS
 
 @dataclass(frozen=True, slots=True)
 class JoinAttribute:
-    """What equalities make equal in several relations."""
+    """A value that equalities make equal across several relations."""
 
     number: int
 
@@ -40,7 +40,8 @@ class ColumnAttribute:
 
 @dataclass(frozen=True, slots=True)
 class HiddenAttribute:
-    """All columns of a relation that are neither joined nor shown, as one: together they tell its tuples apart."""
+    """All columns of a relation that are neither joined nor output, as one attribute: together they identify its
+    tuples."""
 
     relation: int
 
@@ -66,8 +67,8 @@ def equality(predicate: Expression) -> tuple[Expression, Expression, bool] | Non
 
 
 def is_asked_by_key(e: Expression) -> bool:
-    """Whether an expression is a subquery's value for a key: a key with several rows is an error only where a row asks
-    for it, so the value is computed on joined rows alone."""
+    """Whether an expression is a subquery's value for a key: a key with several rows is an error only if a row looks it
+    up, so the value is computed on joined rows only."""
     return any(isinstance(x, Call) and x.name == "single" for x in walk(e))
 
 
@@ -84,7 +85,7 @@ def lane_form(expression: Expression) -> Expression:
 
 
 class Attributes:
-    """The join attributes of a block and, next to them, the columns that are attributes of their own."""
+    """The join attributes of a block, and the columns that are attributes by themselves."""
 
     def __init__(self, equalities: Iterable[tuple[Expression, Expression, bool]]) -> None:
         self.columns: dict[Attribute, ColumnRef] = {}
@@ -153,14 +154,14 @@ class Attributes:
         if name is not None:
             return self.value(relation, name) if name in self.of(relation) else None
         if not is_total(value):
-            return None  # it may fail on tuples that meet nothing
+            return None  # it may fail on tuples that join with nothing
         found: dict[Expression, ColumnRef] = {}
         for column in (e for e in walk(value) if isinstance(e, ColumnRef)):
             name = self.named(column)
             here = self.value(relation, name) if name is not None and name in self.of(relation) else None
             own = column if column.relation == relation else here
             if not isinstance(own, ColumnRef) or own.type != column.type or own.type.is_fraction:
-                return None  # 0.0 and -0.0 are equal, and not the same to every function
+                return None  # 0.0 and -0.0 are equal, but some functions distinguish them
             found[column] = own
         return transform(value, lambda e: found.get(e, e))
 

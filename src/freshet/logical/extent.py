@@ -1,8 +1,8 @@
-"""How large a query is with everything it names written out, and how large one may be.
+"""The size of a query with every name expanded, and the limits on it.
 
-Views, common tables, subqueries and aliases stand for what they name wherever they are read. So a line that reads the
-line before it twice doubles what there is to plan and to keep, and a page of such lines would never end. Parts of a
-query are shared in memory, so they are measured once each.
+Views, common tables, subqueries and aliases are expanded wherever they are read. So a line that reads the previous line
+twice doubles the work of planning and maintaining, and a page of such lines would never finish. Parts of a query are
+shared in memory, so each is measured once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_GROWN = 5_000  # parts that expressions may have after reading others in p
 
 
 def _read(query: AnyQuery) -> Iterable[AnyQuery | TableSchema]:
-    """What a query reads, in FROM and in subqueries, but for relations that binding has left behind."""
+    """The sources of a query, in FROM and in subqueries, except relations that binding has dropped."""
     if not isinstance(query, Query):
         yield from children(query)
         return
@@ -68,7 +68,7 @@ class Written(Protocol):
 
 
 def may_replace(columns: Iterable[int], outputs: Sequence[Expression], extents: Extents) -> bool:
-    """Whether the outputs of a select may stand in place of its columns, each as often as it is read."""
+    """Whether the outputs of a select may be substituted for its columns, each as often as it is read."""
     sizes = [extents.parts(o) for o in outputs]
     return max(sizes, default=1) == 1 or sum(sizes[c] for c in columns) <= _MOST_GROWN
 

@@ -1,9 +1,9 @@
-"""The least and the greatest value that something has on joined rows, derived from parts that are grouped on their own.
+"""The least and the greatest value of an expression over joined rows, derived from parts that are grouped separately.
 
-Under one row above, each tuple of a part meets all tuples of the other parts. So a product has its extremes where the
-product of each part's own factors has its own, which that part knows as a MIN and a MAX; inside the part it is the same
-again. The extremes of a sum are the sums of its terms' extremes as long as no two terms read one part; where they do,
-these bounds may lie further apart than the values of any row.
+Under one row above, each tuple of a part joins with all tuples of the other parts. So the extremes of a product follow
+from the extremes of the product of each part's factors, which that part computes as a MIN and a MAX; the same holds
+inside the part. The extremes of a sum are the sums of its terms' extremes as long as no two terms read the same part;
+if they do, these bounds may be wider than the values of any row.
 """
 
 from __future__ import annotations

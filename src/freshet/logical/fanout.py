@@ -1,7 +1,8 @@
-"""How many joined rows a change may meet, as a power of the tables' size n: what enumerating or grouping costs.
+"""The number of joined rows that a change may affect, as a power of the tables' size n: the cost of enumerating them.
 
-A tuple meets at most one tuple of a neighbour whose identity is in the key between them, and up to n otherwise. So the
-joined rows of one tuple are n to the number of such edges that lead away from it, and never more than the join has.
+A tuple joins with at most one tuple of a neighbour whose primary key is part of the key between them, and with up to n
+otherwise. So one tuple has at most n^k joined rows, where k is the number of such edges leading away from it, and never
+more than the whole join has.
 """
 
 from __future__ import annotations

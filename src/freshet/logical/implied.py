@@ -16,9 +16,9 @@ Value = Expression | Attribute  # a value by itself, or all those that are equal
 def without_implied(
     predicates: Sequence[Expression], named: Callable[[Expression], Attribute | None] = lambda e: None
 ) -> list[Expression]:
-    """The conjuncts without comparisons that the remaining ones imply. All hold on the same rows: where two comparisons
-    in a chain are true none of their values is NULL, and every type has one order. `named`: one name for all values
-    that equalities make equal."""
+    """The conjuncts without the comparisons that are implied by the rest. Both hold on the same rows: if two
+    comparisons in a chain are true, none of their values is NULL, and every type has a total order. `named`: a common
+    name for values that equalities make equal."""
     steps = {i: step for i, p in enumerate(predicates) if (step := _step(p, named)) is not None}
     higher: dict[Value, dict[int, tuple[Value, bool]]] = {}
     for i, (low, high, strict) in steps.items():
@@ -46,7 +46,7 @@ def _step(predicate: Expression, named: Callable[[Expression], Attribute | None]
 
 
 def _leads(higher: Mapping[Value, Mapping[int, tuple[Value, bool]]], start: Value, end: Value, strict: bool) -> bool:
-    """Whether steps lead from one value up to the other, one of them strictly if asked for."""
+    """Whether steps lead from one value up to the other; `strict`: at least one of them must be strict."""
     seen: set[tuple[Value, bool]] = set()
     ahead = [(start, False)]
     while ahead:

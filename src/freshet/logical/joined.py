@@ -1,4 +1,4 @@
-"""A full join that stands as one relation, and where the rows are that a condition on it finds."""
+"""A full join represented as one relation, and the sides in which the matches of a condition on it can be found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freshet.scalar.expression import Call, ColumnRef, Expression, Reference, tr
 
 @dataclass(frozen=True, slots=True)
 class _CommonRef(Reference):
-    """A value that the sides of a full join have in common, while conditions on it are looked at."""
+    """A placeholder for a value that both sides of a full join share, used while conditions on it are analysed."""
 
     column: int
     name: str = "common"
@@ -30,8 +30,8 @@ class Joined:
     equal: tuple[tuple[Expression, Expression], ...]
 
     def found_in(self, number: int, tests: Sequence[Expression]) -> list[tuple[Block, tuple[Expression, ...]]] | None:
-        """Sides, each with its own tests, one of which has a row that satisfies its own where the join has a row that
-        satisfies all tests; None where only the join itself tells. It is relation `number`."""
+        """Sides, each with tests of its own, such that some side has a row satisfying its tests exactly if the join has
+        a row satisfying all tests; None if only the join itself can decide. The join is relation `number`."""
         read = {c.column for t in tests for c in _columns(t) if c.relation == number}
         if any(c >= len(self.columns) for c in read):
             return None
@@ -51,7 +51,8 @@ class Joined:
         return self.columns[e.column] if isinstance(e, ColumnRef) and e.relation == number else e
 
     def _mark(self, e: Expression, common: list[tuple[Expression, Expression]]) -> Expression:
-        """COALESCE of two values that are equal where both sides have a row is the value of the side that has one."""
+        """COALESCE of two values that are equal wherever both sides have a row is the value of the side that has
+        one."""
         if not isinstance(e, Call) or e.name != "coalesce" or e.type.is_fraction:
             return e
         first = e.args[0] if len(e.args) == 2 else replace(e, args=e.args[:-1])
@@ -73,7 +74,7 @@ def _unmarked(
 
 
 def _bare(expression: Expression) -> Expression:
-    """Without what does not tell one column from another."""
+    """A column without the attributes that do not identify it."""
     return transform(expression, lambda e: replace(e, name="", nullable=True) if isinstance(e, ColumnRef) else e)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of joins and of set operations, each with what it does: whoever keeps or plans one asks it, not its name."""
+"""Kinds of joins and of set operations with their behaviour, so that no other code compares their names."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from freshet.state.arrays import Int64s
 
 
 class JoinKind(StrEnum):
-    """What a row on one side of a join does for the row on the other, which it is hung on."""
+    """The effect of a child row on the parent row it joins with."""
 
-    INNER = "inner"  # the two make a row
-    LEFT = "left"  # the two make a row, and without it there is one of NULLs
-    SEMI = "semi"  # lets it exist
-    ANTI = "anti"  # lets it not exist
+    INNER = "inner"  # each pair is a row
+    LEFT = "left"  # each pair is a row; a parent without a child has a row with NULLs
+    SEMI = "semi"  # the parent is in the answer if it has a child
+    ANTI = "anti"  # the parent is in the answer if it has no child
 
     @property
     def filters(self) -> bool:
-        """Whether it only decides which rows there are, and shows nothing."""
+        """Whether it only filters parent rows and adds no columns."""
         return self in (JoinKind.SEMI, JoinKind.ANTI)
 
     @property
     def turns(self) -> bool:
-        """Whether a row that comes may take rows of the answer away."""
+        """Whether inserting a child row can remove rows from the answer."""
         return self in (JoinKind.LEFT, JoinKind.ANTI)
 
     @property
     def written(self) -> str:
-        """As SQL has it."""
+        """Its spelling in SQL."""
         return _WRITTEN[self]
 
 
@@ -47,7 +47,8 @@ class SetKind(StrEnum):
     INTERSECT = "intersect"
 
     def copies(self, every: bool, left: Int64s, right: Int64s) -> Int64s:
-        """How often rows with these counts on either side are in the answer; once at most, unless `every` copy is."""
+        """The number of copies in the answer of rows with these counts on either side; at most one, unless `every` copy
+        counts."""
         found: Int64s
         if self is SetKind.UNION:
             found = np.sign(left + right)

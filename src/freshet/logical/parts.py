@@ -1,8 +1,8 @@
-"""Which parts of a join can be grouped on their own, so that the query above reads one row for each of their keys.
+"""Finds the parts of a join that can be grouped separately, so that the query above reads one row for each key.
 
-A part is a subtree of a join tree whose root has to be enumerated, as have the relations that comparisons and EXISTS
-read. It shows nothing but what its tuples add up to, and its tuples multiply: many of them meet one tuple of the
-parent, which meets many others too, or has many like it.
+A part is a subtree of a join tree whose root has to be enumerated, as do the relations that comparisons and EXISTS
+read. It contributes only aggregates of its tuples, and its tuples multiply: many of them join with one tuple of the
+parent, which joins with many others too, or of which there are many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from freshet.scalar.types import Type
 
 @dataclass(slots=True)
 class Part:
-    """A subtree that becomes a select of its own: what it is asked for."""
+    """A subtree that becomes a separate select, and the values it has to provide."""
 
     relations: list[int]
     top: int
@@ -54,7 +54,7 @@ class Parts:
             return
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
         self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
-        self.checks: list[Expression] = []  # what is asked of several relations besides equality
+        self.checks: list[Expression] = []  # conditions on several relations other than equalities
         pairs = []
         for p in block.predicates:
             pair, read = equality(p), references(p)
@@ -72,7 +72,7 @@ class Parts:
         if not h.is_acyclic:
             self.why = "the joins form a cycle"
             return
-        self.unchecked = ""  # why some aggregate is not put together from parts
+        self.unchecked = ""  # why some aggregate cannot be combined from parts
         for call in self.grouping.aggregates:
             if not call.distinct and not function_of(call).idempotent and not function_of(call).carries(call):
                 self.why = f"{call.function.upper()} needs each of them"
@@ -190,7 +190,7 @@ def _identity(relation: Relation) -> set[int] | None:
 
 
 def _splits(call: AggregateCall) -> bool:
-    """Whether an aggregate can be put together from what the relations it reads say each for itself."""
+    """Whether an aggregate can be combined from values that each of its relations provides separately."""
     if call.filter is not None and not _is_local(call.filter):
         return False
     if not call.args or function_of(call).counts:

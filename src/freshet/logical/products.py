@@ -1,9 +1,9 @@
-"""Sums of products: what a SUM's argument is made of, where arithmetic may be done in any order.
+"""Sums of products: the argument of a SUM taken apart, where arithmetic may be done in any order.
 
 On integers and on decimals that keep all digits, +, - and * are those of a ring, so `(a.x + b.y) * c.z` is
 `a.x * c.z + b.y * c.z` and each factor can be summed where its table stands. The whole is computed in 38 digits and is
 checked against its type in the end. Each row's own values must fit their types as well, or SQL refuses the row: where
-the types of what is added or multiplied do not tell that they do, `unsure` says which.
+the types of the operands do not guarantee that, `unsure` lists the expressions in question.
 """
 
 from __future__ import annotations

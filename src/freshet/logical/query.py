@@ -5,9 +5,8 @@ A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on
 NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
 across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
 
-A query is a SELECT, or one of the few nodes that stand above selects or next to them: a set operation, the first rows
-in some order, window functions, constant rows. Each has `fields`, its columns; whatever reads one does not care which
-it is.
+A query is a SELECT, or one of a few other nodes: a set operation, the first rows in some order, window functions,
+constant rows. Each has `fields`, its columns, so a reader need not know which it is.
 """
 
 from __future__ import annotations
@@ -146,8 +145,8 @@ class TopK:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The rows of a query, which whoever reads them gets in an order. It stands above all else or nowhere: a query that
-    reads another reads a bag. Shown are the first columns of the query, as many as there are fields."""
+    """The rows of a query, read in an order. It can only be the root: a query that reads another reads a bag. It
+    outputs the first columns of the query, as many as there are fields."""
 
     source: AnyQuery
     order: tuple[SortKey, ...]
@@ -187,7 +186,7 @@ AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperat
 
 
 def children(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
-    """What a query reads, as often as it does."""
+    """The sources of a query, each as often as it is read."""
     if isinstance(query, Query):
         yield from (relation.source for relation in query.relations)
     elif isinstance(query, UnionAll):
@@ -201,7 +200,7 @@ def children(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
 
 
 def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> AnyQuery:
-    """The same query of other sources, as many as it has."""
+    """The same query over other sources, as many as it has."""
     if isinstance(query, Query):
         pairs = zip(query.relations, read, strict=True)
         return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))

@@ -1,6 +1,7 @@
-"""References that end before planning: what each of them reads becomes a column of a relation.
+"""References that exist only before planning: the value each of them reads becomes a column of a relation.
 
-Binding ends all but `OuterRef`, and decorrelation those. `ColumnRef` and `GroupRef` (scalar/expression.py) stay.
+Binding eliminates all but `OuterRef`, and decorrelation eliminates those. `ColumnRef` and `GroupRef`
+(scalar/expression.py) remain.
 """
 
 from __future__ import annotations

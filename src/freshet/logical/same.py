@@ -1,8 +1,8 @@
-"""Equal queries, recognized without comparing what they read again and again.
+"""Recognizes equal queries without comparing their sources again and again.
 
-A query is equal to another when it is but for its sources, and these are equal one by one. So each query gets a number,
-equal ones the same, and is looked up with the numbers of its sources in their place: that costs its own size, not that
-of everything below it.
+Two queries are equal if they are equal apart from their sources, and the sources are equal one by one. So each query
+gets a number, the same for equal ones, and is looked up with the numbers of its sources in place of the sources: that
+costs its own size, not that of everything below it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from freshet.scalar.types import INT
 
 class Numbers:
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[AnyQuery, int]] = {}  # by identity, which a query that is kept does not lose
+        self._seen: dict[int, tuple[AnyQuery, int]] = {}  # by identity, which is stable because the query is kept alive
         self._known: dict[AnyQuery, int] = {}
 
     def of(self, query: AnyQuery) -> int:

@@ -1,5 +1,5 @@
-"""What to do with what has no place in the join tree, before planning again. For an arm, store what it reads, or what
-it finds. Where NULL equals NULL in a cycle, say by two equalities what one cannot: bags hold keys without NULLs."""
+"""Rewrites a query that has an arm without a place in the join tree, to be planned again: the arm's inputs, or its
+matches, are stored. If NULL equals NULL in a cycle, one equality becomes two, because bags hold keys without NULLs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from freshet.scalar.functions import build, nullable
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """An arm of a block without a place, and why. `scattered`: what it reads is spread over several relations of the
-    block it hangs on."""
+    """An arm that has no place in the tree, and why. `scattered`: the values it is correlated by are spread over
+    several relations of its block."""
 
     why: str
     block: Block
@@ -27,7 +27,7 @@ class Unfit:
 
 
 def fitted(query: Query, unfit: Unfit) -> Query:
-    """An equal query in which the arm has a place; UnsupportedError where there is none."""
+    """An equivalent query in which the arm has a place; UnsupportedError if there is none."""
     if unfit.scattered and len(unfit.block.relations) > 1:
         changed = store_block(query, unfit.block, (), finish)
     elif unfit.scattered:

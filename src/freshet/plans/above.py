@@ -1,4 +1,4 @@
-"""Plans of the queries that are not selects: what stands above them is decided, what is below is planned by `below`."""
+"""Plans of queries that are not selects: the node itself is planned here, its inputs by `below`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hypergraph of a query together with its arms: what EXISTS and NOT EXISTS ask for decides the class as joins do.
+"""The hypergraph of a query together with its arms: EXISTS and NOT EXISTS affect the class just as joins do.
 
 `SELECT x, y FROM r WHERE EXISTS (s on x) AND EXISTS (t on y)` is the join of r, s and t with the columns of s and t
-projected away, and costs as much. A left join takes nothing away from what it hangs on, so its relations stay out.
+projected away, and costs as much. A left join never removes rows of its parent, so its relations are left out.
 """
 
 from __future__ import annotations
@@ -75,6 +75,6 @@ def _words(e: Expression) -> str:
 
 
 def _column(parent: Node, position: int, key: Sequence[Expression]) -> Expression:
-    """A column of a generalized parent, whose tuple is the key of what hangs on it."""
+    """A column of a generalized parent, whose tuple is the key of its children."""
     e = key[position]
     return ColumnRef(e.type, parent.relation, position, parent.attributes[position], False)

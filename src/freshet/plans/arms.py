@@ -1,4 +1,5 @@
-"""Arms of a block (LEFT JOIN, EXISTS, NOT EXISTS): trees of their own, hung on the node that has what connects them."""
+"""Arms of a block (LEFT JOIN, EXISTS, NOT EXISTS): separate trees, attached to the node that has the columns they are
+correlated by."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Arms:
         self.layout, self.choice = layout, choice
 
     def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> Unfit | None:
-        """Hangs an arm, with those below it, on the block's nodes; what has no place there, if something has none."""
+        """Attaches an arm, with the arms below it, to the block's nodes; returns the arm that cannot be placed, if
+        any."""
         mine, theirs = set(arm.block.relations), set(host_block.relations)
         local: list[Expression] = []
         pairs: list[tuple[Expression, Expression, bool]] = []
@@ -88,7 +90,8 @@ class Arms:
         self, block: Block, attributes: Attributes, base: int, values: list[Expression], condition: list[Expression],
         arm: Arm,
     ) -> tuple[int, tuple[Expression, ...]] | Unfit:  # fmt: skip
-        """The node of the block an arm hangs on: one whose relation has all the values it is correlated by."""
+        """The node of the block that an arm is attached to: one whose relation has all the values it is correlated
+        by."""
         for i in range(base, len(self.layout.nodes)):
             node = self.layout.nodes[i]
             if node.relation not in block.relations or any(references(c) - {node.relation} for c in condition):

@@ -1,8 +1,8 @@
 """Bags of a cyclic query: hidden relations whose tuples are the joins of what the cycle's relations share.
 
-A bag joins sets: of each relation that has two or more of the bag's attributes, the distinct values of these. With the
-bags as relations besides its own the query is acyclic, and everything else (filters, copies, columns that no join
-reads, outer joins) stays where it is in any query.
+A bag joins sets: for each relation with two or more of the bag's attributes, the distinct values of these. With the
+bags as additional relations the query is acyclic, and everything else (filters, copies, columns that no join reads,
+outer joins) is handled as in any other query.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bag_relation(
     fields = tuple(Field(str(a), _widest(a, used, attributes), False) for a in order)
     inputs, positions = [], []
     for r in used:
-        # In an order of the relation's own, so that roles of a table ask for the same query.
+        # In an order that depends on the relation alone, so that all roles of a table need the same query.
         reads = {a: _alone(attributes.value(r, a)) for a in attributes.of(r) & bag.attributes}
         mine = sorted(reads, key=lambda a: repr(reads[a]))
         inputs.append(plan(_values(relations[r], [attributes.value(r, a) for a in mine], filters.get(r, []))))
@@ -58,7 +58,7 @@ def _power(exponent: int) -> str:
 
 
 def _widest(attribute: Attribute, relations: Sequence[int], attributes: Attributes) -> Type:
-    """Sides of an equality have one type, but for integers, whose lanes are the same in all sizes."""
+    """The two sides of an equality have the same type, except integers, whose lanes are the same for all sizes."""
     types = [attributes.value(r, attribute).type for r in relations if attribute in attributes.of(r)]
     return max(types, key=lambda t: INTEGERS.index(t.name) if t.is_integer else 0)
 

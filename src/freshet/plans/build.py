@@ -1,4 +1,5 @@
-"""From a bound query to the plan the engine runs: which join tree, which edges, what is left to check on results."""
+"""From a bound query to the plan the engine runs: its join tree, its edges, and what remains to check on result
+rows."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ from freshet.scalar.functions.compiled import is_total
 
 
 def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
-    """`updates`: expected number of changes of each table, as far as known. `trees`: those asked for, where they are
-    not left to be chosen."""
+    """`updates`: expected number of changes of each table, as far as known. `trees`: the required join trees, if they
+    are not to be chosen."""
     try:
         return _Plans(updates or {}, trees).plan(query)
     except RecursionError:
@@ -88,7 +89,7 @@ _Readable = tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[s
 
 
 class _Planner:
-    """One query: its nodes are laid out, along the tree that is chosen, with the arms hung on it."""
+    """One query: its nodes are laid out along the chosen tree, with the arms attached to it."""
 
     def __init__(self, query: Query, plans: _Plans) -> None:
         self.query = query
@@ -99,7 +100,7 @@ class _Planner:
         self.arms = Arms(self.layout, self.choice)
 
     def plan(self) -> QueryPlan | Query:
-        """The plan, or an equal query to plan instead: one with a place for what has none in this one."""
+        """The plan, or an equivalent query to plan instead, in which every arm has a place."""
         query, block, outputs = self.query, self.query.block, self.query.outputs
         if not block.relations:
             return self._constant()
@@ -161,7 +162,7 @@ class _Planner:
         return replace(plan, guarantee=guarantee(query, self._verdict(readable, inner.attributes, arms_from), plan))
 
     def _constant(self) -> QueryPlan:
-        """A query without tables: one row, unless its WHERE says none."""
+        """A query without tables: one row, or none if its WHERE is not true."""
         query, block = self.query, self.query.block
         return QueryPlan(
             tuple(self.relations),
@@ -178,14 +179,14 @@ class _Planner:
     # Trees ----------------------------------------------------------------------------------------------------
 
     def _shown(self, attributes: Attributes) -> AttributeSet:
-        """The attributes the query shows: what its class depends on."""
+        """The attributes the query outputs, which determine its class."""
         query = self.query
         read = query.outputs if query.grouping is None else query.grouping.keys
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
         return frozenset(column_attribute(attributes, c) for c in columns)
 
     def _asked(self, inner: Inner) -> dict[str, AttributeSet]:
-        """What joins ask besides equality, in words, and the attributes it reads."""
+        """The join conditions other than equalities, as text, and the attributes they read."""
         return {
             described(p, self.query): frozenset(
                 column_attribute(inner.attributes, e) for e in walk(p) if isinstance(e, ColumnRef)
@@ -220,7 +221,7 @@ class _Planner:
         keys: Sequence[AttributeSet | None],
         predicates: Mapping[str, AttributeSet],
     ) -> _Readable:
-        """The same with names of relations and columns: the reasons of a verdict are read by people."""
+        """The same with names of relations and columns, because people read the reasons of a verdict."""
 
         names_of = {r: Counter(f.name for f in self.relations[r].fields) for r in block.relations}
 
@@ -263,7 +264,7 @@ class _Planner:
         return classify(armed.hypergraph, [*keys, *unknown], armed.predicates)
 
     def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
-        """A tree whose output nodes hold nothing but shown attributes, so that every row comes out once."""
+        """A tree whose output nodes hold only output attributes, so that every row is produced once."""
         outputs = self.query.outputs
         if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
             return None
@@ -287,7 +288,7 @@ class _Planner:
         raise AssertionError(f"no output node has {attribute}")
 
     def _store_bags(self, block: Block, inner: Inner, h: Hypergraph) -> tuple[Block, Inner, Hypergraph]:
-        """The block with bags as relations besides its own, which make it acyclic."""
+        """The block with bags as additional relations, which make it acyclic."""
         equalities = list(inner.equalities)
         for bag in decompose(h):
             number = len(self.relations)

@@ -1,4 +1,4 @@
-"""Which join tree a block gets: the one asked for, or the cheapest of those that can carry its predicates."""
+"""The choice of a block's join tree: the required one, or the cheapest of those that can carry its predicates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from freshet.scalar.functions import nullable
 
 class Choice:
     def __init__(self, relations: list[RelationPlan], updates: dict[str, float], wanted: WantedTree | None) -> None:
-        """`updates`: expected number of changes of each table. `wanted`: the tree asked for."""
+        """`updates`: expected number of changes of each table. `wanted`: the required tree."""
         self.relations, self.updates, self.wanted = relations, updates, wanted
         self.labels = labels([r.alias for r in relations])
         self.above: frozenset[int] = frozenset()  # relations whose columns are read above the join
         self._updates = cache(self._source_updates)
 
     def cost(self, block: Block, tree: JoinTree) -> tuple[float, ...]:
-        """What makes one tree worse than another. First, how many values of subqueries do not hang as a leaf: there a
-        new value touches only the tuples whose comparison with it changes, and at the root it would touch all."""
+        """The cost of a tree. First, the number of subquery values that are not leaves: at a leaf a new value touches
+        only the tuples whose comparison with it changes; at the root it would touch all of them."""
         inner = {n.parent for n in tree.nodes}
         exposed = sum(
             (i == 0 or i in inner) and self._is_value(block.relations[n.relation])
@@ -55,7 +55,7 @@ class Choice:
     def compare(
         self, block: Block, h: Hypergraph, inner: Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
     ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
-        """A tree with comparisons on its edges, where there are any it can carry."""
+        """A tree with comparisons on its edges, if there are any it can carry."""
         candidates = [c for c in map(compared, inner.residual) if c is not None]
         if not candidates or not h.is_acyclic:
             return None
@@ -81,7 +81,7 @@ class Choice:
                 relation = along.tree.nodes[n].relation
                 assert relation is not None
                 value = inner.attributes.value(block.relations[relation], a.attribute)
-                # NULL is no value that a column could be followed to
+                # a NULL cannot be followed to a column
                 equal_nulls = inner.attributes.null_safe(a.attribute) and nullable(value)
                 if not isinstance(value, ColumnRef) or equal_nulls:
                     return None
@@ -104,7 +104,7 @@ class Choice:
         return [self.labels[r] for r in block.relations]
 
     def fits(self, block: Block, tree: JoinTree) -> bool:
-        """Whether a tree is the one asked for, if one was."""
+        """Whether a tree is the required one, or none is required."""
         return self.wanted is None or self.wanted.is_drawn(tree, self.labels_of(block))
 
 

@@ -18,7 +18,7 @@ from freshet.scalar.types import Type
 from freshet.windows.call import Frame, FrameUnit, WindowCall
 
 FORMAT = 1  # raised whenever a reader of the old format would misread the new one
-_BYTES = "bytes"  # what names a constant of BINARY, which is written as hexadecimal digits
+_BYTES = "bytes"  # the tag of a BINARY constant, which is written as hexadecimal digits
 
 _CLASSES: dict[str, Any] = {
     c.__name__: c
@@ -75,7 +75,7 @@ def _part(name: Any, field: str, value: Any) -> Any:
 
 
 def _renewed(value: dict[str, Any]) -> dict[str, Any]:
-    """A reference as versions wrote it that had one class for all: relation -1 was the group's row."""
+    """Converts a reference written by earlier versions, which had a single class: relation -1 was the group's row."""
     if value.get("is") != "ColumnRef" or "outer" not in value:
         return value
     kept = {k: v for k, v in value.items() if k != "outer"}

@@ -1,8 +1,8 @@
 """Comparisons between two relations, and trees that can carry them on their edges (IEDyn's generalized join trees).
 
-A comparison is placed by giving both relations an attribute of their own for it: in a join tree with that attribute
-the two must be neighbours. Where an equality says that another relation has the same value, that one will do as well.
-An edge carries one comparison; what no tree can place stays a check on result rows.
+A comparison is placed by giving both relations an extra attribute for it: in a join tree with that attribute the two
+must be neighbours. If an equality implies that another relation has the same value, that relation can be used as well.
+An edge carries one comparison; comparisons that no tree can place are checked on result rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FARTHEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ComparisonAttribute:
-    """What the two relations of a comparison share, so that a tree has them as neighbours."""
+    """The extra attribute that the two relations of a comparison share, which makes them neighbours in a tree."""
 
     number: int  # among those that are placed
 
@@ -60,7 +60,7 @@ class Compared:
 
 
 def compared(predicate: Expression) -> Compared | None:
-    """The comparison an edge could carry: of two relations, by values whose order their lanes have."""
+    """The comparison as an edge could carry it: between two relations, on values that are ordered like their lanes."""
     operator = comparison_of(predicate)
     if not isinstance(predicate, Call) or operator is None or operator is ComparisonOperator.EQUAL:
         return None
@@ -112,10 +112,10 @@ def placed_tree(
     cost: Callable[[JoinTree], tuple[float, ...]],
     accept: Callable[[JoinTree], bool] = lambda tree: True,
 ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
-    """The cheapest tree that carries as many of the comparisons as any can, and which those are.
+    """The cheapest of the trees that carry the most comparisons, and those comparisons.
 
-    Of a large query not every choice of comparisons and not every tree is looked at: when the budget is used up, the
-    first choice there is, on trees without generalized nodes."""
+    For a large query not every choice of comparisons and not every tree is examined: once the budget is used up, the
+    first choice is taken, on trees without generalized nodes."""
     places = Places(h, relations)
     most, looked_at = 1 + _CHOSEN // len(relations) ** 2, StepBudget(_NODES)
     for count in range(len(places.independent(candidates)), 0, -1):
@@ -145,14 +145,14 @@ def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared])
 
 
 class Places:
-    """Which comparisons some join tree of an acyclic query has edges for, all of them together.
+    """Decides which sets of comparisons can be placed together on the edges of one join tree of an acyclic query.
 
-    Join trees are the spanning trees of most shared attributes. One of them has all edges of a set when, for each
-    number of attributes, the edges that share so many make no cycle, nor do so with edges that share more: these are in
-    every such tree, or others that connect the same relations. So the relations that edges sharing more connect are one
-    point, and what is left to ask is whether a few edges between points make a cycle. Such sets are a matroid: what is
-    added to one that fits, as long as it fits, ends with the most there is. Where one predicate may stand in several
-    places only one of them counts, and then it may end with fewer."""
+    Join trees are the spanning trees with the most shared attributes. Some join tree has all edges of a set if, for
+    each number k of attributes, the edges that share k attributes form no cycle, neither among themselves nor with
+    edges that share more: every join tree contains those, or others that connect the same relations. So relations
+    connected by edges that share more are contracted to one point, and it remains to check whether a few edges between
+    points form a cycle. Such sets form a matroid, so adding comparisons greedily ends with a set of maximum size. If a
+    predicate can be placed in several ways only one of them counts, and the greedy set may then be smaller."""
 
     def __init__(self, h: Hypergraph, relations: Sequence[int]) -> None:
         self.at = {r: i for i, r in enumerate(relations)}
@@ -195,7 +195,7 @@ class Places:
         return True
 
     def independent(self, candidates: Sequence[Compared]) -> list[Compared]:
-        """As many of the comparisons as fit together."""
+        """A maximal set of comparisons that fit together."""
         fitting: list[Compared] = []
         for c in candidates:
             if self.fit([*fitting, c]):
@@ -234,5 +234,5 @@ def unmarked(tree: JoinTree) -> JoinTree:
 
 
 def _plain_above(tree: JoinTree) -> bool:
-    """A comparison needs tuples at both ends, so no generalized node may stand for it."""
+    """A comparison needs tuples at both ends, so a generalized node cannot be one of them."""
     return not any(isinstance(a, ComparisonAttribute) for n in tree.nodes if n.relation is None for a in n.attributes)

@@ -24,8 +24,8 @@ def walked(plan: AnyPlan, updates: Mapping[str, float]) -> float:
 
 
 def source_updates(source: TableSchema | AnyPlan, updates: Mapping[str, float]) -> float:
-    """Expected updates of a relation: those of its table, or of all tables that a query or bag reads. What is not known
-    counts as 1, as does a query of which nothing is known."""
+    """Expected updates of a relation: those of its table, or of all tables that a query or bag reads. An unknown number
+    counts as 1, as does a query over tables with unknown numbers only."""
     if isinstance(source, TableSchema):
         return updates.get(source.name.lower(), 1.0)
     if not updates and not isinstance(source, BagPlan):

@@ -1,7 +1,7 @@
-"""What differs between the tables and views that state was made by and those it is asked to go on with, for people.
+"""Describes how the tables and views that state was built with differ from those it is to be used with.
 
-Both are described as JSON: a table by its columns, primary key and whatever else says where its rows come from, a view
-by its text, its bound query and its plan.
+Both are given as JSON: a table by its columns, its primary key and the source of its rows, a view by its text, its
+bound query and its plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Described = Mapping[str, Any]
 
 
 def describe_table(schema: TableSchema, **where: Any) -> dict[str, Any]:
-    """`where`: what says where its rows come from."""
+    """`where`: the parts that describe the source of its rows."""
     columns = {f.name: f"{f.type}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields}
     return {"columns": columns, "primary key": [schema.fields[i].name for i in schema.primary_key], **where}
 
@@ -33,7 +33,7 @@ def describe_view(plan: Plan, catalog: Catalog | None) -> dict[str, Any]:
 def named(
     kind: str, kept: Described, now: Described, differs: Callable[[Described, Described], Iterator[str]]
 ) -> Iterator[str]:
-    """What differs between things of one kind, by their names."""
+    """The differences between two sets of tables, or of views, by name."""
     for name in kept.keys() - now.keys():
         yield f"{kind} {name}: there then, gone now"
     for name in now.keys() - kept.keys():
@@ -59,7 +59,7 @@ def view_differs(kept: Described, now: Described) -> Iterator[str]:
 
 
 def plans_differ(kept: Described, now: Described, given: Collection[str]) -> Iterator[str]:
-    """What differs in the plans of the views that came with a plan of their own."""
+    """The differences between the plans of views that were defined with a plan."""
     for name in given:
         then, here = (codec.from_json(json.dumps(views[name]["plan"])) for views in (kept, now))
         if then != here:

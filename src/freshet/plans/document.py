@@ -1,8 +1,8 @@
 """A plan as a document that people read, keep and edit: docs/plan.schema.json describes it.
 
-It holds the query, its tables, and what was chosen: for each select the join tree, and shares where they are asked
-for. Everything else follows from the query and is made when the document is read. So a document can be edited, and
-one that is wrong for its query cannot be run: the tree that comes out is compared with the one asked for.
+It contains the query, its tables, and the choices made: for each select the join tree, and shares if any were given.
+Everything else follows from the query and is derived when the document is read. So a document can be edited, and one
+that does not fit its query cannot be run: the resulting tree is compared with the one in the document.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def selects(plan: AnyPlan) -> Iterator[QueryPlan]:
 def node_labels(plan: QueryPlan) -> list[str]:
     """The name of each node."""
     generalized = {n.relation for n in plan.nodes if n.generalized}
-    told_apart = iter(labels([r.alias for i, r in enumerate(plan.relations) if i not in generalized]))
-    names = [r.alias if i in generalized else next(told_apart) for i, r in enumerate(plan.relations)]
+    distinct = iter(labels([r.alias for i, r in enumerate(plan.relations) if i not in generalized]))
+    names = [r.alias if i in generalized else next(distinct) for i, r in enumerate(plan.relations)]
     return [names[n.relation] for n in plan.nodes]
 
 
@@ -74,7 +74,7 @@ def table_ddl(schema: TableSchema) -> str:
 
 
 def from_document(text: str, tables: Catalog | None = None) -> tuple[str, AnyPlan]:
-    """The query and the plan a document asks for, over the tables it names or those given."""
+    """The query and the plan described by a document, over the tables it lists or those given."""
     data = _loaded(text)
     catalog = Catalog() if tables is None else tables
     for i, ddl in enumerate(data["tables"] if tables is None else ()):
@@ -97,13 +97,13 @@ def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
 
 
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
-    """The plan with the wanted trees; all are left to be chosen where none is given."""
+    """The plan with the wanted trees; if none is given, all are chosen."""
     chosen = build_plan(query)
     if not wanted or _same(chosen, wanted):
         return chosen
     ours = list(selects(chosen))
     if len(ours) != len(wanted):
-        raise PlanError(f"the query has {len(ours)} join trees, and the plan has {len(wanted)}; give each one")
+        raise PlanError(f"the query has {len(ours)} join trees, but the plan has {len(wanted)}; give one for each")
     for i, (select, tree) in enumerate(zip(ours, wanted, strict=True)):
         known = {n for n in node_labels(select) if not n.startswith("[")}
         unknown, missing = sorted(tree.relations() - known), sorted(known - tree.relations())
@@ -156,9 +156,9 @@ def _loaded(text: str) -> dict[str, Any]:
         raise PlanError("the plan has no sql; give the query it keeps fresh")
     for part in ("tables", "trees"):
         if not isinstance(data.get(part, []), list):
-            raise PlanError(f"{part} is no list; give one")
+            raise PlanError(f"{part} is not a list; give one")
     if not all(isinstance(t, str) for t in data.get("tables", [])):
-        raise PlanError("tables holds something else than texts; give CREATE TABLE statements")
+        raise PlanError("tables contains an item that is not text; give CREATE TABLE statements")
     data.setdefault("tables", [])
     return data
 
@@ -166,7 +166,7 @@ def _loaded(text: str) -> dict[str, Any]:
 def _known(data: dict[str, Any], parts: tuple[str, ...], what: str) -> None:
     unknown = sorted(data.keys() - set(parts))
     if unknown:
-        raise PlanError(f"{what} has a part {unknown[0]!r}, which means nothing; it has {', '.join(parts)}")
+        raise PlanError(f"{what} has an unknown part {unknown[0]!r}; the known parts are {', '.join(parts)}")
 
 
 def _wanted(tree: Any, where: str) -> WantedTree:
@@ -199,14 +199,14 @@ def _check_tree(nodes: list[tuple[str, str | None]], where: str) -> None:
     plain = [n for n in names if not n.startswith("[")]
     if len(set(plain)) < len(plain):
         twice = next(n for n in plain if plain.count(n) > 1)
-        raise PlanError(f"{where}: {twice} is there twice; a relation is one node")
+        raise PlanError(f"{where}: {twice} occurs twice; a relation is one node")
     for name, parent in nodes:
         if parent is not None and parent not in names:
             raise PlanError(f"{where}: {name} hangs on {parent}, which is not there; the nodes are {', '.join(names)}")
     roots = [n for n, p in nodes if p is None]
     if len(roots) != 1:
         shown = " and ".join(roots) or "none"
-        raise PlanError(f"{where}: a tree has one root (parent null), and here it is {shown}")
+        raise PlanError(f"{where}: a tree has one root (parent null), but this one has {shown}")
     above = dict(nodes)
     for name in names:
         at: str | None = name

@@ -26,8 +26,8 @@ from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, Sort
 
 
 class Standing(NamedTuple):
-    """What a running view holds and has paid: tuples and alive tuples of each node of its tree, the steps it has taken,
-    and the same of what it reads."""
+    """The size and cost of a running view: tuples and alive tuples of each node of its tree, the steps it has taken,
+    and the same for its inputs."""
 
     nodes: Sequence[tuple[int, int]]
     below: Sequence[Standing]
@@ -154,7 +154,7 @@ def _key(edge: Edge, shown: Any) -> list[str]:
 
 
 def _branch(tree: Sequence[dict[str, Any]], parent: int) -> Iterator[str]:
-    """The nodes below one, each followed by what is below it: arms come after the whole tree they hang on."""
+    """The nodes below one, each followed by its descendants: arms come after the whole tree they are attached to."""
     for n in tree:
         if n["parent"] == parent:
             yield _line(n)

@@ -36,7 +36,7 @@ def guarantee(query: Query, verdict: Classification, plan: QueryPlan) -> Guarant
 
 
 def update(plan: QueryPlan) -> str:
-    """The bound on what a change costs, and per what change it holds."""
+    """The bound on the cost of a change, and the kind of change it holds for."""
     promised = claim(plan)
     words = _bound(promised)
     if promised.rows is RowCost.JOINED:

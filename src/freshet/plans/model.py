@@ -31,8 +31,8 @@ class RelationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: how far beyond the parent's value
-    the child's may lie at most, where the query's other comparisons say so; those are checked on result rows."""
+    """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: the greatest distance of the child's
+    value from the parent's, if the query's other comparisons limit it; those are checked on result rows."""
 
     operator: ComparisonOperator
     parent: Expression
@@ -42,9 +42,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """How a node hangs on its parent. Keys are expressions over the parent's and the child's relation; under a
-    generalized parent `parent_key` is empty: the key is the parent's tuple. `condition` reads the parent: where it is
-    not true the parent finds no support here."""
+    """How a node is joined to its parent. Keys are expressions over the parent's and the child's relation; under a
+    generalized parent `parent_key` is empty: the key is the parent's tuple. `condition` reads the parent: if it is not
+    true, the parent has no support on this edge."""
 
     kind: JoinKind
     parent_key: tuple[Expression, ...]
@@ -198,7 +198,7 @@ class BoundedSumsPlan:
 
 @dataclass(frozen=True, slots=True)
 class IndexedPlan:
-    """A plan with indexes on its answer, each on some columns. It stands above all else or nowhere."""
+    """A plan with indexes on its answer, each on some columns. It can only be the root."""
 
     source: AnyPlan
     indexes: tuple[tuple[int, ...], ...]

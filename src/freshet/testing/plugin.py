@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def freshet_db() -> Iterator[Database]:
     """A database in memory, closed after the test; before that, every view must be fresh."""
-    from freshet.database.db import connect
+    from freshet.database.connection import connect
 
     with connect() as db:
         yield db

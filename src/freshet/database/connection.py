@@ -1,0 +1,69 @@
+"""Opening a database."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from freshet.budget import Memory, parse_size
+from freshet.database.adapt import Adapt
+from freshet.database.db import Database
+from freshet.database.opening import open_instance
+from freshet.durable.store import Store
+from freshet.state.kernel_cache import compile_kernels
+
+
+def connect(
+    directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
+    read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None,
+) -> Database:  # fmt: skip
+    """Open a database, in memory or in a folder.
+
+    A folder is opened as the last process left it, however that process ended: what was acknowledged is recovered.
+
+    Parameters
+    ----------
+    directory
+        The folder of a database, made if it is not there. Without one the database lives in memory.
+    adapt
+        Whether, or when, views move to another join tree as the updates of their tables change.
+    durability
+        What a transaction survives once `apply` has returned: ``"fsync"`` a loss of power, ``"os"`` the end of the
+        process, ``"none"`` neither, only what was closed.
+    read_only
+        Read the last published version, while another process may write.
+    retain
+        How many versions back `View.changes` and `View.at` can read; more where the log still has them.
+    memory_limit
+        Bytes that tables, views, queries and answers being read may take together, a number or a text such as
+        ``"2GB"``. Whatever would take more is refused with `BudgetError` and changes nothing.
+
+    Returns
+    -------
+    Database
+        Safe to use from any thread, and a context manager that closes it.
+
+    Raises
+    ------
+    StateError
+        The folder is in use by another process, damaged, or of a newer version; the message says what to do.
+
+    Examples
+    --------
+    >>> import freshet
+    >>> db = freshet.connect()
+    >>> db.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total BIGINT)")
+    >>> view = db.create_view("spent", "SELECT customer, SUM(total) AS total FROM orders GROUP BY customer")
+    >>> tx = db.apply({"orders": [{"id": 1, "customer": "Ann", "total": 30}]})
+    >>> tx.deltas["spent"].to_pylist()
+    [{'customer': 'Ann', 'total': 30, '_weight': 1}]
+    >>> db.close()
+    """
+    memory = Memory(parse_size(memory_limit))
+    compile_kernels()
+    when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
+    if directory is None:
+        if read_only:
+            raise ValueError("a database in memory cannot be read only; give the folder of one")
+        return Database(open_instance(None, when, memory))
+    return Database(open_instance(Store(Path(directory), durability, read_only, retain), when, memory))
