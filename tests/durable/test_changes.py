@@ -13,6 +13,7 @@ import freshet
 from freshet.database.db import inside
 from freshet.database.replay import Replay
 from freshet.durable import store as stores
+from freshet.durable.kept_logs import KeptLogs
 from tests.durable.small import DDL, VIEW, Expected, end, make, step
 from tests.oracle import RunningSum, same_bag
 
@@ -114,13 +115,18 @@ def test_a_reader_follows_the_writer(tmp_path: Path, expected: Expected, monkeyp
     writer = make(tmp_path, 3, durability="os")
     replayed = []
     began = Replay.run
-    monkeypatch.setattr(Replay, "run", lambda self, until=None: (replayed.append(until), began(self, until))[1])
+
+    def run(self: Replay, until: int | None = None) -> bool:
+        replayed.append(until)
+        return began(self, until)
+
+    monkeypatch.setattr(Replay, "run", run)
     with freshet.connect(tmp_path, read_only=True) as reader:
         changes, total = reader.view("v").changes(), RunningSum(expected.tables[3]["v"])
         logs = set()
         for version in range(4, 24):
             writer.apply(step(version))
-            logs.add(inside(writer).access.store.log.id)
+            logs.add(KeptLogs(tmp_path).holding(version).id)
             follow(changes, total, expected, version)
         assert len(logs) > 1 and reader.version == 3
         assert replayed == [None, 3], "once when it is opened, and once to where the changes begin"

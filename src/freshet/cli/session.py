@@ -226,4 +226,3 @@ def _switch(what: str, said: str, now: bool) -> bool:
     if said not in ("", "on", "off"):
         raise StateError(f"{what} is on or off; write \\{what} on")
     return not now if not said else said == "on"
-

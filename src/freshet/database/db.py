@@ -20,6 +20,7 @@ from freshet.database.opening import open_instance
 from freshet.database.pending import PendingTransaction
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
+from freshet.database.view_collection import ViewCollection
 from freshet.durable.store import Store
 from freshet.errors import PlanError, SqlError, StateError
 from freshet.logical.query import Bracket
@@ -86,7 +87,7 @@ def connect(
     return Database(open_instance(Store(Path(directory), durability, read_only, retain), when, memory))
 
 
-class Database:
+class Database(ViewCollection):
     """Tables and the views over them, made by `connect`.
 
     Everything on it can be called from any thread. A transaction is either applied whole or not at all, and every

@@ -4,8 +4,8 @@ What was comes from the log (history.py), what comes from the transactions thems
 asked for, but not more than so many: a reader that falls behind goes on from the log, and where there is none it hears
 what it has missed. So a reader that keeps the version it has dealt with goes on after it, without gap or duplicate.
 
-A database that was opened with read_only has no transactions of its own: there the log is followed as its writer adds to
-it, by one state that moves from version to version.
+A database that was opened with read_only has no transactions of its own: there the log is followed as its writer adds
+to it, by one state that moves from version to version.
 """
 
 from __future__ import annotations
