@@ -32,7 +32,7 @@ HELP = """\
 
   \\d [name]             tables and views, or the columns of one
   \\explain v            how a view is kept and what that cost; also of SELECT ...
-  \\watch v | off        changes of this view alone; in a session with --read-only, as another process makes them
+  \\watch v | off        changes of this view alone; with --read-only, as another process makes them, until Ctrl-C
   \\delta on|off         show what each transaction changed
   \\timing on|off        how long each statement took
   \\format NAME          table, csv, json or markdown
