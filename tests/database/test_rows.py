@@ -79,6 +79,8 @@ def test_each_row_is_in_its_view() -> None:
         {"b": 0.5} in bag  # noqa: B015
     with pytest.raises(freshet.PlanError, match="no column a; view bag has b, c"):
         {"a": 2, "z": 1} in bag  # noqa: B015
+    with pytest.raises(freshet.PlanError, match="no column z; view keyed has a, b, c"):
+        {"a": 2, "z": 1} in keyed  # noqa: B015
 
 
 def test_a_database_is_a_collection_of_views() -> None:

@@ -73,7 +73,8 @@ def test_the_dataflow_has_levels_and_shards_with_their_times(tmp_path: Path) -> 
         {"sources": ["b"], "columns": ["k"], "spread": "4 cells · row of b: hashed on k"}
     ]
     assert all(level["shards"] == [] for level in found["levels"])
-    profile.note(folder, "encode", table="b", rows=10, seconds=0.25)
+    profile.note(folder, "encode", table="b", rows=4, seconds=0.1)  # a partition each
+    profile.note(folder, "encode", table="b", rows=6, seconds=0.15)
     for shard, seconds in ((2, 0.5), (0, 0.125), (2, 0.25)):
         spent = {"reading": 0.01, "opening": 0.01, "telling": 0.0, "logging": 0.002}
         profile.note(folder, "level", level=0, shard=shard, rows=5, engine=seconds, **spent)

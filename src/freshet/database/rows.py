@@ -176,11 +176,11 @@ class RowCollection(ABC):
             return bool(self.find(key))
         names = [field.name for field in self._kept.plan.root.fields]
         known = {name.lower(): name for name in names}
-        wanted = {known.get(str(name).lower(), name): value for name, value in key.items()}
+        wanted: dict[str, Any] = {known.get(str(name).lower(), str(name)): value for name, value in key.items()}
         with self._standing_still():
             ways = [[names[c] for c in finder.columns] for finder in self._ways()]
         way = next((columns for columns in ways if wanted.keys() >= set(columns)), None)
-        if way is None and wanted.keys() != set(names):
+        if not wanted.keys() <= set(names) or (way is None and wanted.keys() != set(names)):
             return bool(self.find(key))  # says what is wrong with it
         rows = iter(self) if way is None else self.find({name: wanted[name] for name in way})
         return any(all(_same(row[name], value) for name, value in wanted.items()) for row in rows)

@@ -91,10 +91,12 @@ class Hub(Board):
                 self.message = f"view {name} was left out: {e}"
                 self.note(self.message)
         repeat = chosen.repeat and chosen.source != "files"
-        feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped, self._something_to_see)
+        here = isinstance(engine, InProcess)  # Spark takes changes at its own pace, and is not to be flooded
+        seen = self._something_to_see if here else lambda: True
+        feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped, seen)
         self.feed = feed
         feed.start(paused)
-        if not paused and isinstance(engine, InProcess):
+        if here and not paused:
             feed.ahead.wait(5 * LEAD)  # a page that opens now opens on an answer
         self.note(f"the stream begins: {chosen.source}, {chosen.mode}, {chosen.speed:,} a second, {engine.kind}")
         self.begin_sampling()

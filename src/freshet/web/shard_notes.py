@@ -47,11 +47,13 @@ class ShardNotes:
         self.recent: list[tuple[float, int, int]] = []  # when, counters changed, rows read
         self.steps: Counter[str] = Counter()  # seconds since they were last asked for
         self.job: dict[str, Any] = {}  # levels with their operators and streams, as `dataflow` describes a job
-        self.encoded: dict[str, dict[str, Any]] = {}  # by table, its last micro-batch
+        self.encoded: dict[str, dict[str, Any]] = {}  # by table, what was last read of it, all partitions added up
+        self._of_this_read: set[str] = set()
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}  # by level and shard, its last transaction
 
     def read(self) -> None:
         """Takes in what was written since the last time."""
+        self._of_this_read.clear()
         for path in sorted(self.folder.glob("*.jsonl")):
             begin = self.read_to.get(path, 0)
             with path.open("rb") as file:
@@ -70,7 +72,7 @@ class ShardNotes:
         if step == "encode":
             self.tables[note["table"]] += note["rows"]
             self.recent.append((note["at"], 0, note["rows"]))
-            self.encoded[note["table"]] = {"rows": note["rows"], "ms": _milliseconds(note["seconds"])}
+            self._encode(note["table"], note["rows"], note["seconds"])
         elif step == "job":
             self.job = note["dataflow"]
             self.encoded.clear()
@@ -88,6 +90,13 @@ class ShardNotes:
         for name, fields in STEPS.items():
             if step in ("encode", "level"):
                 self.steps[name] += sum(note.get(f, 0.0) for f in fields)
+
+    def _encode(self, table: str, rows: int, seconds: float) -> None:
+        if table not in self._of_this_read:
+            self._of_this_read.add(table)
+            self.encoded[table] = {"rows": 0, "ms": 0.0}
+        self.encoded[table]["rows"] += rows
+        self.encoded[table]["ms"] = round(self.encoded[table]["ms"] + _milliseconds(seconds), 1)
 
     def spent(self, batches: int) -> dict[str, int]:
         """Milliseconds by step since the last call, so many micro-batches ago, for each of them; all cores added up."""
