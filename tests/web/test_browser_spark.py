@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SLOW = 300_000  # milliseconds until Spark has started and run its first micro-batches
 
 
-def test_spark_is_chosen_in_the_settings(open_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_spark_is_chosen_in_the_settings(open_page: Callable[..., Page]) -> None:
     """In a process of its own, since a process has one Spark session."""
     command = [sys.executable, "-m", "freshet.cli", "serve", "--source", "market", "--scale", "0.001", "--port", "0"]
     process = subprocess.Popen(
@@ -59,8 +59,7 @@ def test_spark_is_chosen_in_the_settings(open_page: Callable[..., Page], tmp_pat
         )
         assert flow.locator(".box.shard .step1").first.evaluate("bar => bar.offsetWidth") > 0
         expect(flow.locator(".box.view")).to_have_text(["bids_that_meet_an_ask"])
-        picture(page, "page-spark")
-        flow.screenshot(path=str(tmp_path / "dataflow.png"))
+        picture(flow, "page-dataflow")
         page.fill("#name", "stocks")
         page.evaluate(
             "document.querySelector('.CodeMirror').CodeMirror.setValue("
