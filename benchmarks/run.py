@@ -29,8 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "startup" in parts:
         runs = startup.measure()
         results["startup"] = dict(zip(("empty cache", "cached"), runs, strict=True))
-        rows = [(phase, *(f"{1000 * run[phase]:,.0f}" for run in runs)) for phase in runs[0]]
-        print(markdown(("startup", "empty cache, ms", "cached, ms"), rows), end="\n\n", flush=True)
+        rows = [
+            (phase, *(f"{run[phase]:,.2f}" if phase in run else "" for run in runs), f"{startup.WANTED.get(phase, '')}")
+            for phase in runs[1]
+        ]
+        titles = ("startup, seconds of processor time", "empty cache", "cached, or a wheel", "wanted below")
+        print(markdown(titles, rows), end="\n\n", flush=True)
 
     if "reading" in parts:
         read = list(reading.measure())

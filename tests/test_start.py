@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,12 @@ def test_the_public_names_are_there() -> None:
     assert dir(freshet) == sorted(freshet.__all__)
     with pytest.raises(AttributeError, match="module 'freshet' has no attribute 'conect'"):
         freshet.conect  # noqa: B018
+
+
+def test_wheels_bring_every_kernel() -> None:
+    """They bring those of the modules that a database needs: no other module may have one."""
+    code = "import freshet.database.db, sys; print(*(m.__file__ for n, m in sys.modules.items() if 'freshet' in n))"
+    run = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    package = Path(freshet.__file__).parent
+    with_kernels = {str(path) for path in package.rglob("*.py") if re.search(r"^@kernel\(", path.read_text(), re.M)}
+    assert len(with_kernels) > 20 and with_kernels <= set(run.stdout.split())

@@ -63,3 +63,36 @@ def test_callbacks_with_a_condition() -> None:
 def test_conditions_that_are_none(view: freshet.View, where: str) -> None:
     with pytest.raises(freshet.SqlError):
         view.subscribe(print, where=where)
+
+
+def test_each_row_is_in_its_view() -> None:
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, b DOUBLE, c STRING)")
+    db.apply({"t": [(1, float("nan"), None), (2, 0.5, "x"), (3, None, "y")]})
+    keyed = db.create_view("keyed", "SELECT a, b, c FROM t")
+    bag = db.create_view("bag", "SELECT b, c FROM t")
+    for view in (keyed, bag):
+        assert all(row in view for row in view), "with a key or without"
+    assert {"A": 2, "C": "x"} in keyed and {"a": 2, "c": "y"} not in keyed and {"a": 2} in keyed
+    assert {"b": 0.5, "c": "y"} not in bag
+    with pytest.raises(freshet.PlanError, match="cannot be found by b"):
+        {"b": 0.5} in bag  # noqa: B015
+    with pytest.raises(freshet.PlanError, match="no column a; view bag has b, c"):
+        {"a": 2, "z": 1} in bag  # noqa: B015
+    with pytest.raises(freshet.PlanError, match="no column z; view keyed has a, b, c"):
+        {"a": 2, "z": 1} in keyed  # noqa: B015
+
+
+def test_a_database_is_a_collection_of_views() -> None:
+    db = freshet.connect()
+    assert db and len(db) == 0 and list(db) == []
+    db.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2)")
+    view = db.create_view("Sums", "SELECT SUM(a) AS a FROM t")
+    assert len(db) == 1 and list(db) == ["Sums"] and db["sums"] is view
+    assert "SUMS" in db and "t" not in db and 1 not in db
+    with pytest.raises(KeyError, match="others"):
+        db["others"]
+    shown = db._repr_html_()
+    assert "version 1" in shown and "<td>t</td><td>2</td>" in shown and "<td>Sums</td><td>1</td>" in shown
+    db.close()
+    assert db._repr_html_() == "<p>a closed database</p>"

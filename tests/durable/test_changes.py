@@ -11,7 +11,9 @@ import pytest
 
 import freshet
 from freshet.database.db import inside
+from freshet.database.replay import Replay
 from freshet.durable import store as stores
+from freshet.durable.kept_logs import KeptLogs
 from tests.durable.small import DDL, VIEW, Expected, end, make, step
 from tests.oracle import RunningSum, same_bag
 
@@ -104,6 +106,36 @@ def test_as_far_as_the_log_reaches_back(tmp_path: Path, expected: Expected, reta
     end(db)
     with freshet.connect(tmp_path, retain=retain) as db, db.view("v").changes(30 - retain, follow=False) as changes:
         follow(changes, RunningSum(expected.tables[30 - retain]["v"]), expected, 30)
+
+
+def test_a_reader_follows_the_writer(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
+    """Also over logs that were rewritten; by one state that moves on, so what was read is not replayed again."""
+    monkeypatch.setattr(stores, "_LEAST", 1)  # rewritten after nearly every transaction
+    monkeypatch.setattr(stores, "_TIMES", 0)
+    writer = make(tmp_path, 3, durability="os")
+    replayed = []
+    began = Replay.run
+
+    def run(self: Replay, until: int | None = None) -> bool:
+        replayed.append(until)
+        return began(self, until)
+
+    monkeypatch.setattr(Replay, "run", run)
+    with freshet.connect(tmp_path, read_only=True) as reader:
+        changes, total = reader.view("v").changes(), RunningSum(expected.tables[3]["v"])
+        logs = set()
+        for version in range(4, 24):
+            writer.apply(step(version))
+            logs.add(KeptLogs(tmp_path).holding(version).id)
+            follow(changes, total, expected, version)
+        assert len(logs) > 1 and reader.version == 3
+        assert replayed == [None, 3], "once when it is opened, and once to where the changes begin"
+        writer.execute("DROP VIEW v")
+        writer.apply(step(24))
+        with pytest.raises(freshet.StateError, match="view v was dropped after version 23"):
+            next(changes)
+        changes.close()
+    writer.close()
 
 
 def test_in_memory_there_is_no_log() -> None:

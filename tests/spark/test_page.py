@@ -35,7 +35,7 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
     db = freshet.connect()
     db.execute(scenario.ddl)
     here = {"sums": db.create_view("sums", SUMS), "meeting": db.create_view("meeting", MEETING)}
-    engine = SparkEngine(scenario.ddl, {}, changed, 2, spark)
+    engine = SparkEngine(scenario.ddl, {}, changed, 2, spark=spark)
     try:
         with pytest.raises(freshet.SqlError, match="no column nothing"):
             engine.create("bad", "SELECT nothing FROM bid")
@@ -53,6 +53,11 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
         health = engine.health()
         assert health["stages"]["all together"] > 0 and health["changes"] > 0
         assert health["stages"]["run it · maintain"] > 0
+        flow = health["dataflow"]
+        assert flow["shards"] == 2 and [t["name"] for t in flow["tables"]] == ["ask", "bid"]
+        assert {s["shard"] for level in flow["levels"] for s in level["shards"]} == {0, 1}
+        assert all(s["rows"] > 0 and s["ms"]["maintain"] > 0 for s in flow["levels"][0]["shards"])
+        assert {v for level in flow["levels"] for o in level["operators"] for v in o["views"]} == set(here)
         own = json.loads(here["meeting"].explain("json"))["tree"]
 
         def counted() -> bool:

@@ -13,6 +13,7 @@ import freshet
 from freshet.demo import make_scenario
 from freshet.plans.explain import as_dict
 from freshet.spark import profile
+from freshet.spark.explain import dataflow
 from freshet.spark.maintain import compile_job
 from freshet.web.shard_notes import LARGE, ShardNotes
 from tests.spark.local_job import LocalJob
@@ -58,6 +59,39 @@ def test_trees_over_shards(shards: int, tmp_path: Path) -> None:
     assert notes.tuples > 0 and notes.counted > 0
 
 
+def test_the_dataflow_has_levels_and_shards_with_their_times(tmp_path: Path) -> None:
+    notes, folder = ShardNotes(tmp_path), str(tmp_path)
+    assert notes.dataflow() is None
+    ddl = "CREATE TABLE a (k BIGINT, x BIGINT); CREATE TABLE b (k BIGINT, y BIGINT)"
+    query = "SELECT x, n FROM a JOIN (SELECT k, COUNT(*) AS n FROM b GROUP BY k) AS c ON c.k = a.k"
+    profile.note(folder, "job", dataflow=dataflow(compile_job({"v": query}, ddl, 4, None)))
+    notes.read()
+    found = notes.dataflow()
+    assert found is not None and found["shards"] == 4 and found["tables"] == []
+    assert [[o["views"] for o in level["operators"]] for level in found["levels"]] == [[[]], [["v"]]]
+    assert found["levels"][0]["streams"] == [
+        {"sources": ["b"], "columns": ["k"], "spread": "4 cells · row of b: hashed on k"}
+    ]
+    assert all(level["shards"] == [] for level in found["levels"])
+    profile.note(folder, "encode", table="b", rows=4, seconds=0.1)  # a partition each
+    profile.note(folder, "encode", table="b", rows=6, seconds=0.15)
+    for shard, seconds in ((2, 0.5), (0, 0.125), (2, 0.25)):
+        spent = {"reading": 0.01, "opening": 0.01, "telling": 0.0, "logging": 0.002}
+        profile.note(folder, "level", level=0, shard=shard, rows=5, engine=seconds, **spent)
+    notes.read()
+    found = notes.dataflow()
+    assert found is not None and found["tables"] == [{"name": "b", "all": 10, "rows": 10, "ms": 250.0}]
+    steps = {"read blocks, open state": 20.0, "emit changes": 0.0, "write the log": 2.0}
+    assert found["levels"][0]["shards"] == [
+        {"shard": 0, "rows": 5, "ms": {**steps, "maintain": 125.0}},
+        {"shard": 2, "rows": 5, "ms": {**steps, "maintain": 250.0}},
+    ]
+    profile.note(folder, "job", dataflow=dataflow(compile_job({"w": "SELECT x FROM a"}, ddl, 1, None)))
+    notes.read()
+    found = notes.dataflow()
+    assert found is not None and found["shards"] == 1 and found["tables"] == [] and found["levels"][0]["shards"] == []
+
+
 def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
     notes = ShardNotes(tmp_path)
     notes.read()
@@ -65,7 +99,9 @@ def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
     folder = str(tmp_path)
     profile.note(folder, "encode", table="t", rows=10, seconds=0.25)
     profile.note(folder, "nodes", shard=0, counted=5, trees={"#0": [[("t", 4, 3)]]})
-    profile.note(folder, "level", reading=0.1, opening=0.1, engine=0.5, telling=0.0, logging=0.0, rows=10)
+    profile.note(
+        folder, "level", level=0, shard=1, reading=0.1, opening=0.1, engine=0.5, telling=0.0, logging=0.0, rows=10
+    )
     for _ in range(2):
         notes.read()
         assert notes.paid() == {"counters_per_change": 0.5, "counters_per_change_minute": 0.5}
@@ -76,7 +112,7 @@ def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
         half.write('{"step": "enc')
     notes.read()
     with file.open("a") as rest:
-        rest.write('ode", "at": 0, "table": "t", "rows": 30}\n' + '{"step": "rebuild"}\n' * (LARGE // 20))
+        rest.write('ode", "at": 0, "table": "t", "rows": 30, "seconds": 0}\n' + '{"step": "rebuild"}\n' * (LARGE // 20))
     notes.read()
     assert notes.tables == {"t": 40} and file.stat().st_size == 0
     assert notes.paid() == {"counters_per_change": 0.125, "counters_per_change_minute": 0.5}

@@ -19,7 +19,7 @@ from freshet.web.hub import Hub
 from freshet.web.server import Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def picture(page: Page, name: str) -> None:
-    """For the README, when FRESHET_SCREENSHOTS names a folder."""
+def picture(page: Page | Locator, name: str) -> None:
+    """For the README and the docs, when FRESHET_SCREENSHOTS names a folder."""
     folder = os.environ.get("FRESHET_SCREENSHOTS")
     if folder:
         page.screenshot(path=str(Path(folder) / f"{name}.png"))

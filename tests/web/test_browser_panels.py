@@ -38,6 +38,16 @@ def test_tables_are_listed_with_types_and_rows(open_page: Callable[..., Page]) -
         expect(orders).to_have_text(re.compile(r"^orders [1-9][\d,]* rows$"))
 
 
+def test_the_page_opens_on_an_answer(open_page: Callable[..., Page]) -> None:
+    """However slow the stream is: the first rows come at once."""
+    for source in ("tpch", "graph", "market"):
+        with served(Settings(source=source, scale=0.001, speed=40)) as server:
+            assert all(view.rows for view in server.hub.views.values())
+            page = open_page(server)
+            expect(page.locator("#rows tbody tr").first).to_be_visible()
+            expect(page.locator("#empty")).to_be_hidden()
+
+
 def test_nothing_to_show_is_said_in_words(open_page: Callable[..., Page]) -> None:
     with served(TPCH, paused=True) as server:
         page = open_page(server)
@@ -162,3 +172,8 @@ def test_the_page_of_a_job_offers_what_it_can_do(open_page: Callable[..., Page])
             expect(page.locator(hidden)).to_be_hidden()
         expect(page.locator("#explain")).to_be_visible()
         expect(page.locator("#views .close")).to_have_count(0)
+        page.evaluate("document.querySelector('.CodeMirror').CodeMirror.focus()")
+        page.keyboard.press("Control+Enter")
+        page.click("#explain")
+        expect(page.locator("#plan-of")).to_have_text("as it would be")
+        expect(page.locator("#error")).to_be_hidden()

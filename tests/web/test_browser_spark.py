@@ -36,7 +36,9 @@ def test_spark_is_chosen_in_the_settings(open_page: Callable[..., Page]) -> None
         assert process.stdout is not None
         page = open_page(process.stdout.readline().split()[4])
         page.select_option("#settings-form [name=engine]", "spark")
-        page.fill("#settings-form [name=shards]", "1")
+        page.fill("#settings-form [name=shards]", "2")
+        page.select_option("#settings-form [name=master]", "local[1]")
+        expect(page.locator("#settings-form [name=adapt]")).to_be_hidden()  # join trees on Spark are fixed
         page.click("#settings-form button")
         expect(page.locator("#status")).to_have_text("running · Spark", timeout=SLOW)
         expect(page.locator("#rows tbody tr").first).to_be_visible(timeout=SLOW)
@@ -47,7 +49,17 @@ def test_spark_is_chosen_in_the_settings(open_page: Callable[..., Page]) -> None
         figures = page.locator("#figures")
         for stage in ("Spark: run it", "Spark: run it · maintain", "Spark: all together", "Counters moved a change"):
             expect(figures).to_contain_text(stage, timeout=SLOW)
-        picture(page, "page-spark")
+        flow = page.locator("#dataflow")
+        expect(flow.locator("h2")).to_have_text("Dataflow local[1] · 2 shards")
+        expect(flow.locator(".box.table .figure").first).to_have_text(
+            re.compile(r"^\d[\d.]* m?s · [\d,]+ rows? of [\d,]+$")
+        )
+        expect(flow.locator(".stage", has_text="level 0").locator(".box.shard .figure")).to_have_text(
+            [re.compile(r"^\d[\d.]* m?s · [\d,]+ rows?$")] * 2
+        )
+        assert flow.locator(".box.shard .step1").first.evaluate("bar => bar.offsetWidth") > 0
+        expect(flow.locator(".box.view")).to_have_text(["bids_that_meet_an_ask"])
+        picture(flow, "page-dataflow")
         page.fill("#name", "stocks")
         page.evaluate(
             "document.querySelector('.CodeMirror').CodeMirror.setValue("

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     files = Files(options.files)
     ready_kernels()
     with freshet.connect(options.db, adapt=adapting(options.adapt), read_only=options.read_only) as db:
-        session = SqlSession(db, options.json, options.format, files, options.db if options.read_only else None)
+        session = SqlSession(db, options.json, options.format, files, options.read_only)
         if options.file:
             if not session.execute(read_text(options.file)) or not sys.stdin.isatty():
                 return 0

@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
             return refuse(job.secrets.redacted(f"the checkpoint {checkpoint} is a file; give a folder"))
         if given is None:
             _say("no --checkpoint is given: this run cannot be continued later")
-        page = _page(job, options) if options.web else None
         shown_master = job.secrets.redacted(master)
+        page = _page(job, shown_master, options) if options.web else None
         _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
         work.say(f"starting Spark on {shown_master}")
         shown = _Shown(work, stop)
@@ -141,11 +141,11 @@ class _Shown:
             self.work.say(f"{doing}; {self.changes:,} so far")
 
 
-def _page(job: JobFile, options: argparse.Namespace) -> JobPage:
+def _page(job: JobFile, master: str, options: argparse.Namespace) -> JobPage:
     from freshet.web.job_page import JobPage
 
     token = Token.of(options.token)
-    page = JobPage(job, options.host, options.port, token.value)
+    page = JobPage(job, master, options.host, options.port, token.value)
     _say(f"the page is at {token.hidden(page.address)}")
     return page
 

@@ -22,6 +22,7 @@ from freshet.cli.terminal import adapt_option, lacking, paint
 from freshet.demo.scenario import MODES
 from freshet.demo.scenarios import SCENARIOS
 from freshet.errors import PlanError
+from freshet.job.options import master as wrong_master
 
 _TEACHING = """\
 The page is at http://127.0.0.1:8377/ and everything on it can be changed there.
@@ -47,6 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=float, default=0.2, help="share of the rows present at a time (default 0.2)")
     parser.add_argument("--speed", type=int, default=2_000, help="changed rows a second (default 2000)")
     parser.add_argument("--engine", choices=("in-process", "spark"), default="in-process", help="what keeps the views")
+    parser.add_argument("--master", default="local[2]", help="Spark's master (default local[2])")
     parser.add_argument("--shards", type=int, default=2, help="shards on Spark (default 2)")
     adapt_option(parser)
     parser.add_argument(
@@ -107,13 +109,16 @@ def serve(options: argparse.Namespace, job: str | None, opened: Any = None) -> i
         files = file_source(found)
     given = {
         "source": "files" if files is not None else options.source, "scale": options.scale, "mode": options.mode,
-        "window": options.window, "speed": options.speed, "engine": options.engine, "shards": options.shards,
-        "repeat": not options.once, "adapt": options.adapt,
+        "window": options.window, "speed": options.speed, "engine": options.engine, "master": options.master,
+        "shards": options.shards, "repeat": not options.once, "adapt": options.adapt,
     }  # fmt: skip
     if not 0.1 <= options.budget <= 3_600:
         raise PlanError(f"a budget of {options.budget:g} s; give 0.1 to 3,600")
-    hub = Hub(Settings(), files, options.budget)
-    hub.settings = Settings().changed(given, hub.sources)
+    wrong = wrong_master(options.master)
+    if wrong is not None:
+        raise PlanError(f"--master {options.master}: {wrong}")
+    hub = Hub(Settings(master=options.master), files, options.budget)
+    hub.settings = hub.settings.changed(given, hub.sources, hub.masters)
     token = Token.of(options.token)
     server = Server(hub, options.host, options.port, token.value)  # a port that is taken is known before data is made
     try:

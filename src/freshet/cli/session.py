@@ -6,12 +6,10 @@ need neither. What a statement can say is said by one: \\d is SHOW or DESCRIBE, 
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +32,7 @@ HELP = """\
 
   \\d [name]             tables and views, or the columns of one
   \\explain v            how a view is kept and what that cost; also of SELECT ...
-  \\watch v | off        changes of this view alone; in a session with --read-only, as another process makes them
+  \\watch v | off        changes of this view alone; with --read-only, as another process makes them, until Ctrl-C
   \\delta on|off         show what each transaction changed
   \\timing on|off        how long each statement took
   \\format NAME          table, csv, json or markdown
@@ -46,7 +44,6 @@ A dot may stand for the backslash: .help, .import, .timing."""
 _PLAIN = ("help", "exit", "quit")
 _COMMAND = re.compile(r"\\\S*|\.[A-Za-z]+\b")
 _MOST = 40
-_POLL = 0.2  # seconds between two looks at a folder that another process writes
 
 
 def is_command(line: str) -> bool:
@@ -77,15 +74,16 @@ def _whole(text: str) -> bool:
 
 
 class SqlSession:
-    """`form`: how answers are written; `files`: what COPY may read and write; `folder`: of a database read only."""
+    """`form`: how answers are written; `files`: what COPY may read and write; `elsewhere`: whether another
+    process changes the database."""
 
     def __init__(
         self, db: freshet.Database, as_json: bool = False, form: str = "table", files: Files | None = None,
-        folder: str | None = None,
+        elsewhere: bool = False,
     ) -> None:  # fmt: skip
         self.db, self.form = db, "json" if as_json else form
         self.deltas, self.timing = True, False
-        self._files, self._folder = files or Files(None), folder
+        self._files, self._elsewhere = files or Files(None), elsewhere
         self._watched: str | None = None
 
     def execute(self, text: str) -> bool:
@@ -123,14 +121,14 @@ class SqlSession:
         if isinstance(result, pa.Table):
             self._rows(result)
         elif isinstance(result, Transaction):
+            shown = [name for name in result.deltas if self._watched in (None, name.lower())]
             if as_json():
-                changed = {n: as_objects(d) for n in result.deltas if (d := result.deltas[n]).num_rows}
+                changed = {name: as_objects(d) for name in shown if (d := result.deltas[name]).num_rows}
                 emit({"version": result.version, "deltas": changed})
             else:
                 self._say(f"version {result.version} ({1000 * seconds:.1f} ms)")
-                for name in result.deltas if self.deltas else ():
-                    if self._watched in (None, name.lower()):
-                        self._delta(name, result.deltas[name])
+                for name in shown if self.deltas else ():
+                    self._delta(name, result.deltas[name])
         elif isinstance(result, View) and not as_json():
             self._say(f"view {result.name}: {many(result.count(), 'row')}")
         elif isinstance(result, str):
@@ -200,13 +198,15 @@ class SqlSession:
             self._watched = None
             return
         view = self.db.view(name)
-        if self._folder is None:
+        if not self._elsewhere:
             self._watched = view.name.lower()
             self._say(f"changes of {view.name} alone are shown from here on; \\watch off shows all again")
             return
         self._say(f"watching {view.name} from version {self.db.version} on; Ctrl-C ends it")
         try:
-            for version, delta in _followed(self._folder, view.name, self.db.version):
+            for version, delta in view.changes():
+                if not delta.num_rows:
+                    continue
                 if as_json():
                     emit({"version": version, "deltas": {view.name: as_objects(delta)}})
                 else:
@@ -226,30 +226,3 @@ def _switch(what: str, said: str, now: bool) -> bool:
     if said not in ("", "on", "off"):
         raise StateError(f"{what} is on or off; write \\{what} on")
     return not now if not said else said == "on"
-
-
-def _followed(folder: str, name: str, since: int) -> Iterator[tuple[int, pa.Table]]:
-    """The versions of a view that another process makes, as they are published in the folder."""
-    seen: object = None
-    while True:
-        now = _standing(folder)
-        if now != seen:
-            with freshet.connect(folder, read_only=True) as db:
-                for version, delta in db.view(name).changes(since=since, follow=False):
-                    since = version
-                    if delta.num_rows:
-                        yield version, delta
-            seen = now
-        time.sleep(_POLL)
-
-
-def _standing(folder: str) -> object:
-    """Changes whenever the folder's files do."""
-    found = []
-    for path in sorted(Path(folder).iterdir()):
-        try:
-            status = os.stat(path)
-        except FileNotFoundError:  # it was replaced just now
-            continue
-        found.append((path.name, status.st_size, status.st_mtime_ns))
-    return found

@@ -8,13 +8,13 @@ from typing import Any, NoReturn, overload
 
 import pyarrow as pa
 
-from freshet.database.figures import Figures
 from freshet.database.inspecting import changes_nothing
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
 from freshet.database.pending import PendingTransaction
 from freshet.database.transaction import Transaction
 from freshet.database.view import View
+from freshet.database.view_collection import ViewCollection
 from freshet.errors import PlanError, SqlError, StateError
 from freshet.logical.query import Bracket
 from freshet.plans import Plan
@@ -23,7 +23,7 @@ from freshet.sql.parameters import Given
 from freshet.sql.source import SqlText
 
 
-class Database(Figures):
+class Database(ViewCollection):
     """Tables and the views over them, made by `connect`.
 
     Everything on it can be called from any thread. A transaction is either applied whole or not at all, and every

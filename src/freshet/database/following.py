@@ -3,6 +3,9 @@
 What was comes from the log (history.py), what comes from the transactions themselves. They are kept until they are
 asked for, but not more than so many: a reader that falls behind goes on from the log, and where there is none it hears
 what it has missed. So a reader that keeps the version it has dealt with goes on after it, without gap or duplicate.
+
+A database that was opened with read_only has no transactions of its own: there the log is followed as its writer adds
+to it, by one state that moves from version to version.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             self._heard = now  # the last version that came, or was there before
             self._came = threading.Condition()
             self._history: tuple[History, Iterator[Change]] | None = None
+            self._elsewhere = follow and access.store is not None and access.store.read_only  # where the writer is
             self._next: Change | None = None
             self._closed = False
             ear = _Ear(self)
@@ -76,12 +80,21 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
     def _prepare(self, wait: bool) -> bool:
         """Whether the next change is there; waits for it a little."""
         if self._next is None:
-            self._next = self._from_log() or self._from_transactions()
+            self._next = self._from_writer() if self._elsewhere else self._from_log() or self._from_transactions()
         if self._next is None and wait:
             with self._came:
                 if not self._coming:
                     self._came.wait(_WAIT)
         return self._next is not None
+
+    def _from_writer(self) -> Change | None:
+        if self._history is None:
+            history = history_of(self._access, self._view.name, self.version)
+            self._history = history, history.news()
+        found = next(self._history[1], None)
+        if found is None:  # for now
+            self._history = self._history[0], self._history[0].news()
+        return found
 
     def _from_log(self) -> Change | None:
         if self._history is None:

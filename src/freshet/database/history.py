@@ -59,18 +59,33 @@ class History:
     def deltas(self, until: int) -> Iterator[tuple[int, pa.Table]]:
         """The delta of each version up to `until`."""
         while self.state.version < until:
-            for record in self._log.records(self._log.end):
-                if record.kind == TRANSACTION:
-                    yield record.version, self._delta(record)
-                    if record.version >= until:
-                        return
-                else:
-                    self._replay.take(record)
-                    self._replay.finish()
+            for version, delta in self._recorded():
+                yield version, delta
+                if version >= until:
+                    return
             if self.state.version < until:
                 self._next_log()
 
+    def news(self) -> Iterator[tuple[int, pa.Table]]:
+        """The delta of each version that the writer has logged since; ends when there are no more for now."""
+        while True:
+            replaced = self._log.replaced  # before it is read to its end, to which nothing is added after that
+            yield from self._recorded()
+            if not replaced:
+                return
+            self._next_log()
+
+    def _recorded(self) -> Iterator[tuple[int, pa.Table]]:
+        for record in self._log.records(self._log.end):
+            if record.kind == TRANSACTION:
+                yield record.version, self._delta(record)
+            else:
+                self._replay.take(record)
+                self._replay.finish()
+
     def _delta(self, record: Record) -> pa.Table:
+        if self.key not in self.views.named:
+            raise StateError(f"view {self.key} was dropped after version {self.state.version}; follow another one")
         rows = self._replay.take(record)[self.key]
         return Delta(self.views.named[self.key].operator, rows).table()
 

@@ -118,15 +118,19 @@ class RowCollection(ABC):
         """
         with self._standing_still():
             kept, fields = self._kept.operator, self._kept.plan.root.fields
-            if self._finders is None or self._finders[0] is not kept:
-                self._finders = kept, kept.finders()
-            finder, values = chosen(self._finders[1], fields, self.name, key, by)
+            finder, values = chosen(self._ways(), fields, self.name, key, by)
             try:
                 lanes = [lane_form(v, fields[c]) for v, c in zip(values, finder.columns, strict=True)]
             except NeverThereError:
                 return []
             row = key_row([fields[c].type for c in finder.columns], lanes, kept.pool)
             return [] if row is None else rows_of(finder, row, fields, kept.pool)
+
+    def _ways(self) -> Sequence[Finder]:
+        kept = self._kept.operator
+        if self._finders is None or self._finders[0] is not kept:
+            self._finders = kept, kept.finders()
+        return self._finders[1]
 
     @contextmanager
     def _standing_still(self) -> Iterator[int]:
@@ -166,8 +170,20 @@ class RowCollection(ABC):
         return found
 
     def __contains__(self, key: Any) -> bool:
-        """Whether a row has that key, as `find` finds it."""
-        return bool(self.find(key))
+        """Whether a row has that key, as `find` finds it; of a dict, whether a row has these values. Each row that
+        iteration gives is in the view, found by its key where it has one."""
+        if not isinstance(key, Mapping):
+            return bool(self.find(key))
+        names = [field.name for field in self._kept.plan.root.fields]
+        known = {name.lower(): name for name in names}
+        wanted: dict[str, Any] = {known.get(str(name).lower(), str(name)): value for name, value in key.items()}
+        with self._standing_still():
+            ways = [[names[c] for c in finder.columns] for finder in self._ways()]
+        way = next((columns for columns in ways if wanted.keys() >= set(columns)), None)
+        if not wanted.keys() <= set(names) or (way is None and wanted.keys() != set(names)):
+            return bool(self.find(key))  # says what is wrong with it
+        rows = iter(self) if way is None else self.find({name: wanted[name] for name in way})
+        return any(all(_same(row[name], value) for name, value in wanted.items()) for row in rows)
 
     def __len__(self) -> int:
         return self.count()
@@ -178,7 +194,7 @@ class RowCollection(ABC):
             yield from batch.to_pylist()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The answer for whatever reads Arrow: ``polars.from_arrow(view)``, ``pyarrow.table(view)``, DuckDB."""
+        """The answer for whatever reads Arrow: ``polars.DataFrame(view)``, ``pyarrow.table(view)``, DuckDB."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
@@ -194,6 +210,11 @@ class RowCollection(ABC):
         unit = "row" if count == 1 else "rows"
         caption = f"{html.escape(self.name)}: {more} {unit} at version {version}"
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _same(a: Any, b: Any) -> bool:
+    """As rows are equal in SQL's DISTINCT: NULL is NULL, and what is no number equals itself."""
+    return bool(a == b) or (a != a and b != b)
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:

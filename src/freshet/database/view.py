@@ -264,7 +264,8 @@ class View(RowCollection):
             The version after which to begin; by default the current one. A consumer that keeps the last version it
             has dealt with resumes there without gap or duplicate.
         follow
-            Whether to wait for transactions to come; False ends at the current version.
+            Whether to wait for transactions to come, in a read-only database for those of its writer; False ends at
+            the current version.
         buffer
             A reader that is so many transactions behind goes on from the log; in memory it hears which versions it has
             missed.

@@ -113,6 +113,14 @@ class Log:
         return os.fstat(self.fd).st_size
 
     @property
+    def replaced(self) -> bool:
+        """Whether another log has taken its name: then nothing is added to this one."""
+        try:
+            return os.stat(self.path).st_ino != os.fstat(self.fd).st_ino
+        except FileNotFoundError:
+            return False
+
+    @property
     def place(self) -> RecordPosition:
         return RecordPosition(self.id.hex, self.end, *self._last)
 

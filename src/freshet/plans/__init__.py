@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from freshet.plans import codec
 from freshet.plans.build import build_plan
 from freshet.plans.document import check, from_document, to_document
-from freshet.plans.explain import explain
+from freshet.plans.explain import as_dict, explain
 from freshet.plans.model import AnyPlan, QueryPlan
+from freshet.plans.picture import picture
 from freshet.sql.catalog import Catalog
 from freshet.sql.parse import bind_view
 
@@ -131,6 +132,10 @@ class Plan:
         'class'
         """
         return explain(self.root)
+
+    def _repr_svg_(self) -> str:
+        """The join tree, as a notebook draws it."""
+        return picture(as_dict(self.root))
 
 
 def plan(sql: str, tables: str | Catalog) -> Plan:

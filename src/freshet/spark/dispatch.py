@@ -22,18 +22,11 @@ from freshet.scalar.lanes import values
 from freshet.spark.job import Dimension
 from freshet.state.arena import Arena
 from freshet.state.arrays import Int64s
-from freshet.state.kernel import as_int64, kernel
-from freshet.state.strings import StringPool, hash_bytes
+from freshet.state.strings import StringPool
+from freshet.state.texts import hash_texts
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0xA0761D6478BD642F)
-
-
-@kernel("void(i8, i8, u8[::1])")
-def _hash_texts(offsets: Any, texts: Any, out: Any) -> None:
-    for i in range(len(out)):
-        begin = as_int64(offsets)[i]
-        out[i] = np.uint64(hash_bytes(texts + begin, as_int64(offsets)[i + 1] - begin))
 
 
 def hash_rows(columns: Sequence[Column], rows: int) -> npt.NDArray[Any]:
@@ -62,7 +55,7 @@ def _text_hashes(column: Column) -> npt.NDArray[Any]:
     out = np.empty(len(text), np.uint64)
     _, offsets, data = text.buffers()
     if len(text):
-        _hash_texts(offsets.address, data.address if data is not None else 0, out)
+        hash_texts(offsets.address, data.address if data is not None else 0, out)
     return out
 
 

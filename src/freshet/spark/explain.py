@@ -1,12 +1,13 @@
-"""A job for people: levels, what runs there, and over which grid each table is spread."""
+"""A job for people, in words or as data for a picture: levels, what runs there, how each table is spread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.scalar.describe import describe
-from freshet.spark.job import Job
+from freshet.spark.job import Job, Stream
 
 
 def explain_job(job: Job, sizes: Mapping[str, float] | None = None) -> str:
@@ -21,19 +22,47 @@ def _lines(job: Job, sizes: Mapping[str, float]) -> Iterator[str]:
     for level in range(job.levels):
         yield f"level {level}"
         for operator in (o for o in job.operators if o.level == level):
-            views = [v.name for v in job.views if operator.name in v.operators]
+            views = _given(job, operator.name)
             gives = f", gives view {', '.join(views)}" if views else ""
             yield f"  {operator.name} {_reads(operator.plan)}{gives}"
         for s in (s for s in job.streams if s.level == level):
             columns = ", ".join(f.name for f in s.schema.fields)
-            parts = [
-                f"{'×'.join(str(d.share) for d in s.grid) or '1'} cells",
-                *(
-                    f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
-                    for d in s.grid
-                ),
-            ]
-            yield f"  {', '.join(s.sources)} ({columns}) · " + " · ".join(parts)
+            yield f"  {', '.join(s.sources)} ({columns}) · {_spread(s)}"
+
+
+def dataflow(job: Job) -> dict[str, Any]:
+    """The same as data that JSON can hold."""
+    return {
+        "shards": job.shards,
+        "levels": [
+            {
+                "operators": [
+                    {"name": o.name, "does": _reads(o.plan), "views": _given(job, o.name)}
+                    for o in job.operators
+                    if o.level == level
+                ],
+                "streams": [
+                    {"sources": list(s.sources), "columns": [f.name for f in s.schema.fields], "spread": _spread(s)}
+                    for s in job.streams
+                    if s.level == level
+                ],
+            }
+            for level in range(job.levels)
+        ],
+    }
+
+
+def _given(job: Job, operator: str) -> list[str]:
+    return [v.name for v in job.views if operator in v.operators]
+
+
+def _spread(stream: Stream) -> str:
+    """The cells of its grid, and how rows find theirs."""
+    ways = (
+        f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
+        for d in stream.grid
+    )
+    return " · ".join([f"{'×'.join(str(d.share) for d in stream.grid) or '1'} cells", *ways])
 
 
 def _reads(plan: AnyPlan) -> str:

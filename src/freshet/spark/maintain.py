@@ -28,10 +28,11 @@ from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS, Encoder, needed_columns
-from freshet.spark.explain import explain_job
+from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import say_reason_first
 from freshet.spark.job import SEQUENCE, Job
 from freshet.spark.level import Level
+from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.record import Requested, claimed
 from freshet.spark.sink.folder import LocalFolder, open_folder
@@ -172,6 +173,7 @@ def maintain(
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)
     job_text = job.to_text()
+    note(profile, "job", dataflow=dataflow(job))
     blocks = _encoded(job, job_text, tables, ordered, profile, log_folder)
     for level in range(job.levels):
         processor = Level(job_text, level, arena, log_folder, retained, profile)

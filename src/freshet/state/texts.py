@@ -1,4 +1,4 @@
-"""Texts compared and rewritten a column at a time: LIKE, REPLACE, LPAD, LEVENSHTEIN.
+"""Texts compared and rewritten a column at a time: LIKE, REPLACE, LPAD, LEVENSHTEIN, and their hashes.
 
 A column is given as the addresses of its 64-bit offsets and of its bytes, valid UTF-8, and a step of 1, or 0 where one
 text stands for all rows. Steps are counted where they may be more than the texts have bytes; a kernel that runs out of
@@ -13,6 +13,7 @@ import numpy as np
 
 from freshet.state.kernel import as_int8, as_int64, inlined, kernel
 from freshet.state.regex import character
+from freshet.state.strings import hash_bytes
 
 #: Tokens of a LIKE pattern that are no character: one of any, and any number of them.
 ANY, MANY = -1, -2
@@ -215,3 +216,11 @@ def levenshtein(
                 before = above
         out[row] = line[n] if line[n] <= bound else -1
     return -1
+
+
+@kernel("void(i8, i8, u8[::1])")
+def hash_texts(offsets: Any, data: Any, out: Any) -> None:
+    """The hash of each row's text, the same in every process."""
+    for row in range(len(out)):
+        text, length = text_at(row, offsets, data, 1)
+        out[row] = np.uint64(hash_bytes(text, length))

@@ -16,12 +16,16 @@ from freshet.errors import FreshetError, PlanError
 
 logger = logging.getLogger("freshet.web")
 BEATS = 20  # transactions a second, at most
+LEAD = 2.0  # seconds of processor time in which a stream may hurry, so that there is something to see
+#: A page must not make this machine connect to others: whoever starts it may add one.
+MASTERS = ("local[1]", "local[2]", "local[4]", "local[*]")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the page's Settings hold. `window`: share of the rows present at a time; `speed`: changed rows a second;
-    `adapt`: how many times cheaper another join tree must be before a view moves to it, in process (0: never)."""
+    `adapt`: how many times cheaper another join tree must be before a view moves to it, in process (0: never);
+    `master`: where Spark runs."""
 
     source: str = "tpch"
     scale: float = 0.01
@@ -29,11 +33,12 @@ class Settings:
     window: float = 0.2
     speed: int = 2_000
     engine: str = "in-process"
+    master: str = "local[2]"
     shards: int = 2
     repeat: bool = True
     adapt: float = Adapt().ratio
 
-    def changed(self, given: dict[str, Any], sources: tuple[str, ...]) -> Settings:
+    def changed(self, given: dict[str, Any], sources: tuple[str, ...], masters: tuple[str, ...] = MASTERS) -> Settings:
         """With what a message says, checked."""
         known = asdict(self)
         for name, value in given.items():
@@ -56,20 +61,24 @@ class Settings:
             if not least <= known[name] <= most:
                 raise PlanError(f"{name} is {known[name]}; give {least:g} to {most:,}")
         adapting(made.adapt)  # says what is wrong with it
-        for name, choices in (("source", sources), ("mode", MODES), ("engine", ("in-process", "spark"))):
+        for name, choices in (
+            ("source", sources), ("mode", MODES), ("engine", ("in-process", "spark")), ("master", masters),
+        ):  # fmt: skip
             if known[name] not in choices:
                 raise PlanError(f"{name} is {known[name]!r}; there are {', '.join(choices)}")
         return made
 
 
 class StreamFeed:
-    """`make`: the transactions of one round; `apply`: takes one, and says how many rows changed."""
+    """`make`: the transactions of one round; `apply`: takes one, and says how many rows changed; `seen`: whether there
+    is something to see yet. Until there is, changes come as fast as they are taken."""
 
     def __init__(
         self, make: Callable[[], Iterator[Transaction]], apply: Callable[[Transaction], int], speed: int, repeat: bool,
-        failed: Callable[[str], None],
+        failed: Callable[[str], None], seen: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
         self._make, self._apply, self.speed, self.repeat, self._failed = make, apply, speed, repeat, failed
+        self._seen, self.ahead = seen, threading.Event()  # set when there is something to see, or has been time for it
         self._going, self._closed = threading.Event(), threading.Event()
         self.finished = False
         self._thread = threading.Thread(target=self._run, name="freshet feed", daemon=True)
@@ -102,6 +111,11 @@ class StreamFeed:
             self._thread.join(patience)
         return not self._thread.is_alive()
 
+    def _hurries(self) -> bool:
+        if not self.ahead.is_set() and (self._seen() or time.thread_time() > LEAD):
+            self.ahead.set()
+        return not self.ahead.is_set()
+
     def _run(self) -> None:
         try:
             while not self._closed.is_set():
@@ -111,6 +125,8 @@ class StreamFeed:
                     if self._closed.is_set():
                         return
                     changed = self._apply(changes)
+                    if self._hurries():
+                        continue
                     rest = changed / self.speed - (time.monotonic() - started)
                     if rest > 0:
                         self._closed.wait(rest)
@@ -124,6 +140,8 @@ class StreamFeed:
             self.finished = True
             logger.exception("the stream failed")
             self._failed("the stream failed; the server's log says why")
+        finally:
+            self.ahead.set()
 
 
 SOURCES = tuple(SCENARIOS)

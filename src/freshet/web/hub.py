@@ -26,7 +26,7 @@ from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
 from freshet.web.board import MOST_VIEWS, Board
 from freshet.web.engine import BUDGET, Engine, InProcess
-from freshet.web.feed import SOURCES, Settings, StreamFeed
+from freshet.web.feed import LEAD, MASTERS, SOURCES, Settings, StreamFeed
 from freshet.web.turn import BusyError
 
 SAMPLE = 0.25  # seconds between samples, at least
@@ -57,6 +57,7 @@ class Hub(Board):
     def __init__(self, settings: Settings, files: ChangeStream | None = None, budget: float = BUDGET) -> None:
         super().__init__()
         self.settings, self.files, self.budget = settings, files, budget
+        self._own_master = settings.master  # what whoever started the page has chosen
         self.message = ""
         self.stream: ChangeStream
         self.feed: StreamFeed | None = None
@@ -68,6 +69,10 @@ class Hub(Board):
     @property
     def sources(self) -> tuple[str, ...]:
         return (*SOURCES, "files") if self.files is not None else SOURCES
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*MASTERS, self._own_master)))
 
     def start(self, views: Mapping[str, str | Plan] | None = None, paused: bool = False) -> None:
         """Makes the engine and sets the stream going, with the given views or the source's first examples."""
@@ -86,9 +91,13 @@ class Hub(Board):
                 self.message = f"view {name} was left out: {e}"
                 self.note(self.message)
         repeat = chosen.repeat and chosen.source != "files"
-        feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped)
+        here = isinstance(engine, InProcess)  # Spark takes changes at its own pace, and is not to be flooded
+        seen = self._something_to_see if here else lambda: True
+        feed = StreamFeed(self._round, self._apply, chosen.speed, repeat, self._stopped, seen)
         self.feed = feed
         feed.start(paused)
+        if here and not paused:
+            feed.ahead.wait(5 * LEAD)  # a page that opens now opens on an answer
         self.note(f"the stream begins: {chosen.source}, {chosen.mode}, {chosen.speed:,} a second, {engine.kind}")
         self.begin_sampling()
 
@@ -105,7 +114,7 @@ class Hub(Board):
         if self.settings.engine == "spark":
             from freshet.web.spark_engine import SparkEngine
 
-            return SparkEngine(stream.ddl, stream.fixed, self.changed, self.settings.shards)
+            return SparkEngine(stream.ddl, stream.fixed, self.changed, self.settings.shards, self.settings.master)
         adapt = adapting(self.settings.adapt)
         return InProcess(stream.ddl, stream.fixed, self.changed, self.failed, adapt, self.budget)
 
@@ -115,6 +124,10 @@ class Hub(Board):
 
     def _apply(self, changes: Transaction) -> int:
         return self.engine.apply(changes)
+
+    def _something_to_see(self) -> bool:
+        views = list(self.views.values())
+        return not views or any(view.rows > 0 for view in views)
 
     def _stopped(self, message: str) -> None:
         self.message = message
@@ -129,7 +142,7 @@ class Hub(Board):
         if not self._steering.acquire(blocking=False):
             raise BusyError("the settings are being changed already; try again in a moment")
         try:
-            self._restart(self.settings.changed(given, self.sources))
+            self._restart(self.settings.changed(given, self.sources, self.masters))
         finally:
             self._steering.release()
             self._notify()
@@ -210,6 +223,7 @@ class Hub(Board):
         return {
             "settings": asdict(self.settings),
             "sources": list(self.sources),
+            "masters": list(self.masters),
             "fixed_views": self.fixed_views,
             "examples": dict(self.stream.queries),
             "tables": {t.name: [f.name for f in t.fields] for t in list(catalog.tables.values())},

@@ -31,11 +31,11 @@ class _JobStream:
 
 
 class JobPage:
-    def __init__(self, job: JobFile, host: str, port: int, token: str | None) -> None:
+    def __init__(self, job: JobFile, master: str, host: str, port: int, token: str | None) -> None:
         self.hub = Hub(Settings(source="files"), _JobStream(job))
         self.hub.fixed_views, self.hub.stream = True, _JobStream(job)
         self.notes = Path(tempfile.mkdtemp(prefix="freshet-page-"))
-        self.mirror = Mirror(job.catalog, self.hub.changed, self.notes)
+        self.mirror = Mirror(job.catalog, self.hub.changed, self.notes, master)
         self.hub.engine = self.mirror
         self.server = Server(self.hub, host, port, token)
         self.address = self.server.address

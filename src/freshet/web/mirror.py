@@ -45,9 +45,9 @@ ON_DISK = "rocksdbSstFileSize"  # bytes of a state store's files
 class Mirror:
     kind = "Spark"
 
-    def __init__(self, catalog: Catalog, changed: Changed, notes: Path) -> None:
-        """`notes`: the folder that `maintain` was given as `profile`."""
-        self.catalog, self.meter, self._changed = catalog, Meter(), changed
+    def __init__(self, catalog: Catalog, changed: Changed, notes: Path, master: str) -> None:
+        """`notes`: the folder that `maintain` was given as `profile`; `master`: Spark's."""
+        self.catalog, self.meter, self._changed, self.master = catalog, Meter(), changed, master
         self.notes, self.reading = ShardNotes(notes), threading.Lock()
         self.db, self._turn = freshet.connect(), Turn()
         self.plans: dict[str, Plan] = {}
@@ -138,8 +138,10 @@ class Mirror:
             return sum(p.numInputRows for p in news)
 
     def _figures(self, stages: dict[str, int], state_bytes: int) -> dict[str, Any]:
+        flow = self.notes.dataflow()
         return {
-            "stages": stages, "tuples": self.notes.tuples, **self.notes.paid(), "state_bytes": state_bytes or None
+            "stages": stages, "tuples": self.notes.tuples, **self.notes.paid(), "state_bytes": state_bytes or None,
+            "dataflow": None if flow is None else {"master": self.master, **flow},
         }  # fmt: skip
 
     def table_rows(self) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """What the shards of a query on Spark write down as they work, where this process can read it: the sizes of their join
-trees, what they paid, and where the time of a micro-batch went.
+trees, what they paid, and where the time of a micro-batch went. The driver writes down which levels there are.
 
 Every worker process appends lines to a file of its own (`spark/profile.py`). Each is read once; a file that has grown
 large is cut, since nobody needs what was read. On a cluster whose workers are other machines there is nothing to read,
@@ -27,9 +27,12 @@ STEPS = {
     "encode rows": ("seconds",),
     "read blocks, open state": ("reading", "opening"),
     "maintain": ("engine",),
-    "tell changes": ("telling",),
+    "emit changes": ("telling",),
     "write the log": ("logging",),
 }
+
+#: Those of them that a shard takes.
+WITHIN = tuple(STEPS)[1:]
 
 Tree = list[tuple[str, int, int]]  # alias, tuples and alive tuples of each node
 
@@ -43,9 +46,14 @@ class ShardNotes:
         self.counted = 0
         self.recent: list[tuple[float, int, int]] = []  # when, counters changed, rows read
         self.steps: Counter[str] = Counter()  # seconds since they were last asked for
+        self.job: dict[str, Any] = {}  # levels with their operators and streams, as `dataflow` describes a job
+        self.encoded: dict[str, dict[str, Any]] = {}  # by table, what was last read of it, all partitions added up
+        self._of_this_read: set[str] = set()
+        self.shards: dict[tuple[int, int], dict[str, Any]] = {}  # by level and shard, its last transaction
 
     def read(self) -> None:
         """Takes in what was written since the last time."""
+        self._of_this_read.clear()
         for path in sorted(self.folder.glob("*.jsonl")):
             begin = self.read_to.get(path, 0)
             with path.open("rb") as file:
@@ -64,6 +72,14 @@ class ShardNotes:
         if step == "encode":
             self.tables[note["table"]] += note["rows"]
             self.recent.append((note["at"], 0, note["rows"]))
+            self._encode(note["table"], note["rows"], note["seconds"])
+        elif step == "job":
+            self.job = note["dataflow"]
+            self.encoded.clear()
+            self.shards.clear()
+        elif step == "level":
+            spent = {name: _milliseconds(*(note[f] for f in STEPS[name])) for name in WITHIN}
+            self.shards[note["level"], note["shard"]] = {"shard": note["shard"], "rows": note["rows"], "ms": spent}
         elif step == "nodes":
             self.counted += note["counted"]
             self.recent.append((note["at"], note["counted"], 0))
@@ -75,11 +91,29 @@ class ShardNotes:
             if step in ("encode", "level"):
                 self.steps[name] += sum(note.get(f, 0.0) for f in fields)
 
+    def _encode(self, table: str, rows: int, seconds: float) -> None:
+        if table not in self._of_this_read:
+            self._of_this_read.add(table)
+            self.encoded[table] = {"rows": 0, "ms": 0.0}
+        self.encoded[table]["rows"] += rows
+        self.encoded[table]["ms"] = round(self.encoded[table]["ms"] + _milliseconds(seconds), 1)
+
     def spent(self, batches: int) -> dict[str, int]:
         """Milliseconds by step since the last call, so many micro-batches ago, for each of them; all cores added up."""
         found = {name: round(1000 * self.steps[name] / batches) for name in STEPS if self.steps[name]}
         self.steps.clear()
         return found
+
+    def dataflow(self) -> dict[str, Any] | None:
+        """Tables, levels and shards, each with the time of the last micro-batch that brought it something."""
+        if not self.job:
+            return None
+        levels = [
+            {**level, "shards": [self.shards[at] for at in sorted(self.shards) if at[0] == number]}
+            for number, level in enumerate(self.job["levels"])
+        ]
+        tables = [{"name": name, "all": self.tables[name], **self.encoded[name]} for name in sorted(self.encoded)]
+        return {"shards": self.job["shards"], "tables": tables, "levels": levels}
 
     def paid(self) -> dict[str, float | None]:
         """Counters changed for each row read, so far and in the last minute."""
@@ -110,6 +144,10 @@ class ShardNotes:
         """Another query begins: what the last one still wrote is not of its trees."""
         self.read()
         self.trees.clear()
+
+
+def _milliseconds(*seconds: float) -> float:
+    return round(1000 * sum(seconds), 1)
 
 
 def _sum(trees: Sequence[Tree]) -> Tree:

@@ -35,16 +35,17 @@ LOOK = 0.5  # seconds between two looks at Spark's progress, at least
 
 
 class SparkEngine(Mirror):
-    """`spark`: a session to use; without one it has its own, which it stops when it is closed."""
+    """`spark`: a session to use; without one it has its own, on `master`, which it stops when it is closed."""
 
     def __init__(
-        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int, spark: SparkSession | None = None
-    ) -> None:
+        self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, shards: int, master: str = "local[2]",
+        spark: SparkSession | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.shards = Path(tempfile.mkdtemp(prefix="freshet-page-")), shards
-        super().__init__(Catalog.from_ddl(ddl), changed, self.folder / "notes")
+        super().__init__(Catalog.from_ddl(ddl), changed, self.folder / "notes", master)
         self.owns = spark is None
         try:
-            self.spark = spark or start_spark("local[2]", shards, self.folder / "spark.log", {})
+            self.spark = spark or start_spark(master, shards, self.folder / "spark.log", {})
         except StateError:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise

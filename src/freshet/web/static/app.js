@@ -4,6 +4,7 @@ import { Editor } from "./editor.js";
 import { drawTree, showGuarantees, zoomable } from "./tree.js";
 import { AnswerTable } from "./table.js";
 import { Chart } from "./chart.js";
+import { showDataflow } from "./dataflow.js";
 import { countTables, showFeed, showFigures, showLog, showTables } from "./figures.js";
 
 const $ = (id) => document.getElementById(id);
@@ -14,6 +15,7 @@ let socket = null;
 let drawnViews = "";
 let explaining = false;
 let refreshing = false;
+let waiting = false; // for the first micro-batch of Spark
 
 const editor = new Editor($("sql"), { run: keepFresh, explain });
 const table = new AnswerTable($("rows"), (column) => {
@@ -119,6 +121,7 @@ function take(message) {
   }
   showViewError("");
   showEmpty(seen.matching > 0 ? "" : seen.total > 0 ? `None of ${seen.total.toLocaleString()} rows has “${looking.filter}”.`
+    : waiting ? "Spark is at work on its first micro-batch. The answer appears here when that is done."
     : "The answer has no rows at this version. They appear here as the tables change.");
   $("no-feed").hidden = seen.recent.length > 0;
   for (const id of ["answer-of", "chart-of", "feed-of"]) $(id).textContent = seen.view;
@@ -175,6 +178,8 @@ function showStatus(status) {
   $("pause").textContent = status.stream === "paused" ? "Resume" : "Pause";
   $("pause").disabled = !["running", "paused"].includes(status.stream);
   showFigures($("figures"), status.health);
+  showDataflow($("dataflow"), status.health.dataflow);
+  waiting = status.engine === "Spark" && !status.health.transactions;
   countTables($("tables"), status.table_rows);
   say(status.message);
 }
@@ -255,6 +260,7 @@ async function explainQuietly(text) {
 }
 
 async function keepFresh() {
+  if (state?.fixed_views) return; // a job's page makes no views, by no key either
   clearError();
   try {
     const made = await ask("POST", "/api/views", { name: $("name").value.trim(), text: editor.text() });
@@ -343,17 +349,26 @@ $("pause").onclick = () => {
 
 // What somebody has begun to type stays until it is sent.
 let settingsTouched = false;
-$("settings-form").oninput = () => { settingsTouched = true; };
+$("settings-form").oninput = () => { settingsTouched = true; offerForEngine(); };
 
-function fillSettings({ settings, sources }) {
+// What the chosen engine does not have is not offered.
+function offerForEngine() {
+  const onSpark = $("settings-form").elements.engine.value === "spark";
+  for (const label of $("settings-form").querySelectorAll(".on-spark")) label.hidden = !onSpark;
+  for (const label of $("settings-form").querySelectorAll(".in-process")) label.hidden = onSpark;
+}
+
+function fillSettings({ settings, sources, masters }) {
   if (settingsTouched) return;
   const form = $("settings-form");
   form.elements.source.replaceChildren(...sources.map((s) => new Option(s, s)));
+  form.elements.master.replaceChildren(...masters.map((m) => new Option(m, m)));
   for (const [name, value] of Object.entries(settings)) {
     const field = form.elements[name];
     if (!field) continue;
     if (field.type === "checkbox") field.checked = value; else field.value = value;
   }
+  offerForEngine();
 }
 
 $("settings-form").onsubmit = async (event) => {

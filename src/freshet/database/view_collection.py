@@ -1,0 +1,60 @@
+"""A database as a collection of views: found by name, counted, iterated over, shown."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from freshet.database.figures import Figures
+from freshet.database.view import View
+
+
+class ViewCollection(Figures, ABC):
+    """What a database can do as a collection of views."""
+
+    @property
+    @abstractmethod
+    def views(self) -> dict[str, View]: ...
+
+    @abstractmethod
+    def execute(
+        self, sql: str, params: Any = None, *, seconds: float | None = None, rows: int | None = None
+    ) -> Any: ...
+
+    def __getitem__(self, name: str) -> View:
+        """The view of that name, as `view` gives it; KeyError where there is none."""
+        found = self.views.get(name.lower())
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a view of that name."""
+        return isinstance(name, str) and name.lower() in self.views
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the views, in the order in which they were made."""
+        return iter([view.name for view in self.views.values()])
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def __bool__(self) -> bool:
+        return True  # also one without views
+
+    def _repr_html_(self) -> str:
+        """Tables and views with the number of their rows, and the version."""
+        if self.closed:
+            return "<p>a closed database</p>"
+        kinds: list[tuple[str, pa.Table]] = [(k, self.execute(f"SHOW {k.upper()}S")) for k in ("table", "view")]
+        body = "".join(
+            f"<tr><td>{kind}</td><td>{html.escape(row['name'])}</td><td>{row['rows']:,}</td></tr>"
+            for kind, listed in kinds
+            for row in listed.to_pylist()
+        )
+        head = "<thead><tr><th></th><th>name</th><th>rows</th></tr></thead>"
+        return f"<table><caption>version {self.version}</caption>{head}<tbody>{body}</tbody></table>"
