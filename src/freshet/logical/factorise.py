@@ -233,7 +233,7 @@ class _Factors(Totals[_Cluster]):
             value = Call(call.type, "exact_total", (copies, *call.args, Literal(INT, call.term)))
         elif call.function == "sum":
             value = cast(value, call.type)
-        elif function_of(call).greatest is None or not call.args:
+        elif not _is_end(call):
             self.why = self.why or f"{call.function.upper()} needs each joined row"
         return value if call.filter is None else Call(call.type, "case", (call.filter, value, Literal(call.type, None)))
 
@@ -327,3 +327,8 @@ class _Factors(Totals[_Cluster]):
         relations = [self.query.relations[r] for r in (*c.relations, *within)]
         select = c.select(relations, block(c.relations, predicates, c.arms), c.keys, moved)
         return Relation(self._alias(c), select, select.fields)
+
+
+def _is_end(call: AggregateCall) -> bool:
+    """Whether it is MIN or MAX, which of one row is its argument."""
+    return function_of(call).of_itself and function_of(call).greatest is not None
