@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import freshet
+from freshet.plans import build, codec
 from freshet.plans.model import QueryPlan
 from tests.oracle import RunningSum, duckdb_answer, same_bag
 from tests.small_tables import COLUMNS, TableModel, follow
@@ -219,3 +221,24 @@ def test_a_document_may_ask_for_stored_groups() -> None:
     db.apply({"r": [{"x": 1, "y": 1}], "s": [{"y": 1, "z": 2, "w": 1.0}]})
     assert views[0].to_arrow() == views[1].to_arrow()
     assert views[0].get((1, 1, 2)) == views[1].get((1, 1, 2)) == {"x": 1, "y": 1, "z": 2, "n": 1}
+
+
+def test_a_folder_goes_on_with_the_plan_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view that was made when groups were stored stays so, in the words in which its plan was written down then."""
+    sql = FACTORISED[0]
+    with monkeypatch.context() as before:
+        before.setattr(build, "factorised", lambda query: "")
+        with freshet.connect(tmp_path / "db") as db:
+            db.execute(TABLES)
+            db.create_view("v", sql)
+            db.apply({"r": [{"x": 1, "y": 1}], "s": [{"y": 1, "z": 2, "w": 1.0}]})
+            assert '"key"' not in codec.to_json(db.view("v").plan)
+    with freshet.connect(tmp_path / "db") as db:
+        view = db.view("v")
+        assert isinstance(view.plan.root, QueryPlan) and view.plan.root.grouping is not None
+        db.apply({"r": [{"x": 1, "y": 1}]})
+        assert view.to_arrow().to_pylist() == [{"x": 1, "y": 1, "z": 2, "n": 2}]
+        made = db.create_view("again", sql)
+        assert isinstance(made.plan.root, QueryPlan) and made.plan.root.key == (0, 1, 2)
+    with freshet.connect(tmp_path / "db") as db:
+        assert db.view("again").get((1, 1, 2)) == db.view("v").get((1, 1, 2)) == {"x": 1, "y": 1, "z": 2, "n": 2}
