@@ -23,7 +23,7 @@ from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.linear import is_linear
-from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
+from freshet.plans.model import UNSAID, AnyPlan, BagPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import (
     Attribute,
@@ -81,30 +81,37 @@ class _Plans:
             return plan_above(query, lambda below: self.plan(below, stored or not passes))
         why = ""
         if self._factorise and not stored:  # else the rows are stored in any case
-            found = factorised(query)
-            if isinstance(found, str):
-                why = found
-            else:
-                made = self._select(found.query)
-                # a condition on keys that no edge checks would be asked of each group whenever the answer is read
-                if made.residual == found.query.where:
-                    return replace(made, key=found.key, guarantee=replace(made.guarantee, totals=found.words))
-                why = "a condition on keys is checked on joined rows"
+            found = self._factorised(query)
+            if not isinstance(found, str):
+                return found
+            why = found
         query, totals = annotated(query, self._annotations)
-        made = self._select(query)
+        made = self._select(query, stored)
         lost = made.guarantee.lost
         if why and not is_linear(made):
             lost = (*lost, f"state linear in the tables: groups are stored, and may be more; {why}")
         return replace(made, guarantee=replace(made.guarantee, totals=totals, lost=lost))
 
-    def _select(self, query: Query) -> QueryPlan:
+    def _factorised(self, query: Query) -> QueryPlan | str:
+        """The plan by which groups are enumerated; or why they are stored: "" if they are few."""
+        found = factorised(query)
+        if isinstance(found, str):
+            return found
+        made = self._select(found.query, False)
+        if made.residual != found.query.where:  # it would be asked of each group whenever the answer is read
+            return "a condition on keys is checked on joined rows"
+        if any(isinstance(r.source, BagPlan) for r in made.relations):
+            return "the keys join in a cycle"
+        return replace(made, key=found.key, guarantee=replace(made.guarantee, totals=found.words))
+
+    def _select(self, query: Query, stored: bool) -> QueryPlan:
         made: QueryPlan | Query = query
         while isinstance(made, Query):
-            made = _Planner(made, self).plan()
+            made = _Planner(made, self, stored).plan()
         return made
 
     def relation(self, relation: Relation, passes: bool) -> RelationPlan:
-        """`passes`: whether the query that reads it passes its rows on without storing them."""
+        """`passes`: whether its rows pass through the query that reads it, and are not stored there or above."""
         source = relation.source
         if isinstance(source, TableSchema):
             return RelationPlan(relation.alias, source, relation.fields)
@@ -118,10 +125,10 @@ _Readable = tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[s
 class _Planner:
     """One query: its nodes are laid out, along the tree that is chosen, with the arms hung on it."""
 
-    def __init__(self, query: Query, plans: _Plans) -> None:
+    def __init__(self, query: Query, plans: _Plans, stored: bool) -> None:
         self.query = query
         wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
-        passes = len(query.relations) == 1 and not query.distinct
+        passes = len(query.relations) == 1 and not query.distinct and (query.grouping is not None or not stored)
         self.relations = [plans.relation(r, passes) for r in query.relations]
         self.layout = Layout(self.relations)
         self.choice = Choice(self.relations, plans.updates, wanted)
