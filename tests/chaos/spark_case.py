@@ -29,10 +29,10 @@ from freshet.errors import ChangeError, UnsupportedError
 from freshet.spark.arenas import LOCK, MARKER
 from freshet.spark.maintain import compile_job
 from tests.chaos.spark_stream import finished
-from tests.fuzz.case import NoOracleError, NoValueError, expected
 from tests.fuzz.choices import Choices
 from tests.fuzz.dialect import for_duckdb
 from tests.fuzz.grammar import BARE, Grammar
+from tests.fuzz.question import NoOracleError, NoValueError, expected
 from tests.fuzz.tables import random_tables, random_transaction
 from tests.oracle import same_bag
 from tests.spark.local_job import LocalJob

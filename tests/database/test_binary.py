@@ -151,9 +151,9 @@ def test_no_text_of_other_bytes() -> None:
 @pytest.mark.parametrize(
     ("written", "wrong"),
     [
-        ("X'zz'", "X'zz' has other characters than 0 to 9 and A to F"),
-        ("X'+1'", r"X'\+1' has other characters"),
-        ("0xFF", "0xFF is no number in Spark"),
+        ("X'zz'", "X'zz' has characters other than 0 to 9 and A to F"),
+        ("X'+1'", r"X'\+1' has characters other"),
+        ("0xFF", "0xFF is not a number in Spark"),
         ("CAST(v AS BINARY(3))", r"type BINARY\(3\) is not supported"),
         ("CAST(v AS INT)", "a BINARY cannot be cast to INT; cast it to STRING first"),
         ("CAST(1 AS BINARY)", "cannot be cast to BINARY; cast it to STRING first"),

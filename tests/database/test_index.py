@@ -70,7 +70,7 @@ def test_a_failed_transaction_leaves_it() -> None:
     ("CREATE INDEX ON nothing (k)", "no view nothing; the views are v"),
     ("CREATE INDEX ON v (q)", "no column q; v has k, s, w"),
     ("CREATE INDEX ON v (k, k)", "name each once"),
-    ("CREATE INDEX ON v (k + 1)", "name columns of the view alone"),
+    ("CREATE INDEX ON v (k + 1)", "name only columns of the view"),
     ("CREATE OR REPLACE INDEX ON v (k)", "CREATE OR REPLACE INDEX is not supported"),
     ("CREATE INDEX i ON v (k); CREATE INDEX i ON v (s)", "there is an index i already"),
     ("DROP INDEX i", "no index i; the indexes are none yet"),

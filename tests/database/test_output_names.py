@@ -72,7 +72,7 @@ def test_columns_of_changes_have_their_names_for_themselves(db: freshet.Database
             lambda text: db.execute(f"CREATE MATERIALIZED VIEW z AS {text}"),
             lambda text: freshet.plan(text, "CREATE TABLE edge (src INT, dst INT)"),
         ):
-            with pytest.raises(freshet.SqlError, match="is taken by the view's changes; rename it with AS"):
+            with pytest.raises(freshet.SqlError, match="is reserved for changes; rename it with AS"):
                 make(sql)
     changes = db.execute(
         "SELECT src, dst, -1 AS _weight FROM edge WHERE src = 1"

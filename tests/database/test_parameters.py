@@ -49,7 +49,7 @@ def test_everywhere() -> None:
     ("SELECT ? AS x", {"x": 1}, "the text has no :x"),
     ("SELECT ? AS x", "1", "parameters are '1'; give a list"),
     ("SELECT ? AS x", [object()], "which no SQL type holds"),
-    ("SELECT ? AS x", [Decimal("NaN")], "NaN is no DECIMAL"),
+    ("SELECT ? AS x", [Decimal("NaN")], "NaN is not a DECIMAL"),
     ("SELECT ? AS x", [Decimal("1e-40")], "has 40 digits"),
     ("SELECT ? AS x", ["\ud800"], "half of a character"),
     ("CREATE MATERIALIZED VIEW v AS SELECT ? AS x", [1], "a parameter in a definition is not supported"),

@@ -30,8 +30,8 @@ def test_view_and_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("sql", "message"), [
     ("CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1 AS one", "view w reads view v"),
     ("CREATE OR REPLACE TABLE t (b INT)", "views w, v read table t"),
-    ("CREATE OR REPLACE TABLE v (b INT)", "there already is a view v"),
-    ("CREATE OR REPLACE MATERIALIZED VIEW t AS SELECT 1 AS one", "there already is a table t"),
+    ("CREATE OR REPLACE TABLE v (b INT)", "a view v already exists"),
+    ("CREATE OR REPLACE MATERIALIZED VIEW t AS SELECT 1 AS one", "a table t already exists"),
     ("CREATE OR REPLACE MATERIALIZED VIEW w AS SELECT a FROM w", "view w would read itself"),
     ("CREATE OR REPLACE TABLE IF NOT EXISTS t (b INT)", "OR REPLACE and IF NOT EXISTS"),
     ("CREATE OR REPLACE MATERIALIZED VIEW w AS SELECT 1 DIV (a - 1) AS q FROM t", "no answer"),

@@ -157,6 +157,20 @@ def test_writers_wait(db: freshet.Database) -> None:
     assert order == ["own", "other"] and db.version == 3
 
 
+def test_a_thread_that_ends_rolls_back(db: freshet.Database, caplog: pytest.LogCaptureFixture) -> None:
+    def leave_open() -> None:
+        db.execute("BEGIN")
+        db.execute("DELETE FROM t")
+
+    for _ in range(2):  # the second thread may well have the first one's number
+        elsewhere(leave_open)
+        assert "rolled back" in caplog.text
+        caplog.clear()
+        assert db.view("v").to_dicts() == [{"n": 30, "c": 2}]
+    assert elsewhere(lambda: db.execute("INSERT INTO t VALUES (3, 30)")).version == 2  # nobody waits for it
+    assert_fresh(db)
+
+
 def test_on_disk(tmp_path: Path) -> None:
     with freshet.connect(tmp_path / "db") as db:
         db.execute("CREATE TABLE t (k INT PRIMARY KEY, s STRING)")

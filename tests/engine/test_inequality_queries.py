@@ -96,6 +96,14 @@ RANGES = {
     "three": "SELECT a.id, b.id AS j, c.id AS k FROM t a, t b, t c"
     " WHERE a.n < b.n AND b.n < a.n + 2 AND c.n <= b.n AND b.n < c.n + 2 AND c.g = 1",
     "one too many": "SELECT a.id, b.id AS j FROM t a, t b WHERE a.n < b.n AND b.n < a.n + 4 AND b.n <= a.n + a.g",
+    "implied": "SELECT a.id, b.id AS j, c.id AS k FROM t a, t b, t c"
+    " WHERE a.g = b.g AND b.g = c.g AND a.n < b.n AND b.n <= c.n AND c.n < a.n + 4",
+    "limited": "SELECT a.id, b.id AS j FROM t a, t b WHERE a.g = b.g AND a.n < b.n - 1 AND b.n < 3 AND a.n >= -2",
+    "limited by equals": "SELECT a.id, b.id AS j, c.id AS k FROM t a, t b, t c"
+    " WHERE a.n = b.n AND b.d < c.d AND a.n < c.n AND c.n <= 1",
+    "contradicting": "SELECT a.id, b.id AS j, c.id AS k FROM t a, t b, t c"
+    " WHERE a.n < b.n AND b.n < c.n AND c.n < a.n AND c.n < 3",
+    "limited where kept": "SELECT a.id, b.id AS j FROM t a LEFT JOIN t b ON a.g = b.g AND a.n < b.n AND a.n > 1",
     "kept": "SELECT a.id, b.id AS j FROM t a LEFT JOIN t b ON a.g = b.g AND a.n < b.n AND b.n < a.n + 2",
 }
 
@@ -117,10 +125,32 @@ def test_ranges(seed: int) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, n BIGINT, d DATE, s TIMESTAMP)")
     twin = Twin(db, [TwinTable("t", known, ("id",))], RANGES)
-    for name in ("numbers", "between", "below", "days", "times", "three"):
+    for name in ("numbers", "between", "below", "days", "times", "three", "implied"):
         assert "no further than" in twin.views[name].explain(), name
     waves(twin, rng, 30, first=8)
     drain(twin)
+
+
+def test_a_late_payment_passes_over_what_is_out_of_reach() -> None:
+    """No predicate compares the second payment with the hour; all together do."""
+    db = freshet.connect()
+    db.execute(FRAUD_DDL)
+    view = db.create_view("fraud", FRAUD)
+    times = pa.array(np.arange(600) * 1_000_000, pa.timestamp("us"))
+    db.apply({"trans": pa.table({"id": np.arange(600), "acc": np.full(600, 7), "ts": times, "amnt": np.full(600, 50)})})
+    db.apply({"trans": [(1_000, 7, "1970-01-01 01:00:00", 500)]})
+    assert view.count() == 599 * 598 // 2
+    checked = view.metrics()["residual_checks"]
+    db.apply({"trans": [(1_001, 7, "1970-01-01 02:00:00", 500)]})
+    assert view.metrics()["residual_checks"] == checked > 0, "payments an hour before it are looked at"
+
+
+def test_limits_reach_the_relations_compared() -> None:
+    plan = freshet.plan(
+        "SELECT a.n, b.n AS m FROM t a, u b WHERE a.n < b.n AND b.n < 10 AND a.n >= 3",
+        "CREATE TABLE t (n BIGINT); CREATE TABLE u (n BIGINT)",
+    )
+    assert "(a.n <= 8)" in plan.explain() and "(b.n >= 4)" in plan.explain()
 
 
 def test_ranges_at_the_end_of_numbers() -> None:

@@ -1,5 +1,6 @@
 """One case: tables, a query, and transactions. After each the view and the sum of its deltas equal DuckDB's answer, or
-SQLite's where DuckDB has none. Where a value does not fit its type there, the transaction is refused here.
+SQLite's where DuckDB has none or is alone with it. Where a value does not fit its type there, the transaction is
+refused here.
 
 The view is made before the first rows or after some, and may move to another plan between two transactions; at the end
 a second one is made over all rows, and has the same answer.
@@ -8,13 +9,10 @@ a second one is made over all rows, and has the same answer.
 from __future__ import annotations
 
 import re
-import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import duckdb
 import pyarrow as pa
 
 import freshet
@@ -22,79 +20,22 @@ from freshet.database.db import inside
 from freshet.plans import build_plan
 from tests.fuzz import reading
 from tests.fuzz.choices import Choices, shrunk
-from tests.fuzz.dialect import for_duckdb, for_sqlite
 from tests.fuzz.grammar import BARE, Grammar
+from tests.fuzz.question import NoOracleError, NoValueError, OraclesDifferError, Question
 from tests.fuzz.tables import TableModel, Transaction, random_tables, random_transaction
-from tests.oracle import RunningSum, in_order, oracle_connection, same_bag, sqlite_answer
+from tests.oracle import RunningSum, in_order
 from tests.recase import CASES, recased
 
 PLANNING = 2.0  # seconds of processor time that a query may take to be planned
-ORACLE = 30.0  # seconds that DuckDB may take: it plans some queries over a few rows as products of them all
 
 
 #: Sums of several columns of joined tables are checked by bounds that may lie further apart than any row's value.
 MAY_NOT_FIT = "a value inside SUM may not fit"
 
 
-class NoOracleError(Exception):
-    """Neither DuckDB nor SQLite can answer."""
-
-
-class NoValueError(Exception):
-    """Some row has no value: a transaction that leads there is refused."""
-
-
-def expected(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
-    connection = oracle_connection()
-    for name, table in tables.items():
-        connection.register(name, table)
-    limit = threading.Timer(ORACLE, connection.interrupt)
-    limit.start()
-    try:
-        return connection.execute(sql).to_arrow_table()
-    except duckdb.Error as e:
-        oracle_connection.cache_clear()
-        own = "Unimplemented type for cast" in str(e)  # DuckDB's own fault, as for MODE of a constant date
-        if isinstance(e, (duckdb.OutOfRangeException, duckdb.ConversionException)) and not own:
-            raise NoValueError(str(e)) from e
-        raise NoOracleError(f"{type(e).__name__}: {e}") from e
-    finally:
-        limit.cancel()
-
-
-@dataclass(frozen=True)
-class Question:
-    """A query in the words of each oracle."""
-
-    duckdb: str
-    sqlite: str | None
-
-    def answer(self, tables: list[TableModel], like: pa.Schema) -> pa.Table:
-        """The first answer there is, in types that hold it."""
-        rows = {t.name: t.arrow() for t in tables}
-        try:
-            found = expected(self.duckdb, rows)
-        except NoOracleError as e:
-            if self.sqlite is None:
-                raise
-            try:
-                return sqlite_answer(self.sqlite, rows, like)
-            except sqlite3.Error:
-                raise e from None
-        for column, field_ in zip(found.columns, like, strict=True):
-            if pa.types.is_int64(field_.type) and pa.types.is_decimal(column.type):
-                _check_fits(column)
-        return found
-
-
-def _check_fits(column: pa.ChunkedArray) -> None:
-    if any(v is not None and not -(1 << 63) <= v < 1 << 63 for v in column.to_pylist()):
-        raise NoValueError("a sum beyond BIGINT")
-
-
 @dataclass
 class Outcome:
-    kind: str  # agreed, refused, no oracle, failed
+    kind: str  # agreed, refused, no oracle, oracles differ, failed
     why: str = ""
     sql: str = ""
     ddl: list[str] = field(default_factory=list)
@@ -114,6 +55,8 @@ def run_case(choices: Choices) -> Outcome:
         outcome.kind, outcome.why = "refused", e.reason
     except NoOracleError as e:
         outcome.kind, outcome.why = "no oracle", str(e)
+    except OraclesDifferError as e:
+        outcome.kind, outcome.why = "oracles differ", str(e)
     except Exception as e:  # whatever it is, the case failed, and is worth a shorter one
         outcome.kind, outcome.why = "failed", f"{type(e).__name__}: {e}"
     outcome.made = choices.made
@@ -126,8 +69,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
     grammar = Grammar(choices, tables)
     text = grammar.statement()
     sql, qualified = re.sub(rf"\w+{BARE}\.", "", text), text.replace(BARE, "")
-    has_bytes = any(kind == "x" for table in tables for _, kind in table.columns)  # which SQLite joins to a text
-    oracle = Question(for_duckdb(qualified), None if has_bytes else for_sqlite(qualified))
+    oracle = Question.of(qualified, tables)
     if choices.chance(30):
         sql = recased(sql, choices.pick(CASES), choices.below(1_000))
     outcome.sql = sql
@@ -145,7 +87,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
             if choices.chance(20):
                 _rolled_back(db, changes)
             if choices.chance(30):
-                done = _in_steps(db, changes, lambda: oracle.answer(tables, schema))
+                done = _in_steps(db, changes, lambda seen: oracle.check(seen, tables))
                 if done is not None:
                     return done
             return db.apply(changes)
@@ -179,7 +121,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
             continue
         answer = view.to_arrow()
         in_order(answer, grammar.order)
-        same_bag(answer, oracle.answer(tables, schema))
+        oracle.check(answer, tables)
         sums.add(tx.deltas["v"])
         sums.equals(answer)
         if choices.chance(50):
@@ -212,7 +154,7 @@ def _rolled_back(db: freshet.Database, changes: dict[str, pa.Table]) -> None:
 
 
 def _in_steps(
-    db: freshet.Database, changes: dict[str, pa.Table], expected: Callable[[], pa.Table]
+    db: freshet.Database, changes: dict[str, pa.Table], check: Callable[[pa.Table], None]
 ) -> freshet.PendingTransaction | None:
     """The same transaction table by table, which reads what it has written, and nobody else does; None where some step
     of it has no value."""
@@ -225,7 +167,7 @@ def _in_steps(
                 if view is not None and before is not None:
                     before.equals(reading.seen_by_others(view))
             if view is not None:
-                same_bag(tx.query("SELECT * FROM v"), expected())
+                check(tx.query("SELECT * FROM v"))
     except freshet.ChangeError:
         return None
     return tx

@@ -152,9 +152,21 @@ class Grammar:
 
         def compared(operator: str = "=") -> str:
             a, b = self.choices.pick(pairs)
+            if operator != "=" and a.type == "i" and self.choices.chance(30):
+                return f"{a.text} {operator} {b.text} + {self.choices.below(4)}"
             return f"{a.text} {operator} {b.text}"
 
-        shape = self.choices.below(10)
+        def within() -> str:
+            """Two values that lie close together, by way of a third where there is one."""
+            numbers = [(a, b) for a, b in pairs if a.type == "i"]
+            if not numbers:
+                return compared("<")
+            (a, b), (c, _) = self.choices.pick(numbers), self.choices.pick(numbers)
+            return f"{a.text} <= {b.text} AND {b.text} < {c.text} + {self.choices.below(4)} AND {c.text} <= {a.text}"
+
+        shape = self.choices.below(11)
+        if shape == 10:
+            return within()
         if shape <= 4:
             return compared()
         if shape == 5:
@@ -191,6 +203,10 @@ class Grammar:
             where = f"{' AND '.join(tests)}{having}"
             return f"{self.choices.pick(('', 'NOT '))}EXISTS (SELECT 1 FROM {text} WHERE {where})"
         kind = self.choices.pick([c.type for c in outer if c.type in "isnd"] or ["i"])
+        if shape <= 6 and self.choices.chance(15):  # NOT IN of a row is FALSE here and NULL in DuckDB, or the reverse
+            inside, _ = self.query(depth, [kind, "i"])
+            row = f"({self.expressions.value(kind, outer, 1)}, {self.expressions.value('i', outer, 1)})"
+            return f"{row} IN ({inside})"
         if shape <= 6:
             inside, _ = self.query(depth, [kind])
             return f"{self.expressions.value(kind, outer, 1)} {self.choices.pick(('IN', 'NOT IN'))} ({inside})"

@@ -48,7 +48,7 @@ def main() -> int:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         kinds[outcome.kind] += 1
-        if outcome.kind in ("refused", "no oracle"):
+        if outcome.kind in ("refused", "no oracle", "oracles differ"):
             reasons[f"{outcome.kind}: {outcome.why[:90]}"] += 1
         if outcome.kind == "failed":
             print(f"FAILED with seed {first + number}\n{shortest(outcome, given.shrink).told()}\n", flush=True)
@@ -62,8 +62,11 @@ def main() -> int:
     return 1 if kinds["failed"] else 0
 
 
+KINDS = ("agreed", "refused", "no oracle", "oracles differ", "too long", "failed")
+
+
 def _line(kinds: Counter[str]) -> str:
-    return ", ".join(f"{kinds[k]} {k}" for k in ("agreed", "refused", "no oracle", "too long", "failed"))
+    return ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ from freshet.errors import FreshetError
 from freshet.logical.query import AnyQuery
 from freshet.plans import build_plan
 from freshet.sql.parse import parse
-from tests.fuzz.case import NoOracleError, NoValueError, Question
 from tests.fuzz.choices import Choices, shrunk
-from tests.fuzz.dialect import for_duckdb, for_sqlite
+from tests.fuzz.question import NoOracleError, NoValueError, Question
 from tests.fuzz.spark_differences import allowed, named_apart, type_name
 from tests.fuzz.spark_grammar import SETS, SparkGrammar, spark_tables
 from tests.fuzz.tables import TYPES, TableModel
@@ -123,7 +122,7 @@ def _others_agree(sql: str, ours: Answer, number: int) -> bool:
         return False
     try:
         like = _database(number).execute(sql).schema
-        found = Question(for_duckdb(sql), for_sqlite(sql)).answer(list(spark_tables(number)), like)
+        found = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
     except NoOracleError:
         return True
     except NoValueError:

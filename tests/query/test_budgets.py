@@ -11,6 +11,7 @@ from freshet.plans.comparisons import Compared, Places, _marked
 from freshet.query import Hypergraph, best_tree, decompose, foreign_key_tree, join_trees, plain_trees, some_trees
 from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import gyo_core
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, ColumnRef
 from freshet.scalar.types import BOOLEAN, INT
 
@@ -38,7 +39,7 @@ def random_acyclic(seed: int, many: int) -> Hypergraph:
 
 def less(one: int, other: int) -> Compared:
     left, right = (ColumnRef(INT, r, 0, "x") for r in (one, other))
-    return Compared(Call(BOOLEAN, "lt", (left, right)), "<", left, right)
+    return Compared(Call(BOOLEAN, "lt", (left, right)), ComparisonOperator.LESS, left, right)
 
 
 @pytest.mark.parametrize("seed", range(60))

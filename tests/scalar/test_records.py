@@ -31,13 +31,14 @@ def test_a_record_is_whole(record: Function) -> None:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.name)
-def test_opposites_and_mirrors_are_mutual(record: Function) -> None:
+def test_opposites_are_mutual(record: Function) -> None:
     if record.opposite:
         opposite = FUNCTIONS[record.opposite]
         assert (opposite.opposite, opposite.nulls) == (record.name, record.nulls)
-    if record.mirror:
-        mirror = FUNCTIONS[record.mirror]
-        assert (mirror.mirror, mirror.nulls, mirror.resolver) == (record.name, record.nulls, record.resolver)
+    if record.comparison is not None:
+        flipped = FUNCTIONS[record.comparison.flipped.function]
+        assert record.compares and record.nulls.decides, "it is NULL if either side is"
+        assert (flipped.nulls, flipped.resolver) == (record.nulls, record.resolver)
 
 
 def test_a_parsed_node_is_one_function() -> None:

@@ -283,7 +283,7 @@ def test_as_in_spark(
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT * EXCEPT (x, y) FROM x1", "EXCEPT leaves no column of *"),
+        ("SELECT * EXCEPT (x, y) FROM x1", "EXCEPT removes every column of *"),
         ("SELECT * EXCEPT () FROM x1", "EXCEPT () leaves out nothing"),
         ("SELECT * FROM x1 JOIN x2 USING (x, X)", "USING names X twice"),
         ("SELECT * FROM x1 AS a, x2 AS a", "two relations are called a"),

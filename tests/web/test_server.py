@@ -122,7 +122,7 @@ def test_a_window_of_a_view(page: Server) -> None:
         ("DROP TABLE edge", "a SELECT is expected"),
         ("INSERT INTO edge VALUES (1, 2)", "a SELECT is expected"),
         ("CREATE TABLE x (a BIGINT) USING csv OPTIONS (path '/etc/passwd')", ""),
-        ("SELECT 1 AS one; SELECT 2 AS two", "here begins another statement"),
+        ("SELECT 1 AS one; SELECT 2 AS two", "another statement begins here"),
         ('{"format": 9}', "the plan's format is not 2"),
         ("SELECT " + "1 + " * 9_000 + "1 AS n FROM edge", "a query may have 20,000"),
         ("   ", "text is missing; give a text"),

@@ -2,8 +2,8 @@
 
 Law: what an open transaction has changed is *staged*: tables and views hold it whenever its own thread looks, and never
 when another thread does. So the transaction reads its own writes wherever it reads, and nobody sees half of it. The
-thread holds the writer's lock until it commits or rolls back: others read meanwhile, and wait with changes. Whoever
-takes the state's lock finds the state as it is for him: what is staged is taken back for another thread, by the
+thread holds the writer's lock until it commits or rolls back, or ends: others read meanwhile, and wait with changes.
+Whoever takes the state's lock finds the state as it is for him: what is staged is taken back for another thread, by the
 opposite change, and put there again when the owner comes back. State is a function of the tables' rows, whatever order
 they came in, so neither leaves a trace. To commit is to take back what is staged, and to apply the sum of all changes
 as one transaction like any other: one version, one record in the log, one delta for each view.
@@ -11,7 +11,10 @@ as one transaction like any other: one version, one record in the log, one delta
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +30,8 @@ from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred
 from freshet.state.rows import Rows, consolidated
 
+logger = logging.getLogger("freshet")
+
 _OPEN = "commit or roll back first"
 
 Resolved = Callable[[], dict[str, RowChange]]
@@ -41,6 +46,7 @@ class Session:
         self._pending: dict[str, Rows] = {}  # the sum of its changes, by table
         self._staged = False
         self._brought = 0  # texts that its rows have brought
+        self._threads = threading.local()  # `last`: of each that has begun a transaction
 
     @property
     def mine(self) -> bool:
@@ -52,6 +58,8 @@ class Session:
             raise StateError(f"a transaction is open already; {_OPEN}")
         self._lock.acquire()
         self._owner = threading.get_ident()
+        if not hasattr(self._threads, "last"):
+            self._threads.last = _LastOfThread(self)
 
     def check_none(self, what: str) -> None:
         if self.mine:
@@ -142,6 +150,23 @@ class Session:
             pending, self._pending, self._staged, self._brought = self._pending, {}, False, 0
             self._state.lock.shown = None
         return pending
+
+
+class _LastOfThread:
+    """Local to a thread that has begun a transaction: rolls back what the thread has left open. Python clears a
+    thread's local variables in that thread, as the last thing it does; so the lock is released by the thread that
+    holds it, before another thread can get its number."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = weakref.ref(session)
+
+    def __del__(self) -> None:
+        session = self._session()
+        if session is not None and session.mine and not sys.is_finalizing():
+            logger.warning("freshet: a thread ended without COMMIT or ROLLBACK; its transaction was rolled back")
+            session.rollback()
 
 
 def _signed(table: Table, change: RowChange) -> Rows:

@@ -122,8 +122,8 @@ class BoundedSumsOperator(Maintained):
         bound, operator = self.bounds.data[slots], self.plan.operator
         out = np.empty((len(slots), len(self.ordered)), np.int64)
         for i, ordered in enumerate(self.ordered):
-            below = ordered.count_before(slots, bound, inclusive=operator in ("<=", ">"))
-            if operator in (">", ">="):
+            below = ordered.count_before(slots, bound, inclusive=operator.is_upward != operator.is_strict)
+            if not operator.is_upward:
                 below = ordered.nodes.data[ordered.roots.data[slots], TOTAL] - below
             out[:, i] = below
         out[self.bounded.data[slots] == 0] = 0

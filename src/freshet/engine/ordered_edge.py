@@ -8,19 +8,20 @@ import numpy as np
 
 from freshet.engine.sources import Source
 from freshet.plans.model import Comparison
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.evaluate import evaluate
 from freshet.state.arena import Growable, Scope
 from freshet.state.comparison import ENDS_COLUMNS
 from freshet.state.tree_table import AT_MOST, LESS, UNEQUAL
 from freshet.state.tuples import Slots
 
-#: Comparisons as kernels know them, and whether both values are turned around.
+#: The kernels' code for each comparison, and whether both values are complemented, which reverses their order.
 COMPARISONS = {
-    "<": (LESS, False),
-    "<=": (AT_MOST, False),
-    ">": (LESS, True),
-    ">=": (AT_MOST, True),
-    "<>": (UNEQUAL, False),
+    ComparisonOperator.LESS: (LESS, False),
+    ComparisonOperator.AT_MOST: (AT_MOST, False),
+    ComparisonOperator.GREATER: (LESS, True),
+    ComparisonOperator.AT_LEAST: (AT_MOST, True),
+    ComparisonOperator.UNEQUAL: (UNEQUAL, False),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from freshet.logical.attributes import lane_form
 from freshet.query.attribute import Attribute
 from freshet.scalar.expression import Call, Expression
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.functions.registry import comparison_of
 
 Value = Expression | Attribute  # a value by itself, or all those that are equal to it
 
@@ -35,14 +35,14 @@ def without_implied(
 
 def _step(predicate: Expression, named: Callable[[Expression], Attribute | None]) -> tuple[Value, Value, bool] | None:
     """The lower side, the higher side, and whether they must differ."""
-    sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or sign not in ("<", "<=", ">", ">="):
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or not operator.is_order:
         return None
     sides = [(side, named(lane_form(side))) for side in predicate.args]
     low, high = (side if joined is None else joined for side, joined in sides)
-    if sign in (">", ">="):
+    if not operator.is_upward:
         low, high = high, low
-    return low, high, sign in ("<", ">")
+    return low, high, operator.is_strict
 
 
 def _leads(higher: Mapping[Value, Mapping[int, tuple[Value, bool]]], start: Value, end: Value, strict: bool) -> bool:

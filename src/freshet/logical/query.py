@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from freshet.logical.kinds import JoinKind, SetKind
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
 from freshet.scalar.types import Type
 from freshet.windows.call import WindowCall
@@ -178,7 +179,7 @@ class BoundedSums:
     rows: AnyQuery
     bounds: AnyQuery
     keys: int
-    operator: str  # <, <=, > or >=
+    operator: ComparisonOperator  # one that compares by order
     fields: tuple[Field, ...]
 
 

@@ -13,6 +13,7 @@ from freshet.logical import query as bound
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.plans import model
 from freshet.scalar import expression
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.types import Type
 from freshet.windows.call import Frame, FrameUnit, WindowCall
 
@@ -33,13 +34,16 @@ _CLASSES: dict[str, Any] = {
 }  # fmt: skip
 
 
-#: Fields that are written as words, and stand for more.
+#: Fields that are written as the values of an enum.
 _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Edge", "kind"): JoinKind,
     ("Frame", "unit"): FrameUnit,
     ("Arm", "kind"): JoinKind,
     ("SetPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
+    ("Comparison", "operator"): ComparisonOperator,
+    ("BoundedSums", "operator"): ComparisonOperator,
+    ("BoundedSumsPlan", "operator"): ComparisonOperator,
 }
 
 

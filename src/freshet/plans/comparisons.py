@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from freshet.logical.attributes import Attributes, is_asked_by_key, lane_form
+from freshet.plans.distances import Distances, offset
 from freshet.plans.model import Comparison
 from freshet.query import Hypergraph, JoinTree, best_tree, plain_trees, some_trees
 from freshet.query.attribute import AttributeSet
 from freshet.query.budget import StepBudget
-from freshet.scalar.expression import Call, Expression, Literal, references
-from freshet.scalar.functions.comparison import TURNED
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.comparison_operator import ComparisonOperator
+from freshet.scalar.expression import Call, Expression, references
+from freshet.scalar.functions.registry import comparison_of
 
 _NODES = 10_000  # of trees looked at
 _CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
@@ -43,7 +44,7 @@ class Compared:
     """`left` of one relation compared with `right` of another."""
 
     predicate: Expression
-    operator: str
+    operator: ComparisonOperator
     left: Expression
     right: Expression
 
@@ -55,13 +56,13 @@ class Compared:
         """As carried by an edge whose parent is the given relation."""
         if self.relations[0] == parent:
             return Comparison(self.operator, self.left, self.right)
-        return Comparison(TURNED[self.operator], self.right, self.left)
+        return Comparison(self.operator.flipped, self.right, self.left)
 
 
 def compared(predicate: Expression) -> Compared | None:
     """The comparison an edge could carry: of two relations, by values whose order their lanes have."""
-    operator = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or operator in ("", "="):
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or operator is ComparisonOperator.EQUAL:
         return None
     left, right = predicate.args
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
@@ -85,42 +86,23 @@ def elsewhere(comparison: Compared, relations: Sequence[int], attributes: Attrib
                     yield other
 
 
-def banded(comparison: Comparison, parent: int, others: Sequence[Compared]) -> Comparison:
-    """The comparison of an edge with the distance that another one allows, if one does: of the same two values but for
-    constants, the other way round."""
-    up = comparison.operator in ("<", "<=")
-    base, child = _apart(comparison.parent), _apart(comparison.child)
-    for other in others:
-        if other.operator == "<>" or base is None or child is None or parent not in other.relations:
-            continue
-        seen = other.seen_from(parent)
-        far, near = _apart(seen.parent), _apart(seen.child)
-        if far is None or near is None or (far[0], near[0]) != (base[0], child[0]):
-            continue
-        if comparison.operator == "<>" or up == (seen.operator in ("<", "<=")):
-            continue
-        # The edge has p + p1 < c + c1, the other p + p2 > c + c2: so c + c1 < (p + p1) + p2 - c2 + c1 - p1.
-        distance = (far[1] - near[1] + child[1] - base[1]) * (1 if up else -1) - (seen.operator in ("<", ">"))
-        if 0 <= distance < _FARTHEST and (comparison.band is None or distance < comparison.band):
-            comparison = replace(comparison, band=distance)
-    return comparison
+def banded(comparison: Comparison, distances: Distances) -> Comparison:
+    """The comparison of an edge with the distance that others allow, if they do."""
+    parent, child = offset(comparison.parent), offset(comparison.child)
+    if parent is None or child is None or not comparison.operator.is_order:
+        return comparison
+    low, high = (parent, child) if comparison.operator.is_upward else (child, parent)
+    most = distances.most(low[0], high[0])
+    if most is None:
+        return comparison
+    distance = most + high[1] - low[1]
+    return replace(comparison, band=distance) if 0 <= distance < _FARTHEST else comparison
 
 
-def _apart(e: Expression) -> tuple[Expression, int] | None:
-    """An expression of one lane, in the order of integers, as another one and a constant added to it."""
-    e = lane_form(e)
-    if not (e.type.is_integer or e.type.name in ("DATE", "TIMESTAMP")):
-        return None
-    if isinstance(e, Call) and e.name in ("add", "subtract", "plus_interval", "date_add"):
-        first, second = e.args
-        if isinstance(first, Literal) and e.name == "add":
-            first, second = second, first
-        moved = isinstance(second, Literal) and second.type.name != "MONTHS" and first.type.name == e.type.name
-        if moved and isinstance(second, Literal) and isinstance(second.value, int):
-            below = _apart(first)
-            added = -second.value if e.name == "subtract" else second.value
-            return None if below is None else (below[0], below[1] + added)
-    return e, 0
+def is_within_band(predicate: Expression, comparison: Comparison) -> bool:
+    """Whether all that an edge finds in its band passes a predicate, which compares the same two values."""
+    alone = banded(replace(comparison, band=None), Distances([predicate], lambda e: None)).band
+    return alone is not None and comparison.band is not None and comparison.band <= alone
 
 
 def placed_tree(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from freshet.aggregates import function_of
 from freshet.logical.query import Query, TableSchema
 from freshet.plans.claims import LINEAR, ONE, CostClaim, RowCost, Tree, claim, is_monotone, keeps_order
+from freshet.plans.comparisons import is_within_band
 from freshet.plans.linear import is_linear
 from freshet.plans.model import AnyPlan, Guarantee, QueryPlan, inputs
 from freshet.query import Classification, QueryClass
@@ -141,7 +142,7 @@ def _delay(
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
         compares = [n.edge.comparison for n in plan.nodes if n.edge is not None and n.edge.comparison is not None]
-        if len(residual) == sum(c.band is not None for c in compares):
+        if all(any(is_within_band(p, c) for c in compares) for p in residual):
             delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
         if verdict.name is QueryClass.CYCLIC_BY_PREDICATES:

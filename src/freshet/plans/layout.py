@@ -9,7 +9,8 @@ from freshet.logical.attributes import Attributes, equality
 from freshet.logical.implied import without_implied
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Field, TableSchema
-from freshet.plans.comparisons import Compared, banded, carried, compared, unmarked
+from freshet.plans.comparisons import Compared, banded, carried, unmarked
+from freshet.plans.distances import Distances, implied_limits
 from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, Node, QueryPlan, RelationPlan
 from freshet.plans.wanted import generalized_label
 from freshet.query import Attribute, JoinTree, TreeAssertion
@@ -61,6 +62,8 @@ class Layout:
             if own:
                 filters.setdefault(r, []).extend(own)
                 residual = [p for p in residual if not is_total(p) or attributes.seen_from(r, p) is None]
+        for r, limit in list(implied_limits(relations, filters, residual, attributes.named)):
+            filters.setdefault(r, []).append(limit)
         for r, own in filters.items():
             self.filters.setdefault(r, []).extend(own)
         self.described.extend(attributes.described())
@@ -89,6 +92,7 @@ class Layout:
         """Appends a tree's nodes, its root hung on `parent` by `edge`; returns the root's number."""
         base = len(self.nodes)
         marked, tree = tree, unmarked(tree)
+        distances = Distances(inner.residual, inner.attributes.named)
         numbers: list[int] = []
         for i, n in enumerate(tree.nodes):
             relation = block.relations[n.relation] if n.relation is not None else self._generalize(n.attributes, inner)
@@ -112,9 +116,7 @@ class Layout:
             comparison = carried(marked, i, placed)
             if comparison is not None:
                 seen = comparison.seen_from(numbers[n.parent])
-                done = {c.predicate for c in placed}
-                others = [c for c in map(compared, inner.residual) if c is not None and c.predicate not in done]
-                link = self.comparing(link, banded(seen, numbers[n.parent], others))
+                link = self.comparing(link, banded(seen, distances))
             self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.logical.query import Field, Grouping, TableSchema
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Expression, SortKey
 from freshet.windows.call import WindowCall
 
@@ -31,9 +32,9 @@ class RelationPlan:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: how far beyond the parent's value
-    the child's may lie at most, where another comparison of the query says so; that one is checked on result rows."""
+    the child's may lie at most, where the query's other comparisons say so; those are checked on result rows."""
 
-    operator: str
+    operator: ComparisonOperator
     parent: Expression
     child: Expression
     band: int | None = None
@@ -191,7 +192,7 @@ class BoundedSumsPlan:
     rows: AnyPlan
     bounds: AnyPlan
     keys: int
-    operator: str
+    operator: ComparisonOperator
     fields: tuple[Field, ...]
     guarantee: Guarantee
 

@@ -1,7 +1,7 @@
-"""What the parts of binding share: the select at hand, and the draft of its block.
+"""The interface that the parts of binding share: the current select, and the draft of its block.
 
-Each clause is bound by functions of its own, which are given the binder. They see it as this class; `select.py` makes
-it whole out of them.
+Each clause is bound by its own functions, which receive the binder. They see it as this abstract class; `select.py`
+implements it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from freshet.sql.source import Statement
 
 @dataclass(slots=True)
 class Draft:
-    """A block being filled."""
+    """A block under construction."""
 
     relations: list[int] = field(default_factory=list)
     predicates: list[Expression] = field(default_factory=list)
     arms: list[Arm] = field(default_factory=list)
 
     def take(self, other: Draft) -> None:
-        """Everything of another draft, joined."""
+        """Adds everything in another draft, as an inner join."""
         self.relations += other.relations
         self.predicates += other.predicates
         self.arms += other.arms
@@ -43,15 +43,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A query that WITH names. `around`: what its OuterRefs are of."""
+    """A query named by WITH. `around`: what its OuterRefs refer to."""
 
     query: AnyQuery
     around: Around | None
 
 
 class Binder(ABC):
-    """`around`: what is around the subquery that the query is, or stands in. `beyond`: the scope around the query of
-    which it reads nothing, for errors. `exists`: whether all that is asked is if the query has a row."""
+    """`around`: the surroundings of the subquery that this query is, or is part of. `beyond`: the enclosing scope that
+    this query must not read, for error messages. `exists`: whether only the existence of a row matters."""
 
     def __init__(
         self,
@@ -74,22 +74,23 @@ class Binder(ABC):
 
     @abstractmethod
     def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
-        """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
+        """`ordered`: whether the caller reads the rows in the written order; otherwise they are a bag."""
 
     @abstractmethod
     def nested(self, node: exp.Expr, beyond: NameScope | None = None) -> AnyQuery:
-        """A query of its own below this one: it sees the same tables, and what is around this one, not this one's
+        """A separate query below this one: it sees the same tables and the same surroundings, but not this query's
         columns, which are `beyond`."""
 
     @abstractmethod
     def subquery(self, node: exp.Expr, scope: NameScope, exists: bool) -> tuple[AnyQuery, Around]:
-        """A subquery in an expression of that scope, with what it reads of it. `exists`: whether EXISTS asks."""
+        """A subquery in an expression of that scope, and the columns it reads from it. `exists`: whether it is the
+        argument of EXISTS."""
 
     @abstractmethod
     def scalar(
         self, scope: NameScope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
     ) -> ScalarBinder:
-        """`subqueries`: whether there may be some."""
+        """`subqueries`: whether they are allowed."""
 
     @abstractmethod
     def with_subqueries(self, scalar: ScalarBinder, scope: NameScope) -> ScalarBinder: ...
@@ -102,7 +103,7 @@ class Binder(ABC):
 
     @abstractmethod
     def common_tables(self, node: exp.Expr) -> AbstractContextManager[None]:
-        """The node's WITH: each name is bound once and stands for its query until the node ends."""
+        """The node's WITH: each name is bound once and refers to its query until the node ends."""
 
     @abstractmethod
     def project(

@@ -1,4 +1,4 @@
-"""Which function each parsed operator or call is, as the records of scalar/functions have it."""
+"""Maps each parsed operator or call to its function, as recorded in scalar/functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freshet.scalar.functions import FUNCTIONS
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A function, and the parsed node's slots that hold its arguments in order; a list is spread out."""
+    """A function, and the slots of the parsed node that hold its arguments, in order; a list is flattened."""
 
     name: str
     slots: tuple[str, ...]
@@ -37,11 +37,11 @@ CALLS: dict[type[exp.Expr], Shape] = {
 #: Functions that SQL calls by name.
 SPELLED = frozenset(name for name, f in FUNCTIONS.items() if f.resolver is not None and f.spelled)
 
-#: Of those, the ones that are read by name and argument list alone, whatever the parser would make of them.
+#: The subset that is recognized by name and argument list alone, regardless of what the parser makes of the call.
 BY_NAME = frozenset(name for name in SPELLED if not FUNCTIONS[name].parsed and FUNCTIONS[name].operator is None)
 
-#: Functions whose value is not decided by their arguments; no view over them could be kept right.
-NEVER_THE_SAME = frozenset(
+#: Functions whose value does not depend on their arguments alone; a view over them could not be maintained.
+NONDETERMINISTIC = frozenset(
     {"now", "random", "rand", "randn", "uuid", "current_timezone", "current_database", "monotonically_increasing_id"}
     | {"localtimestamp", "curdate", "spark_partition_id", "input_file_name", "shuffle"}
 )

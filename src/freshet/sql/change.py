@@ -72,8 +72,10 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Definitions) -> U
     scalar = _over_table(node.this, schema, statement, "UPDATE")
     if not node.expressions:
         statement.fail("UPDATE sets nothing; write SET column = value", node.this)
-    columns, values, written = [], list[Expression](), list[exp.Expr]()
-    asks = node.find(exp.Query) is not None
+    columns: list[int] = []
+    values: list[Expression] = []
+    written: list[exp.Expr] = []
+    has_subquery = node.find(exp.Query) is not None
     for assignment in node.expressions:
         if not isinstance(assignment, exp.EQ) or not isinstance(assignment.this, exp.Column):
             statement.refuse(sql_of(assignment), "write SET column = value", assignment)
@@ -82,11 +84,12 @@ def bind_update(node: exp.Expr, statement: Statement, catalog: Definitions) -> U
             statement.fail(f"column {assignment.this.name} is set twice; set it once", assignment)
         columns.append(position)
         written.append(assignment.expression)
-        if not asks:
+        if not has_subquery:
             value = scalar.bind(assignment.expression)
             values.append(scalar.cast(value, schema.fields[position].type, assignment.expression))
-    if asks:
-        return Update(schema.name, tuple(columns), (), None, _asked(node, schema, columns, written, statement, catalog))
+    if has_subquery:
+        query = _affected_rows(node, schema, columns, written, statement, catalog)
+        return Update(schema.name, tuple(columns), (), None, query)
     return Update(schema.name, tuple(columns), tuple(values), _where(node, schema, statement))
 
 
@@ -94,11 +97,11 @@ def bind_delete(node: exp.Expr, statement: Statement, catalog: Definitions) -> D
     statement.only(node, ("this", "where"))
     schema = _table(node.this, statement, catalog)
     if node.find(exp.Query) is not None:
-        return Delete(schema.name, None, _asked(node, schema, [], [], statement, catalog))
+        return Delete(schema.name, None, _affected_rows(node, schema, [], [], statement, catalog))
     return Delete(schema.name, _where(node, schema, statement))
 
 
-def _asked(
+def _affected_rows(
     node: exp.Expr,
     schema: TableSchema,
     columns: Sequence[int],

@@ -1,4 +1,4 @@
-"""Which clauses a SELECT may have here. What is not listed as known is refused by name, with what works instead."""
+"""Which clauses a SELECT may have. A clause that is not listed is refused by name, with an alternative that works."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _KNOWN = {
     "limit", "offset", "qualify", "windows",
 }  # fmt: skip
 
-#: Clause → its words, and what works instead.
+#: Clause → its keywords, and an alternative that works.
 _REFUSED = {
-    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
+    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into their own table"),
     "sort": ("SORT BY", "leave it out: a view is a bag of rows, without order"),
     "cluster": ("CLUSTER BY", "leave it out: a view is a bag of rows, without order"),
     "distribute": ("DISTRIBUTE BY", "leave it out: a view is a bag of rows, without order"),
@@ -24,7 +24,7 @@ _REFUSED = {
 
 
 def check_clauses(statement: Statement, node: exp.Expr) -> None:
-    """Refuses clauses that are not kept."""
+    """Refuses unsupported clauses."""
     for slot, value in node.args.items():
         if not value or slot in _KNOWN:
             continue
@@ -45,7 +45,7 @@ def all_keys(node: exp.Select) -> list[exp.Expr]:
 
 
 def is_grouped(node: exp.Select) -> bool:
-    """Whether a select groups: by GROUP BY, HAVING, or an aggregate of its own (not of a subquery's)."""
+    """Whether a select is grouped: by GROUP BY, HAVING, or an aggregate (outside its subqueries)."""
     if node.args.get("group") or node.args.get("having"):
         return True
     return any(_aggregates(item) for item in node.expressions)
@@ -72,23 +72,25 @@ CHAINS = (exp.And, exp.Or, exp.DPipe)
 
 def operands(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a chain of one operator, left to right."""
-    kind, left, found = type(node), [node], list[exp.Expr]()
+    kind, left = type(node), [node]
+    parts: list[exp.Expr] = []
     while left:
         part = left.pop()
         if type(part) is kind:
             left += [part.expression, part.this]
         else:
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def has_window(node: exp.Expr) -> bool:
-    """Whether an expression has a window function of its own (not of a subquery's)."""
+    """Whether an expression has a window function (outside its subqueries)."""
     return any(isinstance(part, exp.Window) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
 
 
 def _aggregates(node: exp.Expr) -> bool:
-    """Whether an expression has an aggregate of its own. One with OVER is a window function, but may read others."""
+    """Whether an expression has an aggregate outside its subqueries. One with OVER is a window function, but its
+    arguments may contain aggregates."""
     left = [node]
     while left:
         part = left.pop()

@@ -1,4 +1,4 @@
-"""A query that WITH names, as read further in: in a subquery of the query that has the WITH."""
+"""A query named by WITH, as read from a subquery nested inside the query that has the WITH."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from freshet.sql.scope import Around
 
 
 def read_from(common: CommonTable, around: Around | None) -> AnyQuery:
-    """The query for a reader with that around it: what it reads of the queries around WITH is an argument of every
-    subquery in between."""
+    """The query as seen by a reader with those surroundings: what it reads from the queries around WITH is passed as an
+    argument through every subquery in between."""
     if around is common.around or not outer_columns(common.query):
         return common.query
     between: list[Around] = []

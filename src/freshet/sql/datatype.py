@@ -1,4 +1,4 @@
-"""A type as written in SQL → the engine's type. Every spelling of a timestamp is one: microseconds, UTC."""
+"""A type as written in SQL → the engine's type. All spellings of a timestamp mean the same type: microseconds, UTC."""
 
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ def bind_type(node: exp.Expr, statement: Statement) -> Type:
     if kind in _DECIMALS:
         precision, scale = (*sizes, 10, 0)[:2] if not sizes else (*sizes, 0)[:2]
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            statement.fail(f"DECIMAL({precision},{scale}) has no such size; up to 38 digits, scale within them", node)
+            remedy = "use up to 38 digits, with a scale no greater than that"
+            statement.fail(f"DECIMAL({precision},{scale}) is not a valid size; {remedy}", node)
         return types.decimal(precision, scale)
     if kind in _TEXTS:
         char = _TEXTS[kind]
         if not sizes:
             return Type("STRING", length=1, char=True) if char else types.STRING
         if sizes[0] < 1:
-            statement.fail(f"a text of {sizes[0]} characters holds nothing; give a length of 1 or more", node)
+            statement.fail(
+                f"a text type of {sizes[0]} characters cannot hold anything; give a length of 1 or more", node
+            )
         return Type("STRING", length=sizes[0], char=char)
     if isinstance(kind, exp.Interval) and kind.args.get("unit") is not None:
         return bind_span(kind.args["unit"], statement)

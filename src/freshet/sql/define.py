@@ -32,7 +32,7 @@ def bind_create(node: exp.Expr, statement: Statement, catalog: Definitions) -> D
     if statement.has_parameters:
         statement.refuse("a parameter in a definition", "write the value itself: a definition outlives the call", kind)
     if node.args.get("replace") and node.args.get("exists"):
-        statement.fail("OR REPLACE and IF NOT EXISTS say different things; write one of them", "REPLACE")
+        statement.fail("OR REPLACE and IF NOT EXISTS contradict each other; write only one of them", "REPLACE")
     if kind == "VIEW":
         return _create_view(node, statement, catalog)
     if kind == "TABLE":
@@ -60,7 +60,7 @@ def _create_index(node: exp.Expr, statement: Statement, catalog: Definitions) ->
     columns = []
     for item in index.args["params"].args.get("columns") or []:
         if not isinstance(item.this, exp.Column) or item.args.get("desc"):
-            statement.refuse(f"{sql_of(item)} in an index", "name columns of the view alone", item)
+            statement.refuse(f"{sql_of(item)} in an index", "name only columns of the view", item)
         columns.append(_column_of(query.fields, item.this, view, statement))
     if not columns or len(set(columns)) != len(columns):
         statement.fail("an index is on one or more columns; name each once", table)
@@ -79,14 +79,14 @@ def _column_of(fields: tuple[Field, ...], column: exp.Expr, view: str, statement
 
 
 def _properties(node: exp.Expr) -> list[exp.Expr]:
-    found = node.args.get("properties")
-    return [] if found is None else list(found.expressions)
+    properties = node.args.get("properties")
+    return [] if properties is None else list(properties.expressions)
 
 
 def _create_view(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateView:
     properties = _properties(node)
     if not any(isinstance(p, exp.MaterializedProperty) for p in properties):
-        statement.refuse("a view that is not kept", "write CREATE MATERIALIZED VIEW", "VIEW")
+        statement.refuse("a view that is not materialized", "write CREATE MATERIALIZED VIEW", "VIEW")
     for extra in properties:
         if not isinstance(extra, exp.MaterializedProperty):
             statement.refuse(f"{sql_of(extra)} on a view", "leave it out", extra)
@@ -105,35 +105,35 @@ def _create_view(node: exp.Expr, statement: Statement, catalog: Definitions) -> 
 
 
 def _query_text(statement: Statement) -> str:
-    """What stands after AS, exactly as written."""
+    """The text after AS, exactly as written."""
     start = next((i for i, t in enumerate(statement.tokens) if t.token_type == TokenType.ALIAS), None)
     begins = next((i for i, t in enumerate(statement.tokens) if t.token_type in _BEGINNINGS), 0)
     if start is None or (begins and begins < start):
-        statement.fail("a view's query stands after AS; write AS before it", statement.tokens[begins].text)
+        statement.fail("a view's query follows AS; write AS before it", statement.tokens[begins].text)
     return statement.between(start + 1, len(statement.tokens) - 1)
 
 
 def _name(node: exp.Expr, statement: Statement) -> str:
     if not isinstance(node, exp.Table) or node.args.get("db"):
-        statement.refuse(f"the qualified name {sql_of(node)}", "there is one namespace: one word", node)
+        statement.refuse(f"the qualified name {sql_of(node)}", "use a single word: there is only one namespace", node)
     return node.name
 
 
 def _check_free(name: str, create: exp.Expr, node: exp.Expr, statement: Statement, catalog: Definitions) -> None:
-    """That the name is nobody's, or of what it replaces, or left as it is."""
+    """Checks that the name is free, or belongs to what is replaced, or may be left alone (IF NOT EXISTS)."""
     kind = "table" if catalog.table(name) else "view" if catalog.view(name) else None
     same = str(create.args["kind"]).lower() == kind
     if kind is None or create.args.get("exists") or (same and create.args.get("replace")):
         return
     remedy = "DROP it first"
-    statement.fail(f"there already is a {kind} {name}; {remedy} or choose another name", node)
+    statement.fail(f"a {kind} {name} already exists; {remedy} or choose another name", node)
 
 
 def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable:
     if node.args.get("expression") is not None:
         statement.refuse("CREATE TABLE AS SELECT", "CREATE TABLE with its columns, then INSERT INTO ... SELECT", node)
     for extra in _properties(node):
-        statement.refuse(f"{sql_of(extra)} on a table", "give columns and keys alone", "TABLE")
+        statement.refuse(f"{sql_of(extra)} on a table", "give only columns and keys", "TABLE")
     if not isinstance(node.this, exp.Schema):
         statement.fail("a table needs columns; write CREATE TABLE name (column TYPE, ...)", node.this)
     name = _name(node.this.this, statement)
@@ -145,7 +145,7 @@ def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) ->
 
 
 class _TableReader:
-    """Collects columns and keys in any order they are written."""
+    """Collects columns and keys, in whatever order they are written."""
 
     def __init__(self, name: str, statement: Statement) -> None:
         self.name, self.statement = name, statement
@@ -172,9 +172,9 @@ class _TableReader:
         name, nullable = part.name, True
         self.statement.only(part, ("this", "kind", "constraints"))
         if name.lower() in self.places:
-            self.statement.fail(f"table {self.name} has two columns {name}; name them apart", part)
+            self.statement.fail(f"table {self.name} has two columns {name}; rename one of them", part)
         if name.lower() in RESERVED:
-            self.statement.fail(f"column name {name} is taken: changes use it; choose another", part)
+            self.statement.fail(f"column name {name} is reserved for changes; choose another", part)
         if part.args.get("kind") is None:
             self.statement.fail(f"column {name or sql_of(part)} has no type; write a name and a type", part)
         for constraint in part.args.get("constraints") or []:

@@ -1,6 +1,6 @@
-"""What names in FROM may mean: tables by their schema, views by their bound query. Names ignore case.
+"""What names in FROM can refer to: tables by their schema, views by their bound query. Names are case-insensitive.
 
-Law: a view is bound to what it reads as that was when the view was made, so what it reads stays as long as the view
+Law: a view is bound to its inputs as they were when the view was created, so they must exist as long as the view
 does: nothing is dropped before the views that read it.
 """
 
@@ -18,8 +18,8 @@ from freshet.logical.query import AnyQuery, DropTable, DropView, TableSchema
 class Definitions:
     tables: dict[str, TableSchema] = field(default_factory=dict)  # keys in lower case
     views: dict[str, AnyQuery] = field(default_factory=dict)  # in order of creation
-    reads: dict[str, frozenset[str]] = field(default_factory=dict)  # what each view names in its FROM clauses
-    asked: set[str] | None = field(default=None, compare=False)  # names that `source` was given, where they are noted
+    reads: dict[str, frozenset[str]] = field(default_factory=dict)  # the names in each view's FROM clauses
+    recorded: set[str] | None = field(default=None, compare=False)  # names passed to `source`, if they are recorded
 
     def table(self, name: str) -> TableSchema | None:
         return self.tables.get(name.lower())
@@ -34,9 +34,9 @@ class Definitions:
         return type(self)(dict(self.tables), dict(self.views), dict(self.reads))
 
     def source(self, name: str) -> AnyQuery | TableSchema | None:
-        """What a name in FROM means."""
-        if self.asked is not None:
-            self.asked.add(name.lower())
+        """The table or view that a name in FROM refers to."""
+        if self.recorded is not None:
+            self.recorded.add(name.lower())
         return self.view(name) or self.table(name)
 
     def add(self, schema: TableSchema) -> None:
@@ -50,13 +50,13 @@ class Definitions:
             kind.pop(name.lower(), None)
 
     def dropped(self, statement: DropTable | DropView) -> list[str]:
-        """All that a statement drops: first the views that read it, or each other, those made last first. Unless it
-        says CASCADE, there must be none."""
+        """Everything that a statement drops: first the views that depend on the named one, directly or indirectly, the
+        newest first. Without CASCADE there must be no such views."""
         table, name = isinstance(statement, DropTable), statement.name.lower()
         if name not in (self.tables if table else self.views):
             return []
         gone = {name}
-        for view, read in self.reads.items():  # in order of creation: what a view reads stands before it
+        for view, read in self.reads.items():  # in order of creation: a view comes after what it reads
             if read & gone:
                 gone.add(view)
         readers = [view for view in reversed(self.reads) if view in gone and view != name]

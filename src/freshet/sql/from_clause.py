@@ -1,13 +1,13 @@
-"""FROM and WHERE: text → a draft block, in the rawest sound form.
+"""FROM and WHERE: text → a draft block, as close to the text as is sound.
 
 Law: inner joins, commas and parentheses around them all mean one bag of relations and one bag of conjuncts, so they
-land in one draft. A LEFT JOIN opens a draft of its own that becomes an arm; a RIGHT JOIN is a LEFT JOIN the other way
-round; a FULL JOIN is a relation of its own. Conjuncts stay where they were written (ON of a LEFT JOIN in its arm, all
-else in the block); the rewrites move them to where they can be checked.
+share one draft. A LEFT JOIN opens a separate draft that becomes an arm; a RIGHT JOIN is a LEFT JOIN with its sides
+swapped; a FULL JOIN is a separate relation. Conjuncts stay where they were written (ON of a LEFT JOIN in its arm, all
+others in the block); the rewrites move them to where they can be checked.
 
-As in Spark, a comma binds no less than JOIN: each item is joined to all that stand left of it. Columns that USING or
-NATURAL join become one, which `*` shows before the others of that join; the other of the two, or both of a FULL JOIN,
-is read by a qualified name alone.
+As in Spark, a comma has the same precedence as JOIN: each item is joined to everything on its left. Columns joined by
+USING or NATURAL become one, which `*` shows before the other columns of that join; the other column of the pair (for a
+FULL JOIN, both) can only be read by a qualified name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from freshet.sql.values import bind_range
 
 
 def bind_from(binder: Binder, select: exp.Select, scope: NameScope, draft: Draft) -> None:
-    """Joins what FROM has to the draft. A comma joins like CROSS JOIN, as in Spark."""
+    """Joins the items of FROM to the draft. A comma means CROSS JOIN, as in Spark."""
     clause = select.args.get("from_")
     if clause is None:
         return
@@ -59,7 +59,7 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
     elif isinstance(node, exp.Values):
         columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
-        statement.refuse("LATERAL", "join with a plain FROM subquery ON the columns it shares", "LATERAL")
+        statement.refuse("LATERAL", "join with an uncorrelated FROM subquery ON the columns they share", "LATERAL")
     else:
         written = sql_of(node)
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
@@ -73,7 +73,7 @@ def _all_of(node: exp.Expr) -> exp.Select:
 
 
 def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
-    """What a name in FROM stands for, or a function of rows."""
+    """The table, view or common table that a name in FROM refers to, or a table function."""
     statement, name = binder.statement, node.name
     if node.args.get("db"):
         written = sql_of(node)
@@ -114,7 +114,7 @@ def _add(
 
 
 def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, left: Columns, start: int) -> Columns:
-    """Joins an item to what the draft has, which are the entries from `start` on; returns the columns of both."""
+    """Joins an item to the draft, whose entries begin at `start`; returns the columns of both."""
     side, kind, statement = join.side.upper(), join.kind.upper(), binder.statement
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
@@ -152,7 +152,7 @@ def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, l
         draft.arms.append(Arm(JoinKind.LEFT, missing.block()))
         for entry in scope.entries[start:middle]:
             entry.optional = True
-        return _joined(left, right, theirs, mine, (mine, theirs))  # the side that always has a row stands for both
+        return _joined(left, right, theirs, mine, (mine, theirs))  # the side that always has a row represents both
     else:
         draft.take(item)
         draft.take(on)
@@ -162,19 +162,19 @@ def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, l
 def _joined(
     left: Columns, right: Columns, keys: list[Seat], hidden: list[Seat], gone: tuple[list[Seat], list[Seat]]
 ) -> Columns:
-    """The columns of a join: those that stand for both sides, then the rest of each."""
+    """The columns of a join: the merged ones, then the rest of each side."""
     rest = [s for s in left.shown if s not in gone[0]] + [s for s in right.shown if s not in gone[1]]
     return Columns(keys + rest, hidden + left.hidden + right.hidden)
 
 
 def _shared(binder: Binder, join: exp.Join, scope: NameScope, left: Columns, right: Columns) -> list[tuple[Seat, Seat]]:
-    """USING and NATURAL: the columns of the same name on both sides, which become one; of several on one
-    side the first, as in Spark."""
+    """USING and NATURAL: pairs of columns with the same name on both sides, which are merged; if one side has several,
+    the first is used, as in Spark."""
     names: list[exp.Identifier] = list(join.args.get("using") or [])
     if join.method.upper() == "NATURAL":
         common = dict.fromkeys(s.name for s in left.shown if right.named(s.name, False))
         names = [exp.to_identifier(name) for name in common]
-    found: list[tuple[Seat, Seat]] = []
+    pairs: list[tuple[Seat, Seat]] = []
     for name in names:
         pair = []
         for side in (left, right):
@@ -182,7 +182,7 @@ def _shared(binder: Binder, join: exp.Join, scope: NameScope, left: Columns, rig
             if not seats:
                 NameScope(entries=scope.entries, columns=side).resolve(exp.Column(this=name), binder.statement)
             pair.append(seats[0])
-        if (pair[0], pair[1]) in found:
+        if (pair[0], pair[1]) in pairs:
             binder.statement.fail(f"USING names {name.name} twice; name it once", name)
-        found.append((pair[0], pair[1]))
-    return found
+        pairs.append((pair[0], pair[1]))
+    return pairs

@@ -1,11 +1,12 @@
-"""FULL JOIN: the LEFT JOIN and, with NULLs on the left, the rows on the right that found nothing.
+"""FULL JOIN: the LEFT JOIN and, with NULLs on the left, the rows on the right without a match.
 
-L FULL R ON p is (L LEFT R ON p) UNION ALL (NULLs, R where no row of L satisfies p). It becomes one relation that has
-the columns of both sides; the names that read them now read that.
+L FULL R ON p is (L LEFT R ON p) UNION ALL (NULLs, R where no row of L satisfies p). It becomes one relation with the
+columns of both sides, and names that referred to either side now refer to that relation.
 
-L stands there twice, so a chain of full joins would double with each. But all rows of both sides are in a full join: a
-row that p finds by the columns of one of its sides is found in that side, and one that it finds by a value that the
-sides have in common is found in one of them (`Joined`). So it is the tables that are asked a second time.
+L occurs twice, so a chain of full joins would double in size with each step. But a full join contains all rows of both
+of its sides: a match that p finds through the columns of one side can be looked up in that side alone, and a match
+through a value that both sides share can be looked up in one of them (`Joined`). So the second occurrence reads the
+underlying tables.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ Side = tuple[Any, list[Entry]]  # a draft, and the entries that read it
 def join_full(
     binder: Binder, join: exp.Join, left: Side, right: Side, on: Draft, pairs: list[tuple[Entry, int, Entry, int]]
 ) -> list[Entry]:
-    """Makes the join the only relation of the left draft; returns the entries that read it. `pairs`: the columns that
-    USING makes one, each with the value of the side that has one."""
+    """Makes the join the only relation of the left draft; returns the entries that read it. `pairs`: the columns merged
+    by USING, each of which takes its value from the side that has one."""
     (mine, my_entries), (theirs, their_entries) = left, right
     sides = mine.block(), theirs.block()
-    turned = _is_full(binder, sides[1]) and not _is_full(binder, sides[0])  # the side that stands twice is the second
+    turned = _is_full(binder, sides[1]) and not _is_full(binder, sides[0])  # the side that occurs twice is the second
     (a, b), other = sides[::-1] if turned else sides, my_entries if turned else their_entries
     whole = replace(a, arms=(*a.arms, Arm(JoinKind.LEFT, _joined(b, on))))
     outside = reads(whole) - subtree(whole)
@@ -57,7 +58,7 @@ def join_full(
         for column in _columns_of([entry])
     ]
     alone += [x.column(i) if turned else y.column(j) for x, i, y, j in pairs]
-    nothing = tuple(Arm(JoinKind.ANTI, block) for block in _asked(binder, a, on))
+    nothing = tuple(Arm(JoinKind.ANTI, block) for block in _lookup_blocks(binder, a, on))
     rest = _query(binder, replace(b, arms=(*b.arms, *nothing)), alone)
     fields = tuple(replace(f, nullable=True) for f in matched.fields)
     alias = " full join ".join(e.alias for e in entries)
@@ -71,27 +72,27 @@ def _is_full(binder: Binder, block: Block) -> bool:
     return len(block.relations) == 1 and block.relations[0] in binder.full and not block.predicates and not block.arms
 
 
-def _asked(binder: Binder, block: Block, on: Draft) -> list[Block]:
-    """Blocks, one of which has a row that satisfies ON where the given one has."""
+def _lookup_blocks(binder: Binder, block: Block, on: Draft) -> list[Block]:
+    """Blocks such that one of them has a row satisfying ON exactly where the given block has one."""
     if any(map(has_apply, on.predicates)):
         return [_joined(block, on)]
 
     def within(block: Block, tests: Sequence[Expression]) -> Iterator[Block]:
-        found = None
+        sides = None
         if _is_full(binder, block):
             (number,) = block.relations
-            found = binder.full[number].found_in(number, tests)
-        if found is None:
+            sides = binder.full[number].found_in(number, tests)
+        if sides is None:
             yield replace(block, predicates=(*block.predicates, *tests))
         else:
-            for side, own in found:
+            for side, own in sides:
                 yield from within(side, own)
 
     return list(within(block, on.predicates))
 
 
 def _equal(on: Draft, left: frozenset[int], right: frozenset[int]) -> Iterator[tuple[Expression, Expression]]:
-    """The values of either side that ON says are equal."""
+    """The pairs of values, one from each side, that ON requires to be equal."""
     for p in on.predicates:
         if isinstance(p, Call) and p.name == "eq" and not has_apply(p):
             for a, b in (p.args, p.args[::-1]):

@@ -1,8 +1,8 @@
-"""ORDER BY ... LIMIT k OFFSET n: the first rows in an order, which is a view that changes with them.
+"""ORDER BY ... LIMIT k OFFSET n: the first rows in a given order, maintained like any other view.
 
-ORDER BY alone does not change a bag of rows: it says in which order an answer is read, and anywhere else it is bound
-for its errors alone. LIMIT alone could be answered with any rows: a query asked once is, EXISTS does not care, and a
-view is refused.
+ORDER BY alone does not change a bag of rows: at the top level it determines the order in which an answer is read;
+anywhere else it is bound only to report its errors. LIMIT without ORDER BY may return any rows: that is allowed in a
+one-time query and under EXISTS, where it makes no difference, and refused in a view.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from freshet.sql.source import Statement, sql_of
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    rows: int | None  # None: all
+    rows: int | None  # None: no limit
     offset: int
 
 
@@ -55,7 +55,7 @@ def _whole(binder: Binder, node: exp.Expr, word: str) -> int:
         or not isinstance(bound.value, int)
         or bound.value < 0
     ):
-        binder.statement.fail(f"{word} {sql_of(node)} is not a number of rows; write 0 or more", node)
+        binder.statement.fail(f"{word} {sql_of(node)} is not a valid number of rows; write 0 or more", node)
     return bound.value
 
 
@@ -67,7 +67,7 @@ class Ordering:
     node: exp.Expr
 
     def key(self, column: int) -> SortKey:
-        """Spark's order: NULLs come first upwards and last downwards, unless said otherwise."""
+        """Spark's order: NULLs come first when ascending and last when descending, unless specified otherwise."""
         return SortKey(column, bool(self.node.args.get("desc")), bool(self.node.args.get("nulls_first")))
 
 
@@ -78,31 +78,32 @@ def bind_order(
     bind: Callable[[exp.Expr], Expression],
     knows: Callable[[str], bool],
 ) -> list[Ordering]:
-    """The items of ORDER BY: positions among the outputs, or what `bind` makes of them. ORDER BY ALL is by every
-    output, unless there is a column of that name, as `knows` says."""
-    clause, found = node.args.get("order"), list[Ordering]()
+    """The items of ORDER BY: positions in the select list, or expressions bound by `bind`. ORDER BY ALL orders by every
+    output, unless `knows` reports a column of that name."""
+    clause = node.args.get("order")
+    order: list[Ordering] = []
     items = [] if clause is None else clause.expressions
     for item in items:
         statement.only(item, ("this", "desc", "nulls_first"))
         position = as_position(item.this)
         if isinstance(item.this, exp.Var) and len(items) == 1 and not knows(item.this.name):
-            found += (Ordering(output, item) for output in outputs)
+            order += (Ordering(output, item) for output in outputs)
         elif isinstance(item.this, exp.Var) and len(items) == 1:
-            found.append(Ordering(bind(exp.column(item.this.name)), item))
+            order.append(Ordering(bind(exp.column(item.this.name)), item))
         elif position is None:
-            found.append(Ordering(bind(item.this), item))
+            order.append(Ordering(bind(item.this), item))
         elif 1 <= position <= len(outputs):
-            found.append(Ordering(outputs[position - 1], item))
+            order.append(Ordering(outputs[position - 1], item))
         else:
             many = len(outputs)
             statement.fail(f"ORDER BY {position} is not a valid position; the select list has 1 to {many}", item)
-        if found and found[-1].expression.type.items is not None:
+        if order and order[-1].expression.type.items is not None:
             statement.refuse("ORDER BY an array", "order by what it is made from", item)
-    return found
+    return order
 
 
 def as_position(item: exp.Expr) -> int | None:
-    """The position in the select list that an item of GROUP BY or ORDER BY is, if it is a whole number."""
+    """The position in the select list that an item of GROUP BY or ORDER BY denotes, if it is an integer."""
     item = item.unnest()
     sign = -1 if isinstance(item, exp.Neg) else 1
     number = item.this.unnest() if isinstance(item, exp.Neg) else item
@@ -110,10 +111,10 @@ def as_position(item: exp.Expr) -> int | None:
 
 
 def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
-    """The order over the outputs' positions; what is not among them is appended."""
+    """The order as positions in the outputs; expressions that are not among them are appended."""
     keys = []
     for item in order:
-        if isinstance(item.expression, Literal):  # the same for all rows
+        if isinstance(item.expression, Literal):  # a constant does not affect the order
             continue
         if item.expression not in outputs:
             outputs.append(item.expression)
@@ -126,8 +127,8 @@ def hidden_fields(outputs: Sequence[Expression]) -> tuple[Field, ...]:
 
 
 def limited(binder: Binder, node: exp.Expr, query: AnyQuery, ordered: bool) -> AnyQuery:
-    """A set operation, or a query in parentheses, with the ORDER BY and LIMIT behind it: they read its columns.
-    `ordered`: it is read in its order."""
+    """A set operation, or a query in parentheses, with the ORDER BY and LIMIT that follow it, which read its columns.
+    `ordered`: whether it is read in its order."""
     limit = bind_limit(binder, node)
     scope = NameScope.of(Entry("", 0, query.fields))
     whole = select_all(as_bag(query))
@@ -157,7 +158,7 @@ def as_bag(query: AnyQuery) -> AnyQuery:
 
 
 def check_distinct(order: Sequence[Ordering], outputs: Sequence[Expression], statement: Statement) -> None:
-    """Under DISTINCT a row stands for many, which need not agree on anything it does not show."""
+    """Under DISTINCT an output row represents many rows, which may differ in any value it does not show."""
 
     def hidden(e: Expression) -> Expression | None:
         if e in outputs or isinstance(e, Literal):

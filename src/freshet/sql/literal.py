@@ -16,7 +16,7 @@ from freshet.scalar.interval import SIZES
 from freshet.scalar.types import Type
 from freshet.sql.source import Statement
 
-#: How many months, or microseconds, each unit of an INTERVAL is.
+#: The number of months, or microseconds, in each unit of an INTERVAL.
 _SIZES = {**SIZES, "WEEK": 7 * SIZES["DAY"], "MILLISECOND": 1_000, "MICROSECOND": 1}
 _WRITTEN_AS = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
 _PAIRS = re.compile(r"([+-]?[\d.]+)\s+([A-Za-z]+)")
@@ -32,7 +32,7 @@ def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
         statement.fail(f"a number of {len(text):,} characters; numbers have up to 38 digits", node)
     if "e" in text.lower():
         if math.isinf(float(text)):
-            statement.fail(f"{text} is beyond every DOUBLE; write a number up to 1.7976931348623157e308", node)
+            statement.fail(f"{text} is out of range for DOUBLE; write a number up to 1.7976931348623157e308", node)
         return Literal(types.DOUBLE, float(text))
     if "." not in text:
         value = int(text)
@@ -50,7 +50,7 @@ def bind_number(text: str, statement: Statement, node: exp.Expr) -> Literal:
 
 
 def has_suffix(node: exp.Expr) -> bool:
-    """Whether it is a number with its type behind it: 7L, which the parser reads as a cast of 7."""
+    """Whether it is a number with a type suffix, such as 7L, which the parser reads as a cast of 7."""
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal):
         return False
     start, end = node.this.meta.get("start"), node.this.meta.get("end")
@@ -58,7 +58,7 @@ def has_suffix(node: exp.Expr) -> bool:
 
 
 def as_written(bound: Expression) -> Expression:
-    """7S and 7L have only their own digits next to a decimal; 7Y has those of its type."""
+    """Combined with a decimal, 7S and 7L count only the digits written; 7Y counts those of its type."""
     if isinstance(bound, Literal) and bound.type in (types.SMALLINT, types.BIGINT):
         return Literal(bound.type, bound.value, written=True)
     return bound
@@ -69,7 +69,8 @@ def computed(bound: Expression) -> Expression:
 
 
 def bind_interval(node: exp.Expr, statement: Statement) -> Literal:
-    """INTERVAL '3' DAY, INTERVAL '1 02:03' DAY TO MINUTE, or INTERVAL '1 year 2 months'; the type is of its units."""
+    """INTERVAL '3' DAY, INTERVAL '1 02:03' DAY TO MINUTE, or INTERVAL '1 year 2 months'; its units
+    determine the type."""
     unit, text = node.args.get("unit"), _amount(node, statement)
     if isinstance(unit, exp.IntervalSpan):
         kind = bind_span(unit, statement)
@@ -85,18 +86,18 @@ def bind_interval(node: exp.Expr, statement: Statement) -> Literal:
         name = word.upper().removesuffix("S")
         if name not in _SIZES:
             known = ", ".join(_SIZES)
-            statement.fail(f"there is no unit {word.upper()} of intervals; the units are {known}", node)
+            statement.fail(f"unknown interval unit {word.upper()}; the units are {known}", node)
         units.append(name)
         total += _counted(number.strip(), name, node, statement)
     shown = [_WRITTEN_AS.get(u, u) for u in units]
     family = next((f for f in types.INTERVAL_UNITS.values() if {*shown} <= {*f}), None)
     if family is None:
-        statement.fail("an INTERVAL of months and days at once; write months and days apart", node)
+        statement.fail("an INTERVAL cannot mix months and days; write two intervals", node)
     ends = sorted(family.index(u) for u in shown)
     kind = types.interval(family[ends[0]], family[ends[-1]])
     least, greatest = types.INTEGER_RANGE["INT" if kind.name == "MONTHS" else "BIGINT"]
     if not least <= total <= greatest:
-        statement.fail(f"INTERVAL {brief(text)} {units[0]} is longer than intervals can be; write a shorter one", node)
+        statement.fail(f"INTERVAL {brief(text)} {units[0]} is out of range; write a shorter one", node)
     return Literal(kind, int(total))
 
 
@@ -107,7 +108,9 @@ def bind_span(unit: exp.Expr, statement: Statement) -> Type:
     for family in types.INTERVAL_UNITS.values():
         if all(n in family for n in names) and family.index(names[0]) <= family.index(names[-1]):
             return types.interval(names[0], names[-1])
-    statement.fail(f"there is no INTERVAL {' TO '.join(names)}; write larger units first, months and days apart", unit)
+    statement.fail(
+        f"INTERVAL {' TO '.join(names)} is not valid; write larger units first, and do not mix months and days", unit
+    )
 
 
 def _amount(node: exp.Expr, statement: Statement) -> str:
@@ -124,7 +127,7 @@ def _amount(node: exp.Expr, statement: Statement) -> str:
 
 
 def _counted(text: str, name: str, node: exp.Expr, statement: Statement) -> Decimal:
-    """So many of a unit, in months or microseconds; only seconds have a fraction."""
+    """The given number of units, in months or microseconds; only seconds may have a fraction."""
     if not (_SECONDS if name == "SECOND" else _WHOLE).fullmatch(text):
         statement.fail(f"{brief(text)} is not a number of {name.lower()}s; write INTERVAL '3' {name}", node)
     return (Decimal(text) * _SIZES[name]).to_integral_value(ROUND_DOWN)

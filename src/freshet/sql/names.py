@@ -2,18 +2,18 @@
 
 | clause | a name means the first of these that has it |
 |---|---|
-| WHERE, ON, arguments of aggregates | a column of FROM; a column of the queries around |
-| the select list | a column of FROM; an alias to its left; a column of the queries around |
-| GROUP BY | a column of FROM; an alias, the first of that name; a column of the queries around |
-| HAVING | a column of FROM that GROUP BY has, alone or within a key; an output; a column of the queries around |
-| QUALIFY | a column of FROM; an output; a column of the queries around |
-| ORDER BY | an output; a column of FROM; a column of the queries around |
+| WHERE, ON, arguments of aggregates | a column of FROM; a column of an enclosing query |
+| the select list | a column of FROM; an alias to its left; a column of an enclosing query |
+| GROUP BY | a column of FROM; an alias, the first of that name; a column of an enclosing query |
+| HAVING | a column of FROM that is a key of GROUP BY or part of one; an output; a column of an enclosing query |
+| QUALIFY | a column of FROM; an output; a column of an enclosing query |
+| ORDER BY | an output; a column of FROM; a column of an enclosing query |
 
-Names ignore case. A qualified name (t.a) never means an output, but for a column shown as it is. A name that several
-outputs have, with different values, is ambiguous; ORDER BY then reads the column of FROM. Where the select list
-has a window function, a name in QUALIFY that means one thing in FROM and another in the select list is ambiguous too.
-Window specifications follow the clause they stand in. Above DISTINCT and set operations only outputs exist. Subqueries
-read the columns of FROM, not the outputs.
+Names are case-insensitive. A qualified name (t.a) never means an output, except a column that is output unchanged. A
+name shared by several outputs with different values is ambiguous; ORDER BY then reads the column of FROM. If the select
+list has a window function, a name in QUALIFY that means one thing in FROM and another in the select list is ambiguous
+too. Window specifications follow the rules of the clause they are in. Above DISTINCT and set operations only outputs
+exist. Subqueries read the columns of FROM, not the outputs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from freshet.sql.source import Statement
 
 
 class Names:
-    """The names of one select. `at_outputs` says what a column of FROM is where outputs are computed: with a grouping
-    one of the group's row, or None where it is not grouped by."""
+    """The names of one select. `at_outputs` maps a column of FROM to what it is where outputs are computed: with a
+    grouping, a column of the group's row, or None if it is not a key."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Names:
         """`left`: the outputs bound so far."""
 
         def column(node: exp.Column) -> Expression:
-            found = None if self._in_from(node) else self._output(node, [o for o in left if o.alias])
-            return self._column(node) if found is None else found
+            output = None if self._in_from(node) else self._output(node, [o for o in left if o.alias])
+            return self._column(node) if output is None else output
 
         return column
 
     def in_group_by(self, items: Sequence[exp.Expr], bind: Callable[[exp.Expr, Columns], Expression]) -> Columns:
-        """`items`: the select list as written; `bind` binds what an alias stands for."""
+        """`items`: the select list as written; `bind` binds the expression an alias names."""
 
         def column(node: exp.Column) -> Expression:
             if not node.table and not self._in_from(node):
@@ -73,8 +73,8 @@ class Names:
                 within = self._within_keys(condition, keys) if within is None else within
                 if id(node) in within:
                     return self._column(node)
-            found = self._output(node, outputs)
-            return self._column(node) if found is None else found
+            output = self._output(node, outputs)
+            return self._column(node) if output is None else output
 
         return column
 
@@ -84,19 +84,19 @@ class Names:
         def column(node: exp.Column) -> Expression:
             if decided and self._in_from(node):
                 return self._column(node)
-            found = self._output(node, outputs)
-            if found is not None and self._differs(node, found):
+            output = self._output(node, outputs)
+            if output is not None and self._differs(node, output):
                 what = f"column {node.name} is ambiguous: FROM has one and the select list another"
                 self.statement.fail(f"{what}; qualify it, or rename the output with AS", node)
-            return self._column(node) if found is None else found
+            return self._column(node) if output is None else output
 
         return column
 
     def in_order_by(self, outputs: Sequence[Output]) -> Columns:
         def column(node: exp.Column) -> Expression:
             several = len(_named(node, outputs)) > 1
-            found = None if several and self._in_from(node) else self._output(node, outputs)
-            return self._column(node) if found is None else found
+            output = None if several and self._in_from(node) else self._output(node, outputs)
+            return self._column(node) if output is None else output
 
         return column
 
@@ -107,29 +107,31 @@ class Names:
         return bool(self.scope.here(node.name, node.text("table") or None))
 
     def _differs(self, node: exp.Column, output: Expression) -> bool:
-        """Whether FROM has a column of that name that can be read here, and is not the output."""
+        """Whether FROM has a column of that name that can be read here and differs from the output."""
         if not self._in_from(node):
             return False
         column = self.at_outputs(self._column(node))
         return column is not None and output != column
 
     def _within_keys(self, condition: exp.Expr, keys: Sequence[exp.Expr]) -> set[int]:
-        """The column nodes of a condition that stand in an expression written like a key, where columns mean those of
-        FROM."""
+        """The column nodes of a condition that are part of an expression written like a key, where columns mean those
+        of FROM."""
         known: dict[object, int] = {}
         shapes = self._shapes(condition, known)
-        wanted, found, left = {self._shapes(k, known)[id(k)] for k in keys}, set[int](), [condition]
+        key_shapes = {self._shapes(k, known)[id(k)] for k in keys}
+        columns: set[int] = set()
+        left = [condition]
         while left:
             node = left.pop()
-            if shapes[id(node)] in wanted:
-                found.update(id(column) for column in node.find_all(exp.Column))
+            if shapes[id(node)] in key_shapes:
+                columns.update(id(column) for column in node.find_all(exp.Column))
             else:
                 left += operands(node) if isinstance(node, CHAINS) else node.iter_expressions()
-        return found
+        return columns
 
     def _shapes(self, node: exp.Expr, known: dict[object, int]) -> dict[int, int]:
-        """A number for each part of an expression, by its identity: the same for what is written alike, without regard
-        to parentheses and with columns as what they are. `known`: the number of each shape."""
+        """A number for each part of an expression, by its identity. Parts written the same way have the same number;
+        parentheses are ignored and columns compared after resolution. `known`: the number of each shape."""
         shapes: dict[int, int] = {}
 
         def shown(part: exp.Expr, value: object) -> object:
@@ -139,7 +141,7 @@ class Names:
                 return shapes[id(value)]
             return value.lower() if isinstance(value, str) and not isinstance(part, exp.Literal) else value
 
-        for part in reversed(list(node.walk(bfs=True))):  # what a part is made of comes before it
+        for part in reversed(list(node.walk(bfs=True))):  # the operands of a part come before it
             here = self.scope.here(part.name, part.text("table") or None) if isinstance(part, exp.Column) else []
             if isinstance(part, exp.Paren):
                 shapes[id(part)] = shapes[id(part.this)]
@@ -151,15 +153,15 @@ class Names:
         return shapes
 
     def _output(self, node: exp.Column, outputs: Sequence[Output]) -> Expression | None:
-        found = _named(node, outputs)
-        if len(found) > 1:
-            what = f"column {node.name} is ambiguous: the select list has {len(found)} of that name"
+        values = _named(node, outputs)
+        if len(values) > 1:
+            what = f"column {node.name} is ambiguous: the select list has {len(values)} of that name"
             self.statement.fail(f"{what}; rename them with AS", node)
-        return found[0] if found else None
+        return values[0] if values else None
 
 
 def _named(node: exp.Column, outputs: Sequence[Output]) -> list[Expression]:
-    """The different values that outputs of a name have."""
+    """The distinct expressions of the outputs with that name."""
     if node.table:
         return []
     return list(dict.fromkeys(o.expression for o in outputs if o.name.lower() == node.name.lower()))

@@ -1,9 +1,9 @@
 """The names of an answer's columns.
 
-Law: no two columns of an answer have the same name, letters aside, so that it can be read by name wherever it goes. An
-output is called by its alias, else by its column's name, else by its text. Of several with one name the first keeps it;
-the second gets _2, the third _3 and so on, or the next number that no other column has. A view's columns come with
-others that say what a change does, and cannot have their names.
+Law: no two columns of an answer have the same name, ignoring case, so that it can be read by name in any system. An
+output is named by its alias, else by its column's name, else by its text. Of several with the same name the first
+keeps it; the second gets the suffix _2, the third _3 and so on, skipping names that are taken. The columns that
+describe a change (`_weight` and so on) accompany a view's columns, whose names must differ from theirs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import replace
 from freshet.logical.query import AnyQuery, Field
 from freshet.sql.source import Statement
 
-#: What changes call their own columns.
+#: The names of the columns that describe a change.
 RESERVED = ("_weight", "_change_type")
 
 
 def apart(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The same fields, their names apart."""
+    """The same fields with distinct names."""
     taken = {field.name.lower() for field in fields}
     seen: dict[str, int] = {}
-    found = []
+    renamed = []
     for field in fields:
         key = field.name.lower()
         number = seen[key] = seen.get(key, 0) + 1
@@ -32,8 +32,8 @@ def apart(fields: Sequence[Field]) -> tuple[Field, ...]:
         if name != field.name:
             seen[key] = number
             taken.add(name.lower())
-        found.append(field if name == field.name else replace(field, name=name))
-    return tuple(found)
+        renamed.append(field if name == field.name else replace(field, name=name))
+    return tuple(renamed)
 
 
 def named_apart(query: AnyQuery) -> AnyQuery:
@@ -44,5 +44,5 @@ def named_apart(query: AnyQuery) -> AnyQuery:
 def check_reserved(query: AnyQuery, statement: Statement) -> None:
     for field in query.fields:
         if field.name.lower() in RESERVED:
-            message = f"column name {field.name} is taken by the view's changes; rename it with AS"
+            message = f"column name {field.name} is reserved for changes; rename it with AS"
             statement.fail(message, field.name)

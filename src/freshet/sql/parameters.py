@@ -1,8 +1,8 @@
-"""Values given next to a text, for its `?` or its `:name`s.
+"""Parameter values, passed together with a text for its `?` or `:name` placeholders.
 
-Law: a value stands for the literal that would be written for it: 7 for INT, 2**40 for BIGINT, Decimal("1.50") for
-DECIMAL(3,2), a float for DOUBLE. So a text with parameters means what the same text with literals means, and nothing of
-a value is ever read as SQL.
+Law: a value means the same as the literal that would be written for it: 7 is an INT, 2**40 a BIGINT, Decimal("1.50") a
+DECIMAL(3,2), a float a DOUBLE. So a text with parameters means what the same text with literals means, and no part of a
+value is ever read as SQL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REMEDY = "give None, a bool, number, text, bytes, date, datetime or timedelta"
 
 
 def literal_of(value: Any) -> Literal:
-    """A value of Python as the literal it stands for. Raises SqlError for one that SQL has no type for."""
+    """The literal for a Python value. Raises SqlError if no SQL type holds it."""
     if hasattr(value, "item") and type(value).__module__ == "numpy":
         value = value.item()
     if value is None:
@@ -37,7 +37,7 @@ def literal_of(value: Any) -> Literal:
         return Literal(types.DOUBLE, float(value))
     if isinstance(value, str):
         if any("\ud800" <= c <= "\udfff" for c in value):
-            raise SqlError(f"{brief(value)} has half of a character, which no text has alone; give the whole character")
+            raise SqlError(f"{brief(value)} has a lone surrogate, half of a character; give the whole character")
         return Literal(types.STRING, str(value))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return Literal(types.BINARY, bytes(value))
@@ -64,7 +64,7 @@ def _whole(value: int) -> Literal:
 def _decimal(value: Decimal) -> Literal:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise SqlError(f"{value} is no DECIMAL; give a float for a DOUBLE")
+        raise SqlError(f"{value} is not a DECIMAL; give a float for a DOUBLE")
     if exponent > 0:
         digits, exponent = (*digits, *((0,) * min(exponent, 39))), 0
     precision = max(len(digits), -exponent, 1)
@@ -89,7 +89,7 @@ def value_for(given: Given | None, name: str, number: int) -> Literal:
 
 
 def check_given(given: Any, questions: int, names: set[str]) -> None:
-    """Refuses values that fit the parameters of a text neither in number nor in name."""
+    """Refuses values that do not match the parameters of a text in number or name."""
     if given is None:
         return
     if isinstance(given, Mapping):

@@ -60,18 +60,19 @@ def bind_all(statements: list[Statement], catalog: Definitions) -> list[Bound]:
 
 
 def asks_only(statements: list[Statement]) -> bool:
-    """Whether the statements are queries and so change nothing, as far as their words say: WITH may lead to INSERT."""
+    """Whether the statements look like queries, which change nothing; one that begins with WITH may still be an
+    INSERT."""
     words = [[token.text.upper() for token in statement.tokens] for statement in statements]
     return all(each[0] in _ASKS and "INSERT" not in each for each in words)
 
 
 def bind_query(text: str, catalog: Definitions) -> AnyQuery:
-    """The one query the text holds."""
+    """The single query in the text."""
     return _bind_only(text, catalog)[0]
 
 
 def bind_view(text: str, catalog: Definitions) -> AnyQuery:
-    """The one query the text holds, to be kept as a view."""
+    """The single query in the text, for use as a view."""
     query, statement = _bind_only(text, catalog)
     check_reserved(query, statement)
     return query
@@ -80,9 +81,9 @@ def bind_view(text: str, catalog: Definitions) -> AnyQuery:
 def _bind_only(text: str, catalog: Definitions) -> tuple[AnyQuery, Statement]:
     statements = SqlText(text).statements()
     if not statements:
-        raise SqlError("a SELECT is expected, and the text is empty; write one", text, 1, 1)
+        raise SqlError("a SELECT is expected, but the text is empty; write one", text, 1, 1)
     if len(statements) > 1:
-        statements[1].fail("one SELECT is expected, and here begins another statement; remove it", None)
+        statements[1].fail("one SELECT is expected, but another statement begins here; remove it", None)
     bound = _bind(statements[0], catalog)
     if not isinstance(bound, AnyQuery):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
@@ -90,9 +91,9 @@ def _bind_only(text: str, catalog: Definitions) -> tuple[AnyQuery, Statement]:
 
 
 def bind_reading(text: str, catalog: Definitions) -> tuple[AnyQuery, set[str]]:
-    """The one query the text holds, to be kept as a view, and the tables and views it names in its FROM clauses."""
+    """The single query in the text, for use as a view, and the tables and views named in its FROM clauses."""
     looked, read = catalog.copy(), set[str]()
-    looked.asked = read
+    looked.recorded = read
     return bind_view(text, looked), read
 
 
@@ -104,7 +105,7 @@ def _read_by(view: CreateView, catalog: Definitions) -> tuple[AnyQuery, set[str]
 
 
 def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
-    """The catalog with what the text's CREATE and DROP statements say; it is changed in place."""
+    """Applies the text's CREATE and DROP statements to the catalog, in place, and returns it."""
     for statement in SqlText(text).statements():
         bind_statement(statement, catalog)
     return catalog
@@ -146,7 +147,7 @@ def _bracket(word: str, statement: Statement) -> Bracket:
 
 
 def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
-    """A statement whose query, if it has one, the passes have run on."""
+    """The statement after the rewrite passes have run on its query, if it has one."""
     if isinstance(bound, AnyQuery):
         return rewrite(bound, catalog.views.values())
     if isinstance(bound, (Insert, Update, Delete)) and bound.query is not None:
@@ -171,11 +172,11 @@ _BINDERS: tuple[
 
 
 def _record(bound: Bound, catalog: Definitions) -> None:
-    """Later statements of the text see what this one defines."""
+    """Records what this statement defines, so that later statements of the text see it."""
     if isinstance(bound, CreateTable):
         name = bound.schema.name.lower()
         if bound.replace:
-            catalog.dropped(DropTable(name))  # which refuses where views read it
+            catalog.dropped(DropTable(name))  # refuses if views read it
         if bound.replace or name not in catalog.tables:
             catalog.tables[name] = bound.schema
     elif isinstance(bound, CreateView):

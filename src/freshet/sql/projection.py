@@ -1,4 +1,4 @@
-"""The select list: output names, and what `*` stands for."""
+"""The select list: output names, and the expansion of `*`."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ def expand_star(item: exp.Expr, scope: NameScope, statement: Statement) -> list[
 
 
 def _left_out(star: exp.Expr, scope: NameScope, statement: Statement) -> set[Reference]:
-    """The columns that EXCEPT names; each is one that the star has."""
-    names, found = star.args.get("except_"), set[Reference]()
+    """The columns named by EXCEPT, each of which must be one of the star's."""
+    names = star.args.get("except_")
+    left_out: set[Reference] = set()
     if names is not None and not names:
         statement.fail("EXCEPT () leaves out nothing; name the columns to leave out", star)
     for written in names or ():
@@ -57,10 +58,10 @@ def _left_out(star: exp.Expr, scope: NameScope, statement: Statement) -> set[Ref
         if name.args.get("db") or not isinstance(name.this, exp.Identifier):
             statement.refuse(f"{sql_of(written)} in EXCEPT", "name columns of *", written)
         column = scope.resolve(name, statement)
-        if column in found:
+        if column in left_out:
             statement.fail(f"EXCEPT names {sql_of(written)} twice; name it once", written)
-        found.add(column)
-    return found
+        left_out.add(column)
+    return left_out
 
 
 def _output(scope: NameScope, seat: Seat, item: exp.Expr) -> Output:

@@ -1,7 +1,7 @@
 """Rows of values compared: (a, b) > (1, 2), (a, b) IN ((1, 2), (3, 4)), also written with STRUCT.
 
-As Spark compares structs: field by field from the left, NULL equal to NULL and less than all else. So a comparison of
-two rows is never NULL. Their fields must be of the same types; a cast says what is meant where they are not.
+Rows compare as structs do in Spark: field by field from the left, with NULL equal to NULL and less than anything else.
+So a comparison of two rows is never NULL. Their fields must have the same types; if they differ, the query must cast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Build = Callable[[str, list[Expression]], Expression]
 
 
 def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
-    """The fields of what is written as a row; None for anything else."""
+    """The fields of an expression written as a row; None for anything else."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Tuple):
@@ -31,13 +31,13 @@ def row_of(node: exp.Expr | None) -> list[exp.Expr] | None:
 
 
 class RowComparison:
-    """One comparison with a row in it."""
+    """A comparison in which at least one side is a row."""
 
     def __init__(self, statement: Statement, bind: Bind, build: Build, node: exp.Expr) -> None:
         self.statement, self.bind, self.build, self.node = statement, bind, build, node
 
     def compare(self, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
-        if not FUNCTIONS[name].mirror:
+        if not FUNCTIONS[name].compares:
             self.statement.refuse(sql_of(self.node), "compare the row's fields one by one", self.node)
         mine, theirs = row_of(left), row_of(right)
         if mine is None or theirs is None:
@@ -46,7 +46,7 @@ class RowComparison:
                 return Literal(types.BOOLEAN, None)
             written = sql_of(other)
             self.statement.fail(
-                f"a row is compared with {written}, which is not a row; write as many values", self.node
+                f"a row is compared with {written}, which is not a row; write a row of the same length", self.node
             )
         if name in ("eq", "not_distinct"):
             return self._equal(mine, theirs)
@@ -56,8 +56,8 @@ class RowComparison:
         return self.build("not", [before]) if name in ("ge", "le") else before
 
     def one_of(self, left: exp.Expr, rows: list[exp.Expr]) -> Expression:
-        found = [self.compare("eq", left, row) for row in rows]
-        return found[0] if len(found) == 1 else self.build("or", found)
+        equalities = [self.compare("eq", left, row) for row in rows]
+        return equalities[0] if len(equalities) == 1 else self.build("or", equalities)
 
     def _equal(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
         tests = [
@@ -67,15 +67,17 @@ class RowComparison:
         return tests[0] if len(tests) == 1 else self.build("and", tests)
 
     def _before(self, mine: list[exp.Expr], theirs: list[exp.Expr]) -> Expression:
-        """Whether one row comes before the other: its last field decides where all fields before that are equal."""
-        found: Expression | None = None
+        """Whether one row comes before the other: the last field decides if all fields before it are equal."""
+        condition: Expression | None = None
         pairs = zip(self._pairs(mine, theirs, self._before), self._pairs(mine, theirs, self._equal), strict=True)
         for less, same in reversed(list(pairs)):
             before = self.build("nulls_first_lt", list(less)) if isinstance(less, tuple) else less
             equal = self.build("not_distinct", list(same)) if isinstance(same, tuple) else same
-            found = before if found is None else self.build("or", [before, self.build("and", [equal, found])])
-        assert found is not None
-        return found
+            condition = (
+                before if condition is None else self.build("or", [before, self.build("and", [equal, condition])])
+            )
+        assert condition is not None
+        return condition
 
     def _pairs(
         self,
@@ -83,9 +85,9 @@ class RowComparison:
         theirs: list[exp.Expr],
         nested: Callable[[list[exp.Expr], list[exp.Expr]], Expression],
     ) -> list[tuple[Expression, Expression] | Expression]:
-        """The fields of two rows side by side; of rows among them, how they compare."""
+        """The fields of two rows in pairs; nested rows are compared as rows."""
         if len(mine) != len(theirs):
-            message = f"a row of {len(mine)} values is compared with one of {len(theirs)}; write as many"
+            message = f"a row of {len(mine)} values is compared with one of {len(theirs)}; write the same number"
             self.statement.fail(message, self.node)
         made: list[tuple[Expression, Expression] | Expression] = []
         for x, y in zip(mine, theirs, strict=True):

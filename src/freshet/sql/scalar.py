@@ -1,8 +1,8 @@
 """A scalar expression: parsed node → bound, typed Expression.
 
-Names are resolved by the caller's `column`, aggregates by its `aggregate` (absent where none may stand). Everything a
-node can be is listed in the table here or in the records of functions (sql/calls.py); what is in neither is refused by
-name, never guessed at.
+Names are resolved by the caller's `column`, aggregates by its `aggregate` (None where aggregates are not allowed).
+Every supported node is listed in the table at the end or in the function records (sql/calls.py); any other is refused
+by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from freshet.logical.extent import check_parts
 from freshet.scalar import functions, types
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
 from freshet.scalar.types import Type
-from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NEVER_THE_SAME, SPELLED
+from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
@@ -46,7 +46,7 @@ class ScalarBinder:
         self.window, self.subquery = window, subquery
 
     def within(self, clause: str) -> ScalarBinder:
-        """The same names and aggregates, inside something that is no place for a window function."""
+        """A binder with the same names and aggregates for a place where window functions are not allowed."""
         return ScalarBinder(self.statement, self.column, clause, self.aggregate, None, self.subquery)
 
     def bind(self, node: exp.Expr | None) -> Expression:
@@ -66,7 +66,7 @@ class ScalarBinder:
             return self._quantified(node, binary)
         if binary and (row_of(node.this) or row_of(node.expression)):
             return self._rows(node).compare(binary, node.this, node.expression)
-        if binary and functions.FUNCTIONS[binary].mirror:
+        if binary and functions.FUNCTIONS[binary].compares:
             self._check_sides(node)
         if isinstance(node, CHAINS):
             return self._call(BINARY[type(node)], operands(node), node)
@@ -82,7 +82,7 @@ class ScalarBinder:
         return self._unknown(node)
 
     def _arithmetic(self, node: exp.Expr) -> Expression:
-        """a + b - c is (a + b) - c: a long one is deep on its left, which is walked, not called."""
+        """a + b - c is (a + b) - c. A long chain is deep on its left side, so this loops instead of recursing."""
         steps = [node]
         while isinstance(steps[-1].this, ARITHMETIC) and not row_of(steps[-1].expression):
             steps.append(steps[-1].this)
@@ -99,8 +99,8 @@ class ScalarBinder:
         return self.build(name, [self.bind(p) for p in parts], node)
 
     def _lazily(self, make: Callable[[], Expression], node: exp.Expr) -> Expression:
-        """What `make` binds, where not every row reaches every part of it: a constant part without a value is no error
-        but on the rows that do. Where all is constant there is but one way."""
+        """The result of `make`, for an expression whose parts are not all evaluated on every row: a constant part
+        without a value is an error only for the rows that evaluate it. If all parts are constant, it is folded."""
         with functions.unreached():
             made = make()
         try:
@@ -109,15 +109,16 @@ class ScalarBinder:
             raise self.statement.placed(error, node) from None
 
     def _check_sides(self, node: exp.Expr) -> None:
-        """A comparison with IN, LIKE, BETWEEN or NOT without parentheses: Spark reads it otherwise, or not at all."""
+        """Refuses a comparison next to IN, LIKE, BETWEEN or NOT without parentheses, which Spark parses differently or
+        rejects."""
         for side in (node.this, node.expression):
             if side.meta.get(PREDICATE) or isinstance(side, exp.Not):
                 what = f"{sql_of(side)} next to a comparison can be read in two ways"
                 self.statement.fail(f"{what}; put parentheses around it", side)
 
     def _quantified(self, node: exp.Expr, name: str) -> Expression:
-        """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. With NOT each of them is denied, so that it is NOT (x LIKE p AND
-        x LIKE q), of which the caller adds the NOT."""
+        """x LIKE ANY (p, q) is x LIKE p OR x LIKE q. NOT applies to each of them, which gives NOT (x LIKE p AND
+        x LIKE q); the caller adds the NOT."""
         inside = node.expression.this
         if name not in ("like", "ilike") or not isinstance(inside, (exp.Tuple, exp.Paren)):
             return self._subquery(node)
@@ -150,12 +151,12 @@ class ScalarBinder:
         except SqlError as error:
             raise self.statement.placed(error, node) from None
 
-    # Forms whose arguments are not simply bound one by one --------------------------------------------------------
+    # Nodes whose arguments are not simply bound one by one --------------------------------------------------------
 
     def _column(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
-            self.statement.fail("* stands for several columns; here one value is needed, so name the column", node)
+            self.statement.fail("* means several columns, but one value is needed here; name the column", node)
         if node.args.get("db"):
             self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
         return self.column(node)
@@ -171,7 +172,9 @@ class ScalarBinder:
         value = functions.build("unhex", (Literal(types.STRING, node.this),))
         assert isinstance(value, Literal)
         if value.value is None:
-            self.statement.fail(f"X'{node.this}' has other characters than 0 to 9 and A to F; write such digits", node)
+            self.statement.fail(
+                f"X'{node.this}' has characters other than 0 to 9 and A to F; write hexadecimal digits", node
+            )
         return value
 
     def _negative(self, node: exp.Expr) -> Expression:
@@ -310,7 +313,7 @@ class ScalarBinder:
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
-        if name in NEVER_THE_SAME or (name == "unix_timestamp" and not node.expressions):
+        if name in NONDETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
         if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
@@ -339,7 +342,7 @@ class ScalarBinder:
 
     def _nondeterministic(self, node: exp.Expr) -> Expression:
         what = sql_of(node)
-        remedy = "its value changes by itself, so store it in a column instead"
+        remedy = "its value changes over time, so store it in a column instead"
         self.statement.refuse(f"{what} in a maintained query", remedy, node)
 
     def _unknown(self, node: exp.Expr) -> Expression:
@@ -357,8 +360,8 @@ _Kinds = type[exp.Expr] | tuple[type[exp.Expr], ...]
 _Method = Callable[[ScalarBinder, exp.Expr], Expression]
 _BOTH = ("this", "expression", "negate")
 
-#: The first kind a node is an instance of decides, so subclasses come before their bases. With each, the parts it
-#: reads; a node that has others is refused (None: the method looks at them itself, or refuses all).
+#: The first class that a node is an instance of decides, so subclasses come before their bases. Each entry lists the
+#: parts that are read; a node with other parts is refused (None: the method checks them itself, or refuses the node).
 _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Paren, ("this",), lambda self, node: self.bind(node.this)),
     (exp.Column, ("this", "table", "db"), ScalarBinder._column),

@@ -1,8 +1,8 @@
-"""Which columns a name may mean, and the one it does.
+"""Name resolution: the columns a name could mean, and the one it does.
 
-A scope lists the relations named so far in FROM. An unqualified name must be found in exactly one of them; if it is in
-none, the scope around the subquery that the select stands in is asked: what is found there is an argument of the
-subquery, and the answer an OuterRef that says which.
+A scope lists the relations named so far in FROM. An unqualified name must occur in exactly one of them; if it occurs in
+none, it is looked up in the scope around the subquery that contains the select. A column found there becomes an
+argument of the subquery, and the name resolves to the OuterRef of that argument.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from freshet.sql.source import Statement, closest_first
 
 @dataclass(slots=True)
 class Entry:
-    """A relation visible under an alias. `optional`: a LEFT JOIN may have filled it with NULLs. `first`: where the
-    entry's columns begin in the relation, which several entries share when their join is a relation of its own."""
+    """A relation visible under an alias. `optional`: a LEFT JOIN may fill it with NULLs. `first`: the position of
+    the entry's first column in the relation, which several entries share if their join is a single relation."""
 
     alias: str
     relation: int
@@ -31,16 +31,16 @@ class Entry:
     first: int = 0
 
     def column(self, position: int) -> ColumnRef:
-        found = self.fields[position]
-        place, nullable = self.first + position, found.nullable or self.optional
-        return ColumnRef(found.type, self.relation, place, found.name, nullable)
+        field = self.fields[position]
+        place, nullable = self.first + position, field.nullable or self.optional
+        return ColumnRef(field.type, self.relation, place, field.name, nullable)
 
     def has(self, column: ColumnRef) -> bool:
         return self.relation == column.relation and 0 <= column.column - self.first < len(self.fields)
 
 
 class Seat(NamedTuple):
-    """A column of a scope: its entry and its place there, with its name in lower case."""
+    """A column of a scope: its entry, its position there, and its name in lower case."""
 
     entry: int
     position: int
@@ -49,8 +49,8 @@ class Seat(NamedTuple):
 
 @dataclass(slots=True)
 class Columns:
-    """What FROM, or a part of it, offers: the columns that `*` shows, in its order, and those that USING or NATURAL hid
-    behind another, which only a qualified name reads."""
+    """The columns of FROM or of a part of it: those that `*` shows, in order, and those merged away by USING or
+    NATURAL, which can only be read by a qualified name."""
 
     shown: list[Seat] = field(default_factory=list)
     hidden: list[Seat] = field(default_factory=list)
@@ -60,18 +60,19 @@ class Columns:
         return Columns(self.shown + other.shown, self.hidden + other.hidden)
 
     def named(self, name: str, hidden: bool) -> list[Seat]:
-        """The columns of a name, in lower case; hidden ones too if wanted."""
+        """The columns with a name, given in lower case; `hidden`: include the hidden ones."""
         if not self._named:
             for is_hidden, seats in ((True, self.hidden), (False, self.shown)):
                 for seat in seats:
                     self._named.setdefault((seat.name, is_hidden), []).append(seat)
-        found = self._named.get((name, False), [])
-        return [*self._named.get((name, True), []), *found] if hidden else found
+        shown = self._named.get((name, False), [])
+        return [*self._named.get((name, True), []), *shown] if hidden else shown
 
 
 class Around:
-    """What is around a subquery: the scope it stands in, and the columns of it that it reads, with what they are to it.
-    All selects of the subquery share it, but those of subqueries further in."""
+    """The surroundings of a subquery: the scope that contains it, and the columns it reads from that scope, each with
+    the argument that represents it in the subquery. All selects of the subquery share it, except those of nested
+    subqueries."""
 
     def __init__(self, scope: NameScope) -> None:
         self.scope = scope
@@ -81,7 +82,7 @@ class Around:
         return [self.argument(column) for column in self.scope.find(name, qualifier)]
 
     def argument(self, column: ColumnRef | OuterRef) -> OuterRef:
-        """A column of the scope around, as the subquery reads it."""
+        """A column of the enclosing scope, as the subquery reads it."""
         made = OuterRef(column.type, len(self.read), column.name, column.nullable)
         return self.read.setdefault(column, made)
 
@@ -92,9 +93,11 @@ class NameScope:
     entries: list[Entry] = field(default_factory=list)
     columns: Columns = field(default_factory=Columns)
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
-    beyond: NameScope | None = None  # the scope around it of which it cannot read anything
-    mark: object = field(default_factory=object)  # tells its select from others
-    subqueries: dict[int, tuple[AnyQuery, Around]] = field(default_factory=dict)  # bound, by their nodes' identity
+    beyond: NameScope | None = None  # the enclosing scope that it must not read, for error messages
+    mark: object = field(default_factory=object)  # identifies its select
+    subqueries: dict[int, tuple[AnyQuery, Around]] = field(
+        default_factory=dict
+    )  # already bound, by the identity of their nodes
 
     @classmethod
     def of(cls, entry: Entry) -> NameScope:
@@ -116,7 +119,7 @@ class NameScope:
         return self.entries[seat.entry].column(seat.position)
 
     def here(self, name: str, qualifier: str | None) -> list[ColumnRef]:
-        """Every column the name could mean in this scope alone."""
+        """Every column the name could mean in this scope, without the enclosing ones."""
         seats = self.columns.named(name.lower(), qualifier is not None)
         if qualifier is not None:
             seats = [s for s in seats if self.entries[s.entry].alias.lower() == qualifier.lower()]
@@ -124,36 +127,36 @@ class NameScope:
 
     def find(self, name: str, qualifier: str | None) -> Sequence[ColumnRef | OuterRef]:
         """Every column the name could mean in the nearest scope that has it."""
-        found = self.here(name, qualifier)
-        return found if found or self.around is None else self.around.find(name, qualifier)
+        columns = self.here(name, qualifier)
+        return columns if columns or self.around is None else self.around.find(name, qualifier)
 
     def knows(self, name: str) -> bool:
-        """Whether an unqualified name means some column."""
-        return any(scope.here(name, None) for scope in self._asked())
+        """Whether an unqualified name is a column in this scope or an enclosing one."""
+        return any(scope.here(name, None) for scope in self._enclosing())
 
     def resolve(self, node: exp.Column, statement: Statement) -> ColumnRef | OuterRef:
         """The column a name means, or an error that lists what it could have meant."""
         name, qualifier = node.name, node.text("table") or None
-        found = self.find(name, qualifier)
-        if len(found) == 1:
-            return found[0]
-        if len(found) > 1:
-            holder = next(scope for scope in self._asked() if scope.here(name, qualifier))
+        columns = self.find(name, qualifier)
+        if len(columns) == 1:
+            return columns[0]
+        if len(columns) > 1:
+            holder = next(scope for scope in self._enclosing() if scope.here(name, qualifier))
             columns = holder.here(name, qualifier)
             owners = [next(e.alias for e in holder.entries if e.has(c)) or "the query" for c in columns]
-            choices = [f"{owner}.{c.name}" for owner, c in zip(owners, found, strict=True)]
+            choices = [f"{owner}.{c.name}" for owner, c in zip(owners, columns, strict=True)]
             if len({choice.lower() for choice in choices}) == 1:
-                statement.fail(f"column {name} is ambiguous: {owners[0]} has two; alias one", node)
+                statement.fail(f"column {name} is ambiguous: {owners[0]} has two; rename one with an alias", node)
             statement.fail(f"column {name} is ambiguous; write {' or '.join(choices)}", node)
         self._unknown(name, qualifier, node, statement)
 
     def visible(self) -> list[Entry]:
-        """The relations whose columns can be read, those of the queries around it last."""
+        """The relations whose columns can be read, those of enclosing queries last."""
         numbers = sorted({seat.entry for seat in (*self.columns.hidden, *self.columns.shown)})
         return [self.entries[n] for n in numbers] + (self.around.scope.visible() if self.around else [])
 
-    def _asked(self) -> Iterator[NameScope]:
-        """This scope and those that are asked after it."""
+    def _enclosing(self) -> Iterator[NameScope]:
+        """This scope and those around it, innermost first."""
         scope: NameScope | None = self
         while scope is not None:
             yield scope
@@ -165,23 +168,23 @@ class NameScope:
         if qualifier:
             entry = next((e for e in entries if e.alias.lower() == qualifier.lower()), None)
             if entry is None:
-                known = closest_first(qualifier, (e.alias for e in entries if e.alias)) or "nothing of a name"
+                known = closest_first(qualifier, (e.alias for e in entries if e.alias)) or "no named tables"
                 statement.fail(f"no table or alias {qualifier} in FROM; it has {known}", node)
             entries = [entry]
         if not entries:
-            statement.fail(f"no column {name}; there is no FROM to take it from", node)
+            statement.fail(f"no column {name}: the query has no FROM clause; add one", node)
         columns = closest_first(name, (f.name for e in entries for f in e.fields))
         tables = list(dict.fromkeys(e.alias for e in entries if e.alias)) or ["the query"]
         statement.fail(f"no column {name}; {', '.join(tables)} {'has' if len(tables) == 1 else 'have'} {columns}", node)
 
     def _out_of_reach(self, name: str, qualifier: str | None, node: exp.Column, statement: Statement) -> None:
-        """Refuses a name that is known, and cannot be read where it stands."""
+        """Refuses a name that is known but cannot be read in this place."""
         written = f"{qualifier}.{name}" if qualifier else name
-        for scope in self._asked():
+        for scope in self._enclosing():
             if not qualifier and name.lower() in scope.outputs:
-                message = f"{name} is an output of the select list, which is not read here; write its expression"
+                message = f"{name} is an output of the select list, which cannot be read here; write its expression"
                 statement.fail(message, node)
-            beyond = () if scope.beyond is None else scope.beyond._asked()
+            beyond = () if scope.beyond is None else scope.beyond._enclosing()
             if any(other.here(name, qualifier) for other in beyond):
-                message = f"{written} is of the query around this one, which a query in FROM or WITH does not read"
+                message = f"{written} is a column of the enclosing query, which a query in FROM or WITH cannot read"
                 statement.fail(f"{message}; compare it outside, in ON or WHERE", node)

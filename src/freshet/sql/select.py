@@ -1,7 +1,7 @@
 """Queries: parsed node → bound query.
 
-One binder serves one select, whose relations share one numbering. Subqueries, FROM subqueries, views and CTEs are
-selects of their own; the rewrites merge them where that is sound.
+One binder serves one select, whose relations are numbered together. Subqueries, FROM subqueries, views and CTEs are
+separate selects; the rewrites merge them where that is sound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from freshet.sql.values import bind_values
 
 class SelectBinder(Binder):
     def query(self, node: exp.Expr, ordered: bool = False) -> AnyQuery:
-        """`ordered`: whoever asks reads the rows in the order that is written; else they are a bag."""
+        """`ordered`: whether the caller reads the rows in the written order; otherwise they are a bag."""
         bound = self._query(node, ordered)
         check_relations(self.statement.extents.relations(bound), self.statement, node)
         return bound
@@ -50,13 +50,13 @@ class SelectBinder(Binder):
             return Selection(self, node).bind(ordered)
 
     def nested(self, node: exp.Expr, beyond: NameScope | None = None) -> AnyQuery:
-        """A query of its own below this one: it sees the same tables, and what is around this one, not this one's
+        """A separate query below this one: it sees the same tables and the same surroundings, but not this query's
         columns, which are `beyond`."""
         return SelectBinder(self.statement, self.catalog, self.ctes, self.around, beyond or self.beyond).query(node)
 
     def subquery(self, node: exp.Expr, scope: NameScope, exists: bool) -> tuple[AnyQuery, Around]:
-        """A subquery in an expression of that scope, with what it reads of it. An item of the select list that GROUP BY
-        names is read in both places, and its subqueries bound once."""
+        """A subquery in an expression of that scope, and the columns it reads from it. An item of the select list that
+        GROUP BY refers to is bound in both places, but its subqueries only once."""
         node = bare(node)
         if id(node) not in scope.subqueries:
             around = Around(scope)
@@ -67,7 +67,7 @@ class SelectBinder(Binder):
     def scalar(
         self, scope: NameScope, clause: str, aggregate: Aggregates | None = None, subqueries: bool = False
     ) -> ScalarBinder:
-        """`subqueries`: whether there may be some."""
+        """`subqueries`: whether they are allowed."""
         made = ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
         return self.with_subqueries(made, scope) if subqueries else made
 
@@ -92,7 +92,7 @@ class SelectBinder(Binder):
             for cte in clause.expressions:
                 self.statement.only(cte, ("this", "alias"))
                 if cte.alias.lower() in named:
-                    self.statement.fail(f"WITH names {cte.alias} twice; name its queries apart", cte.args["alias"])
+                    self.statement.fail(f"WITH defines {cte.alias} twice; rename one of them", cte.args["alias"])
                 named.add(cte.alias.lower())
                 self.ctes[cte.alias.lower()] = CommonTable(self._named(cte), self.around)
         try:
@@ -128,5 +128,5 @@ class SelectBinder(Binder):
                 parts += self.statement.extents.parts(outputs[-1].expression)
                 check_parts(parts, self.statement, item)
         if not outputs:
-            self.statement.fail("EXCEPT leaves no column of *; leave out fewer", node.expressions[0])
+            self.statement.fail("EXCEPT removes every column of *; remove fewer", node.expressions[0])
         return outputs

@@ -1,6 +1,6 @@
-"""One SELECT: its clauses bound in the order they take effect, and the queries that stand for them.
+"""One SELECT: its clauses, bound in the order they take effect, and the queries built from them.
 
-FROM and WHERE make a block; GROUP BY and HAVING a grouping; window functions read what those leave; then come
+FROM and WHERE become a block, GROUP BY and HAVING a grouping; window functions read the result of those; then come
 QUALIFY, the outputs, DISTINCT, and ORDER BY with LIMIT.
 """
 
@@ -44,7 +44,7 @@ class Selection:
         self.keys: list[exp.Expr] = []  # of GROUP BY, as written
 
     def bind(self, ordered: bool = False) -> AnyQuery:
-        """`ordered`: whoever asks reads the rows in their order."""
+        """`ordered`: whether the caller reads the rows in their order."""
         node = self.node
         check_clauses(self.statement, node)
         bind_from(self.binder, node, self.scope, self.draft)
@@ -56,7 +56,7 @@ class Selection:
         having, qualify = self._condition("having", outputs), self._condition("qualify", outputs)
         limit, kept = bind_limit(self.binder, node), self._bound_so_far()
         if self.binder.around is not None and is_grand(node) and limit is not None:
-            limit = None if not limit.offset and limit.rows != 0 else limit  # it has one row at most
+            limit = None if not limit.offset and limit.rows != 0 else limit  # it has at most one row
         order = bind_order(
             node, [o.expression for o in outputs], self.statement, self._reader(outputs), self._knows(outputs)
         )
@@ -80,12 +80,13 @@ class Selection:
         return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[:shown])
 
     def _check_aggregates(self, groups: Groups) -> None:
-        """An aggregate in a subquery that reads the query around it alone is an aggregate of that query."""
+        """Refuses an aggregate in a subquery that reads only columns of the enclosing query: SQL makes it an aggregate
+        of that query."""
         for call in groups.aggregates:
             columns = [e for a in call.args for e in walk(a) if isinstance(e, Reference)]
             if columns and all(isinstance(e, OuterRef) for e in columns):
-                what = "an aggregate of the query around a subquery, inside it,"
-                self.statement.refuse(what, "compute it in a FROM subquery of the query around", self.node)
+                what = "an aggregate of the enclosing query inside a subquery"
+                self.statement.refuse(what, "compute it in a FROM subquery of the enclosing query", self.node)
 
     def _query(
         self,
@@ -107,7 +108,7 @@ class Selection:
     def _grouped(
         self, expressions: Sequence[Expression], fields: tuple[Field, ...], having: Expression | None, distinct: bool
     ) -> AnyQuery:
-        """FROM to HAVING, and expressions over that: one query, or one for each set of keys."""
+        """FROM to HAVING, and expressions over the result: one query, or one for each set of keys."""
         relations, block = tuple(self.binder.relations), self.draft.block()
         grouping = None if self.groups is None else self.groups.grouping(having)
         if self.groups is None or grouping is None or not self.groups.has_sets:
@@ -132,7 +133,7 @@ class Selection:
         having: Expression | None,
         distinct: bool,
     ) -> AnyQuery:
-        """Subqueries above grouping sets: they are read next to all groups, not next to those of each set."""
+        """Subqueries above grouping sets: they are joined once with the groups of all sets, not with those of each."""
         row: list[Expression] = []
         for i, k in enumerate(groups.keys):
             row.append(GroupRef(k.type, i, describe(k), functions.nullable(k)))
@@ -163,14 +164,16 @@ class Selection:
         else:
             check_sets(count_sets(group), self.statement, group)
             sets = [[self._key(item) for item in items] for items in key_sets(group)]
-            if group is not None and group.args.get("grouping_sets"):  # what stands before them may be read, as NULL
+            if group is not None and group.args.get(
+                "grouping_sets"
+            ):  # keys written before the sets may be read, as NULL
                 for item in group.expressions:
                     groups.add_key(self._key(item))
         for keys in sets:
             groups.sets.append([groups.add_key(k) for k in keys])
 
     def _columns_of(self, item: exp.Expr) -> list[Expression]:
-        """An item of the select list, as keys: what it computes, or each column of *."""
+        """An item of the select list as keys: its expression, or each column of *."""
         star = expand_star(item, self.scope, self.statement)
         return [self._bind_key(item)] if star is None else [o.expression for o in star]
 
@@ -197,14 +200,14 @@ class Selection:
         return bind(item, self.names.in_group_by(self.node.expressions, bind))
 
     def _above(self, expression: Expression, node: exp.Expr) -> Expression:
-        """An expression over the relations, as read where the outputs are computed."""
+        """An expression over the relations, in terms of the row that outputs are computed from."""
         return expression if self.groups is None else self.groups.above(expression, node)
 
     def _at_outputs(self, column: Expression) -> Expression | None:
-        """A column of FROM as read where the outputs are computed; None where it is not grouped by."""
+        """A column of FROM, in terms of the row that outputs are computed from; None if it is not a key of GROUP BY."""
         return column if self.groups is None else self.groups.key_of(column)
 
-    # What reads the groups ----------------------------------------------------------------------------------------
+    # Clauses that read the groups ---------------------------------------------------------------------------------
 
     def _outputs(self) -> list[Output]:
         aggregate = None if self.groups is None else self.groups.aggregate

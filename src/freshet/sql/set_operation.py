@@ -24,7 +24,7 @@ _READ = ("this", "expression", "distinct", *_OF_ITS_OWN)
 
 
 def bind_set_operation(binder: Binder, node: exp.SetOperation) -> AnyQuery:
-    """A chain of them is bound from its left end, however long it is."""
+    """Binds a chain of set operations from its left end, without recursion, so that it may be of any length."""
     chain: list[exp.SetOperation] = [node]
     while isinstance(chain[-1].this, exp.SetOperation) and not any(chain[-1].this.args.get(e) for e in _OF_ITS_OWN):
         chain.append(chain[-1].this)
@@ -38,7 +38,7 @@ def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuer
     binder.statement.only(node, _READ)
     kind, copies = _KINDS[type(node)], not node.args.get("distinct")
     right = binder.nested(node.expression)
-    if not copies:  # before casts come to stand between the two
+    if not copies:  # before casts come between the two
         left, right = uncounted(left), uncounted(right)
     types = _common_types(binder, left, right, node)
 
@@ -61,11 +61,11 @@ def _common_types(binder: Binder, left: AnyQuery, right: AnyQuery, node: exp.Set
     if len(a) != len(b):
         message = f"{what} has {len(a)} columns on its left and {len(b)} on its right; select as many on both sides"
         binder.statement.fail(message, node)
-    found = []
+    common_types = []
     for position, (one, other) in enumerate(zip(a, b, strict=True)):
         common = functions.common_type((one.type, other.type))
         if common is None:
             message = f"column {position + 1} of {what} is {one.type} on its left and {other.type} on its right"
             binder.statement.fail(f"{message}; CAST one of them", node)
-        found.append(common)
-    return found
+        common_types.append(common)
+    return common_types

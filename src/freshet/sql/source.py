@@ -1,4 +1,4 @@
-"""The text a statement came from: its tokens, its parsed form, and errors that point into it.
+"""The text of a statement: its tokens, its parsed form, and errors that point into it.
 
 Every node of a parsed statement either carries the offset of its token or has one below it that does, so an error can
 always be placed: at the node's own token, else at the earliest token below it.
@@ -25,7 +25,7 @@ from freshet.sql.calls import BY_NAME
 from freshet.sql.parameters import Given, check_given, value_for
 from freshet.sql.words import misplaced
 
-#: Parts of parsed nodes that the parser notes for other dialects and that say nothing about the meaning here.
+#: Parts of parsed nodes that the parser records for other dialects and that do not affect the meaning here.
 _NO_MEANING = frozenset(
     {"safe", "typed", "coalesce", "big_int", "ignore_nulls", "_type", "nested", "quoted", "flatten"}
     | {"null_if_pos_overflow"}
@@ -41,14 +41,14 @@ def _first_or_last(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]
         if len(args) < 2:
             return call
         if len(args) > 2 or not isinstance(args[1], exp.Boolean):
-            return exp.Anonymous(this=kind.sql_name(), expressions=args)  # which nothing is called
+            return exp.Anonymous(this=kind.sql_name(), expressions=args)  # a name that no function has
         return exp.IgnoreNulls(this=call) if args[1].this else exp.RespectNulls(this=call)
 
     return make
 
 
 class _Quantile:
-    """PERCENTILE with all of its arguments: the parser's own form drops the third, how often each value counts."""
+    """PERCENTILE with all of its arguments: the parser's own node drops the third, the frequency of each value."""
 
     @staticmethod
     def from_arg_list(args: list[exp.Expr]) -> exp.Expr:
@@ -57,14 +57,14 @@ class _Quantile:
         return made
 
 
-#: Parts of parsed nodes by the words they are written in, and what works instead.
+#: Parts of parsed nodes: the keywords they are written with, and an alternative that works.
 _PARTS = {
     "by_name": ("UNION BY NAME", "name the columns in the same order on both sides"),
     "on": ("BY NAME ON", "name the columns in the same order on both sides"),
     "limit_options": ("LIMIT with PERCENT or TIES", "write a number of rows"),
     "sample": ("TABLESAMPLE", "filter with WHERE on a column"),
-    "when": ("a time after a table's name", "a view is of the tables as they are: leave it out"),
-    "version": ("a version after a table's name", "a view is of the tables as they are: leave it out"),
+    "when": ("a time after a table's name", "leave it out: a view always reads the current tables"),
+    "version": ("a version after a table's name", "leave it out: a view always reads the current tables"),
     "partition": ("PARTITION", "name the table alone"),
     "catalog": ("a name of four parts", "qualify a column with its table or alias only"),
     "tables": ("DELETE without FROM", "write DELETE FROM and the table"),
@@ -74,20 +74,20 @@ _PARTS = {
     "limit": ("LIMIT in this place", "leave it out"),
     "having": ("HAVING in this place", "filter with WHERE, or in a FROM subquery"),
     "returning": ("RETURNING", "read the transaction's deltas instead"),
-    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into a table of their own"),
+    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into their own table"),
     "match": ("MATCH_RECOGNIZE", "use window functions"),
 }
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_HEX = re.compile(r"(?i)\bx'[^']*[^'0-9a-f][^']*'|\bx\"[^\"]*[^\"0-9a-f][^\"]*\"")
-_MARK = "\ufeff"  # how some files begin
+_MARK = "\ufeff"  # a byte order mark, with which some files begin
 
 
-PREDICATE = "predicate"  # the mark of a condition without parentheses
+PREDICATE = "predicate"  # marks a condition without parentheses
 
 
 class Reader(Spark):
-    """Spark's grammar, with CAST kept apart from TRY_CAST: under ANSI rules a cast that fails is an error."""
+    """Spark's grammar, with CAST distinguished from TRY_CAST: under ANSI rules a failing cast is an error."""
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar = set()  # what follows is words, also after SHOW and EXPLAIN
@@ -99,7 +99,7 @@ class Reader(Spark):
             **SparkParser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: exp.Anonymous(this="positive", expressions=[self._parse_unary()]),
         }
-        #: A `?` knows where it stands: that says which of the values given is its own.
+        #: A `?` records its position, which determines the parameter value it takes.
         PLACEHOLDER_PARSERS: ClassVar = {
             **SparkParser.PLACEHOLDER_PARSERS,
             TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=exp.Literal.number(self._prev.start)),
@@ -117,11 +117,12 @@ class Reader(Spark):
             **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
 
-        #: `||` binds like + and -.
+        #: `||` has the precedence of + and -.
         TERM: ClassVar = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}
 
         def _parse_bitwise(self) -> exp.Expr | None:
-            """`|` binds least, then `^`, then `&`, then the shifts: the parser's own reading has them all alike."""
+            """`|` has the lowest precedence, then `^`, then `&`, then the shifts; the parser itself treats them as
+            equal."""
             return self._parse_bits((TokenType.PIPE, TokenType.CARET, TokenType.AMP))
 
         def _parse_bits(self, signs: Sequence[TokenType]) -> exp.Expr | None:
@@ -147,50 +148,50 @@ class Reader(Spark):
                     this = self.expression(exp.BitwiseRightShift(this=this, expression=self._parse_term()))
 
         def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
-            """Notes which conditions were written with IN, LIKE or BETWEEN and no parentheses around them: Spark reads
-            them with all that stands left of them, up to AND, OR and NOT."""
+            """Marks conditions written with IN, LIKE or BETWEEN without parentheses: Spark applies them to everything
+            on their left, up to AND, OR and NOT."""
             this = this or self._parse_bitwise()
             before = self._index
-            found = super()._parse_range(this, parse_is)
-            if found is not None and self._index != before:
-                found.meta[PREDICATE] = True
-            return found
+            parsed = super()._parse_range(this, parse_is)
+            if parsed is not None and self._index != before:
+                parsed.meta[PREDICATE] = True
+            return parsed
 
         def _warn_unsupported(self) -> None:
-            """What is not supported is refused, not logged."""
+            """Unsupported syntax is refused, not logged."""
 
     class Generator(SparkGenerator):
-        #: A SELECT is written as it was read: the rewrite of QUALIFY for Spark does not end where an alias is its own
-        #: column's name.
+        #: A SELECT is written as it was parsed: sqlglot's rewrite of QUALIFY for Spark does not terminate if an alias
+        #: is the name of its own column.
         TRANSFORMS: ClassVar = {
             kind: make for kind, make in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
         }
 
 
 class SqlText:
-    """A text, and the values given for its parameters."""
+    """A text, and the values of its parameters."""
 
     def __init__(self, text: str, given: Given | None = None) -> None:
         self.text, self.given = text, given
         half = _SURROGATE.search(text)
         if half is not None:
-            message = f"U+{ord(half[0]):X} is half of a character, which no text has alone; write the whole character"
+            message = f"U+{ord(half[0]):X} is a lone surrogate, half of a character; write the whole character"
             raise SqlError(message, text.encode(errors="replace").decode(), *self.place(half.start()))
         try:
             self.tokens: list[Token] = Reader().tokenize(f" {text[1:]}" if text.startswith(_MARK) else text)
         except TokenError as error:
             wrong = _NOT_HEX.search(text)
             place = self.place(_open_quote(text) or (wrong.start() if wrong else 0))
-            message = "the text cannot be split into words; close the quote or comment that begins here"
+            message = "the text cannot be tokenized; close the quote or comment that begins here"
             if wrong and not _open_quote(text):
-                message = f"{wrong[0]} has other characters than 0 to 9 and A to F; write such digits"
+                message = f"{wrong[0]} has characters other than 0 to 9 and A to F; write hexadecimal digits"
             raise SqlError(message, text, *place) from error
         self.questions = [t.start for t in self.tokens if t.token_type == TokenType.PLACEHOLDER]
         if given is not None:
             check_given(given, len(self.questions), self._names())
 
     def _names(self) -> set[str]:
-        """The `:name`s of the text."""
+        """The named parameters (`:name`) of the text."""
         pairs = zip(self.tokens, self.tokens[1:], strict=False)
         return {b.text for a, b in pairs if a.token_type == TokenType.COLON and a.end + 1 == b.start}
 
@@ -215,7 +216,7 @@ class Statement:
     def __init__(self, source: SqlText, tokens: list[Token]) -> None:
         self.source, self.tokens = source, tokens
         self.extents = Extents()
-        self.once = False  # whether it is asked once, and so may have any rows where LIMIT has no order
+        self.once = False  # whether it is a one-time query, in which LIMIT without ORDER BY may return any rows
 
     def parse(self) -> exp.Expr:
         wrong = misplaced(self.tokens)
@@ -223,7 +224,7 @@ class Statement:
             raise SqlError(wrong[1], self.source.text, *self.source.place(wrong[0].start))
         for token in self.tokens:
             if token.token_type == TokenType.HEX_STRING and self.source.text[token.start] == "0":
-                message = f"0x{token.text} is no number in Spark; write it in decimal, or bytes as X'{token.text}'"
+                message = f"0x{token.text} is not a number in Spark; write it in decimal, or bytes as X'{token.text}'"
                 raise SqlError(message, self.source.text, *self.source.place(token.start))
         try:
             parsed = Reader().parser().parse(self.tokens, self.source.text)
@@ -277,7 +278,7 @@ class Statement:
         raise UnsupportedError(f"{what} is not supported; {instead}", self.source.text, *self._spot(node))
 
     def only(self, node: exp.Expr, known: Container[str]) -> None:
-        """Refuses a node that says more than the parts the binder reads: nothing written may be silently ignored."""
+        """Refuses a node with parts that the binder does not read: nothing in the text may be silently ignored."""
         for slot, value in node.args.items():
             if value and slot not in known and slot not in _NO_MEANING:
                 if slot in _PARTS:
@@ -287,38 +288,38 @@ class Statement:
                 self.refuse(f"{sql_of(node)}, written like this,", "use its plain form", node)
 
     def placed(self, error: SqlError, node: exp.Expr | None) -> SqlError:
-        """The same error with a place, if it had none."""
+        """The same error with a position, if it had none."""
         if error.line is not None:
             return error
         return type(error)(error.reason, self.source.text, *self._spot(node))
 
     def spot(self, node: exp.Expr) -> tuple[str, int, int]:
-        """Where a node is, for errors that are found after binding: the text, line and column."""
+        """The position of a node, for errors raised after binding: the text, line and column."""
         return self.source.text, *self._spot(node)
 
     def _spot(self, node: exp.Expr | str | None) -> tuple[int, int]:
         if isinstance(node, str):
             word = node.upper()
-            found = next((t for t in self.tokens if t.text.upper().split()[:1] == [word]), self.tokens[0])
-            return self.source.place(found.start)
+            token = next((t for t in self.tokens if t.text.upper().split()[:1] == [word]), self.tokens[0])
+            return self.source.place(token.start)
         if node is None:
             return self.source.place(self.tokens[0].start)
         offset = offset_of(node)
         if offset is None:
             return self._spot(str(re.findall(r"\w+|$", sql_of(node))[0]))
         opening = "EXISTS" if isinstance(node, exp.Exists) else "SELECT" if isinstance(node, exp.Query) else None
-        if opening:  # its first word carries no place, but stands right before what does
+        if opening:  # its first word has no position, but comes right before a token that does
             before = (t.start for t in reversed(self.tokens) if t.start < offset and t.text.upper() == opening)
             offset = next(before, offset)
         elif isinstance(node, exp.Func) and "start" not in node.meta:
             at = next((i for i, t in enumerate(self.tokens) if t.start == offset), 0)
-            if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name stands before that
+            if at > 1 and self.tokens[at - 1].token_type == TokenType.L_PAREN:  # its name comes before that
                 offset = self.tokens[at - 2].start
         return self.source.place(offset)
 
 
 def _settle(node: exp.Expr) -> None:
-    """What reads like something else."""
+    """Corrects nodes that the parser confuses with others."""
     inside = node.expressions
     if isinstance(node, exp.Any):  # ANY (x) outside a comparison is the aggregate
         if isinstance(node.this, exp.Paren) and not isinstance(node.parent, exp.Binary):
@@ -341,13 +342,13 @@ def sql_of(node: exp.Expr) -> str:
 
 
 def offset_of(node: exp.Expr) -> int | None:
-    """Where a node's text begins: its own token or, before it, the first below."""
+    """The offset at which a node's text begins: its own token, or an earlier one below it."""
     offsets = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     return min(offsets, default=None)
 
 
 def closest_first(wanted: str, names: Iterable[str], most: int = 12) -> str:
-    """Known names for an error message, those most like the wanted one first."""
+    """Known names for an error message, those most similar to the given one first."""
     names = list(dict.fromkeys(names))
     close = difflib.get_close_matches(wanted.lower(), [n.lower() for n in names], n=3, cutoff=0.6)
     ranked = sorted(names, key=lambda n: close.index(n.lower()) if n.lower() in close else len(close))
@@ -355,7 +356,7 @@ def closest_first(wanted: str, names: Iterable[str], most: int = 12) -> str:
 
 
 def _open_quote(text: str) -> int:
-    """Where the quote or comment begins that never ends."""
+    """The offset of a quote or comment that is never closed."""
     closed = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[^'\"`/-]+|[/-]", re.S)
     at = 0
     while at < len(text):

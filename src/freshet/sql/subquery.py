@@ -1,7 +1,7 @@
-"""Subqueries in expressions: EXISTS, IN, ANY, ALL, and values. Each is bound once, as a query of its own (`Apply`).
+"""Subqueries in expressions: EXISTS, IN, ANY, ALL, and values. Each is bound once, as a separate query (`Apply`).
 
-WHERE and ON keep their AND-ed parts apart: a subquery that is such a part alone is joined, others are read as values
-(logical/rewrite/decorrelate).
+WHERE and ON keep their conjuncts separate: a subquery that is a conjunct by itself becomes a join, others are read as
+values (logical/rewrite/decorrelate).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bind_conditions(binder: Binder, node: exp.Expr, scope: NameScope, draft: Dra
 
 
 def _conjuncts(node: exp.Expr, negated: bool) -> Iterator[tuple[exp.Expr, bool]]:
-    """The parts that must all hold, each with whether it stands under NOT."""
+    """The conjuncts of a condition, each with whether it is negated."""
     left = [(node, negated)]
     while left:
         node, negated = left.pop()
@@ -47,7 +47,7 @@ def _conjuncts(node: exp.Expr, negated: bool) -> Iterator[tuple[exp.Expr, bool]]
 
 
 def bind_subquery(binder: Binder, scope: NameScope, node: exp.Expr, scalar: ScalarBinder) -> Expression:
-    """A subquery in an expression; `scalar` binds what stands next to it."""
+    """A subquery in an expression; `scalar` binds the values it is compared with."""
     if isinstance(node, exp.Exists):
         return _apply(binder, scope, node, node.this, ApplyKind.EXISTS)
     if isinstance(node, (exp.Subquery, exp.Query)):
@@ -97,16 +97,16 @@ def _apply(
 def _only(binder: Binder, query: AnyQuery, node: exp.Expr) -> Type:
     if len(query.fields) != 1:
         many = len(query.fields)
-        binder.statement.fail(f"a subquery with {many} columns stands for one value; select one", node)
+        binder.statement.fail(f"a subquery used as a value has {many} columns; select one", node)
     return query.fields[0].type
 
 
 def _check_compared(
     binder: Binder, values: Sequence[Expression], fields: Sequence[Field], comparison: str, node: exp.Expr
 ) -> bool:
-    """Whether values are compared with columns of the same number and types; returns whether that may be NULL."""
+    """Checks that values and columns agree in number and types; returns whether the comparison may be NULL."""
     if len(values) != len(fields):
-        message = f"{len(values)} values are compared to {len(fields)} columns; select as many as stand left"
+        message = f"{len(values)} values are compared with {len(fields)} columns; select as many as there are values"
         binder.statement.fail(message, node)
     scalar = binder.scalar(NameScope(), "IN")
     columns = [ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(fields)]

@@ -1,7 +1,7 @@
 """A query with its columns cast to given types.
 
-A cast moves into whatever computes the columns, as long as that does not compare rows: two rows that DISTINCT or EXCEPT
-tells apart may be the same after a cast, so above those the casts are a select of their own.
+A cast is pushed into the query that computes the columns, unless that query compares rows: two rows that are different
+to DISTINCT or EXCEPT may be equal after a cast, so above those the casts are a separate select.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Window functions: what OVER (PARTITION BY ... ORDER BY ...) asks for, and the queries that answer it.
+"""Window functions: OVER (PARTITION BY ... ORDER BY ...), and the queries that compute them.
 
 Law: a window function is computed after WHERE, GROUP BY and HAVING, before QUALIFY, DISTINCT and ORDER BY. So a
 select with window functions is three queries: one that computes everything they read, one `Windowed` for each kind of
@@ -28,7 +28,7 @@ from freshet.windows.call import WHOLE, Frame, WindowCall
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A window function over expressions; where those stand in the query below is known when all are bound."""
+    """A window function over expressions; their positions in the query below are known once all are bound."""
 
     function: BoundFunction
     frame: Frame
@@ -37,7 +37,7 @@ class _Bound:
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """Everything the query below computes for it."""
+        """All expressions that the query below computes for it."""
         only = () if self.function.filter is None else (self.function.filter,)
         return (*self.function.args, *only, *self.partition, *(o.expression for o in self.order))
 
@@ -53,7 +53,7 @@ class Windows:
         self.named: dict[str, exp.Expr] = {}
         for window in select.args.get("windows") or ():
             if self.named.setdefault(window.this.name.lower(), window) is not window:
-                statement.fail(f"two windows are called {window.this.name}; name them apart", window)
+                statement.fail(f"two windows are called {window.this.name}; rename one of them", window)
         self.calls: list[_Bound] = []
 
     def bind(self, node: exp.Expr, scalar: ScalarBinder) -> Expression:
@@ -100,7 +100,7 @@ class Windows:
     def _spec(
         self, node: exp.Window, scalar: ScalarBinder
     ) -> tuple[tuple[Expression, ...], tuple[Ordering, ...], exp.Expr | None]:
-        """PARTITION BY, ORDER BY and the frame, some of which a named window may give."""
+        """PARTITION BY, ORDER BY and the frame, some of which may come from a named window."""
         parts: list[exp.Expr] = [node]
         while parts[0].args.get("alias") is not None:
             name = parts[0].args["alias"].name
@@ -119,12 +119,12 @@ class Windows:
     # The queries --------------------------------------------------------------------------------------------------
 
     def reads(self) -> list[Expression]:
-        """Everything that the window functions read."""
+        """All expressions that the window functions read."""
         return [e for call in self.calls for e in call.reads]
 
     def split(self, wanted: Sequence[Expression]) -> tuple[list[Expression], list[Expression]]:
-        """What the query below the windows computes, and the wanted expressions over its columns (relation 0) and the
-        window functions (`WindowRef`)."""
+        """The expressions that the query below the windows computes, and the wanted expressions in terms of its columns
+        (relation 0) and the window functions (`WindowRef`)."""
         inner: list[Expression] = []
 
         def lifted(e: Expression) -> Expression:
@@ -142,7 +142,7 @@ class Windows:
     def over(
         self, source: AnyQuery, inner: list[Expression], above: Sequence[Expression]
     ) -> tuple[AnyQuery, list[Expression]]:
-        """The windows above a query that computes `inner`, and the expressions over that alone."""
+        """The windows above a query that computes `inner`, and the wanted expressions over their columns alone."""
         kinds: dict[tuple[tuple[int, ...], tuple[SortKey, ...]], list[int]] = {}
         for i, call in enumerate(self.calls):
             order = tuple(o.key(_place(inner, o.expression)) for o in call.order)
@@ -168,7 +168,7 @@ class Windows:
 
 
 def _place(expressions: list[Expression], wanted: Expression) -> int:
-    """Where an expression stands in a list, appended if it does not."""
+    """The position of an expression in a list, to which it is appended if missing."""
     if wanted not in expressions:
         expressions.append(wanted)
     return expressions.index(wanted)

@@ -1,7 +1,7 @@
-"""The frame of a window: ROWS counts rows, RANGE measures the distance of keys.
+"""The frame of a window: ROWS counts rows, RANGE measures the distance between keys.
 
-Law: an offset of RANGE is a constant of what can be added to the one key of ORDER BY: a number of the key's own type,
-days or months to a DATE, an interval to a TIMESTAMP. A negative one lies before the row.
+Law: an offset of RANGE is a constant that can be added to the single key of ORDER BY: a number of the key's type,
+days or months for a DATE, an interval for a TIMESTAMP. A negative offset points before the row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FrameBinder:
             (e.type, e.value) if isinstance(e, Literal) else (types.INT, e) for e in (start, end)
         )
         if kind != other:
-            self.statement.fail(f"{written} mixes months and days; write both ends in one unit", node)
+            self.statement.fail(f"{written} mixes months and days; use the same unit at both ends", node)
         assert isinstance(first, (int, float)) and isinstance(last, (int, float))
         if first > last:
             self.statement.fail(f"{written} ends before it begins; write the earlier end first", node)
@@ -74,7 +74,7 @@ class FrameBinder:
         bound = self.scalar.bind(edge)
         written = sql_of(edge)
         if not isinstance(bound, Literal) or bound.value is None:
-            self.statement.fail(f"a frame ends at a constant, not at {written}; write one", node)
+            self.statement.fail(f"a frame's bound must be a constant, not {written}; write one", node)
         before = side.upper() == "PRECEDING"
         if unit is FrameUnit.ROWS:
             if bound.type not in (types.TINYINT, types.SMALLINT, types.INT):
@@ -103,7 +103,7 @@ class FrameBinder:
 
 
 def _fitted(bound: Literal, key: Type) -> Literal | None:
-    """The offset as what is added to the key; None where it cannot be."""
+    """The offset in a type that can be added to the key; None if there is none."""
     assert isinstance(bound.value, (int, float, str))
     if key.is_numeric:
         made = functions.cast(bound, key)

@@ -1,4 +1,4 @@
-"""What stands before OVER: which window function it is, bound by its record in `windows/`."""
+"""The call before OVER, bound by the record of its window function in `windows/`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class FunctionBinder:
-    """`read` binds an argument, `condition` one that is a truth value, `only` the condition of FILTER."""
+    """`read` binds an argument, `condition` a Boolean argument, `only` the condition of FILTER."""
 
     statement: Statement
     read: Callable[[exp.Expr], Expression]
@@ -73,7 +73,7 @@ class _Written:
         if isinstance(value, int) and (least is None or value >= least):
             return value
         wanted = "a whole number" if least is None else f"a whole number from {least} on"
-        message = f"{name.upper()} takes {wanted}, a constant, not {sql_of(node)}; write one"
+        message = f"{name.upper()} takes a constant, {wanted}, not {sql_of(node)}; write one"
         self.binder.statement.fail(message, node)
 
     def reads(self, *slots: str) -> None:

@@ -1,5 +1,5 @@
-"""What the parser lets pass although it has no meaning: words after which something is missing, and clauses out of
-order. The parser reads many dialects and skips what it does not need, so that a comma too many would go unnoticed.
+"""Mistakes that the parser does not report: keywords after which something is missing, and clauses out of order. The
+parser accepts many dialects and skips what it does not need, so that an extra comma, for example, would go unnoticed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ _ENDS = frozenset(
     {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING}
     | {TokenType.ORDER_BY, TokenType.UNION, TokenType.QUALIFY}
 )
-#: Words that are followed by something of their own.
+#: Keywords that must be followed by something.
 _OPEN = frozenset(
     {TokenType.COMMA, TokenType.ALIAS, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY}
     | {TokenType.SELECT}
 )
-#: Clauses of a query in their order. FROM is left out: it stands in expressions too (IS DISTINCT FROM).
+#: The clauses of a query in order. FROM is not listed, because it occurs in expressions too (IS DISTINCT FROM).
 _ORDER = {
     TokenType.WHERE: 1,
     TokenType.GROUP_BY: 2,
@@ -30,8 +30,8 @@ _ANOTHER = (TokenType.SELECT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTER
 
 
 def misplaced(tokens: Sequence[Token]) -> tuple[Token, str] | None:
-    """The first word that cannot stand where it does, and what is wrong with it."""
-    reached: list[Token | None] = [None]  # the last clause begun, at each depth of parentheses
+    """The first misplaced word, and what is wrong with it."""
+    reached: list[Token | None] = [None]  # the clause begun last, at each depth of parentheses
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         kind = token.token_type
         if kind in _OPEN and (following is None or following.token_type in _ENDS):

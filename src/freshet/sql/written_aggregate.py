@@ -1,6 +1,6 @@
-"""An aggregate as it stands in a query: its arguments, DISTINCT, FILTER and WITHIN GROUP, and how they are bound.
+"""An aggregate as written in a query: its arguments, DISTINCT, FILTER and WITHIN GROUP, and how they are bound.
 
-FILTER, WITHIN GROUP and IGNORE NULLS stand around the call in the parsed tree; here they are taken off.
+In the parsed tree FILTER, WITHIN GROUP and IGNORE NULLS are nodes around the call; here they are unwrapped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSTEAD: dict[type[exp.Expr], str] = {
 _KNOWN = "these work: COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, MEDIAN, MODE, MAX_BY, ARRAY_AGG; docs/sql.md has all"
 
 _SEE_NULLS = (exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.AnyValue)
-#: What may stand around a call and be part of the aggregate.
+#: Nodes that may be wrapped around a call as parts of the aggregate.
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -34,7 +34,7 @@ def remedy_for(call: exp.Expr) -> str:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is an aggregate, with what stands around it."""
+    """Whether a node is an aggregate, possibly wrapped in such nodes."""
     while isinstance(node, AROUND):
         node = node.this
     return isinstance(node, exp.AggFunc)
@@ -58,7 +58,7 @@ class WrittenAggregate:
                 self._nulls = type(node).__name__
             node = node.this
         self.call = node
-        #: As SQL calls it.
+        #: Its name in SQL.
         self.name = sql_of(node).partition("(")[0]
         self.parts, self.distinct = self._arguments()
 
@@ -71,7 +71,7 @@ class WrittenAggregate:
         return [call.this, *call.expressions], False
 
     def operands(self) -> tuple[Expression, Expression]:
-        """The two arguments of an aggregate of two."""
+        """The arguments of an aggregate that takes two."""
         self.reads("this", "expression")
         given = [g for g in (*self.parts, self.call.args.get("expression")) if g is not None]
         if len(given) != 2:

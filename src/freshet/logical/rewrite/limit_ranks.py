@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from freshet.logical.query import Block, Query, Relation, TopK, Windowed
 from freshet.logical.rewrite.blocks import Again, map_blocks, predicates_in, upper_expressions
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
-from freshet.scalar.functions.comparison import TURNED
-from freshet.scalar.functions.registry import function_of
+from freshet.scalar.functions.registry import comparison_of
 from freshet.windows import window_function_of
 
 
@@ -67,20 +67,21 @@ def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windo
 
 
 def _range(predicate: Expression, relation: int, column: int) -> _Range | None:
-    """What a comparison of the rank with a number leaves of the ranks."""
-    sign = function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or sign in ("", "<>"):
+    """The range of ranks that a comparison of the rank with a number allows."""
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or operator is ComparisonOperator.UNEQUAL:
         return None
     left, right = (_plain(a) for a in predicate.args)
     if isinstance(left, Literal):
-        sign, left, right = TURNED[sign], right, left
+        operator, left, right = operator.flipped, right, left
     if not (isinstance(left, ColumnRef) and (left.relation, left.column) == (relation, column)):
         return None
     if not isinstance(right, Literal) or not isinstance(right.value, int) or not right.type.is_integer:
         return None
     n = right.value
-    least = {"=": n, ">": n + 1, ">=": n}.get(sign, 1)
-    most = {"=": n, "<": n - 1, "<=": n}.get(sign)
+    beyond = int(operator.is_strict)
+    least = 1 if operator.is_upward else n + beyond
+    most = n - beyond if operator.is_upward else n if operator is ComparisonOperator.EQUAL else None
     return _Range(max(least, 1), None if most is None else max(most, 0))
 
 

@@ -22,6 +22,7 @@ from freshet.logical.query import Arm, Block, BoundedSums, Field, Grouping, Quer
 from freshet.logical.rewrite.blocks import Again, reads, reads_all
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import (
     AggregateCall,
@@ -33,7 +34,7 @@ from freshet.scalar.expression import (
     references,
     transform,
 )
-from freshet.scalar.functions.comparison import TURNED
+from freshet.scalar.functions.registry import comparison_of
 
 
 def sum_within_bounds(query: Query, again: Again) -> Query:
@@ -47,21 +48,21 @@ def sum_within_bounds(query: Query, again: Again) -> Query:
     return query
 
 
-def _sides(predicate: Expression) -> list[tuple[str, Expression, Expression]]:
-    operator = functions.function_of(predicate).comparison if isinstance(predicate, Call) else ""
-    if not isinstance(predicate, Call) or operator not in ("<", "<=", ">", ">="):
+def _sides(predicate: Expression) -> list[tuple[ComparisonOperator, Expression, Expression]]:
+    operator = comparison_of(predicate)
+    if not isinstance(predicate, Call) or operator is None or not operator.is_order:
         return []
     left, right = predicate.args
     if left.type.lanes != right.type.lanes or left.type.pooled or right.type.pooled:
         return []
     if len(references(left)) != 1 or len(references(right)) != 1 or references(left) == references(right):
         return []
-    return [(operator, left, right), (TURNED[operator], right, left)]
+    return [(operator, left, right), (operator.flipped, right, left)]
 
 
 class _Rewrite:
     def __init__(
-        self, query: Query, predicate: Expression, operator: str, value: Expression, bound: Expression
+        self, query: Query, predicate: Expression, operator: ComparisonOperator, value: Expression, bound: Expression
     ) -> None:
         self.old, self.predicate, self.operator, self.value, self.bound = query, predicate, operator, value, bound
         (self.rows,), (self.bounds,) = references(value), references(bound)

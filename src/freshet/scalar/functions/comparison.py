@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from freshet.scalar.column import Column
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type, literal_decimal
@@ -232,19 +233,20 @@ def _infix(call: Call, args: Sequence[str]) -> str | None:
     return f"({args[0]} {FUNCTIONS[call.name].sign} {args[1]})"
 
 
-def _comparison(name: str, operator: type[exp.Expr], sign: str, opposite: str, mirror: str) -> Function:
+def _comparison(comparison: ComparisonOperator, parsed: type[exp.Expr]) -> Function:
     return Function(
-        name,
+        comparison.function,
         _TAKES,
         _resolve,
         _compute,
         spelled=False,
-        operator=operator,
-        sign=sign,
+        operator=parsed,
+        sign=comparison.value,
         total=True,
         duckdb=_infix,
-        opposite=opposite,
-        mirror=mirror,
+        opposite=comparison.negated.function,
+        compares=True,
+        comparison=comparison,
     )
 
 
@@ -261,17 +263,17 @@ def _null_safe(name: str, operator: type[exp.Expr], sign: str, opposite: str) ->
         total=True,
         duckdb=_infix if sign else None,
         opposite=opposite,
-        mirror=name,
+        compares=True,
     )
 
 
 declare(
-    _comparison("eq", exp.EQ, "=", opposite="ne", mirror="eq"),
-    _comparison("ne", exp.NEQ, "<>", opposite="eq", mirror="ne"),
-    _comparison("lt", exp.LT, "<", opposite="ge", mirror="gt"),
-    _comparison("le", exp.LTE, "<=", opposite="gt", mirror="ge"),
-    _comparison("gt", exp.GT, ">", opposite="le", mirror="lt"),
-    _comparison("ge", exp.GTE, ">=", opposite="lt", mirror="le"),
+    _comparison(ComparisonOperator.EQUAL, exp.EQ),
+    _comparison(ComparisonOperator.UNEQUAL, exp.NEQ),
+    _comparison(ComparisonOperator.LESS, exp.LT),
+    _comparison(ComparisonOperator.AT_MOST, exp.LTE),
+    _comparison(ComparisonOperator.GREATER, exp.GT),
+    _comparison(ComparisonOperator.AT_LEAST, exp.GTE),
     _null_safe("not_distinct", exp.NullSafeEQ, "IS NOT DISTINCT FROM", opposite="distinct_from"),
     _null_safe("distinct_from", exp.NullSafeNEQ, "", opposite="not_distinct"),
     Function(
@@ -286,6 +288,3 @@ declare(
     ),
     Function("nulls_first_lt", _TAKES, _resolve_before, _before, spelled=False, nulls=NEVER, total=True),
 )
-
-#: The sign of a comparison → that of the same one with its sides exchanged.
-TURNED = {f.comparison: FUNCTIONS[f.mirror].sign for f in FUNCTIONS.values() if f.comparison}

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from freshet.errors import SqlError, UnsupportedError
 from freshet.scalar.column import Column
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, Expression, Reference
 from freshet.scalar.functions.nulls import IF_ANY, Nulls
 
@@ -72,16 +73,12 @@ class Function:
 
     # As plans rewrite it
     opposite: str = ""  # the function that is its NOT
-    mirror: str = ""  # the comparison that means the same with its sides exchanged
+    compares: bool = False  # whether it compares two values, NULL-safe or not
+    comparison: ComparisonOperator | None = None  # the operator of a comparison that is NULL if either side is
 
     @property
     def names(self) -> tuple[str, ...]:
         return (self.name, *self.also)
-
-    @property
-    def comparison(self) -> str:
-        """The sign of a comparison that is NULL where a side is: = <> < <= > >=. Empty for all else."""
-        return self.sign if self.mirror and self.nulls.decides else ""
 
     def text(self, call: Call, args: Sequence[str]) -> str:
         """Its call as people read it, of the texts of its arguments."""
@@ -110,6 +107,11 @@ def declare(*functions: Function) -> None:
 
 def function_of(call: Call) -> Function:
     return FUNCTIONS[call.name]
+
+
+def comparison_of(expression: Expression) -> ComparisonOperator | None:
+    """The operator of a comparison that is NULL if either side is; None for any other expression."""
+    return function_of(expression).comparison if isinstance(expression, Call) else None
 
 
 def resolve(name: str, args: Sequence[Expression]) -> Expression:

@@ -34,7 +34,7 @@ from freshet.logical.rewrite.blocks import conjuncts, map_block_expressions, map
 from freshet.logical.rewrite.decorrelate.inner import existing, inner_of
 from freshet.logical.rewrite.decorrelate.place import Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
-from freshet.logical.rewrite.decorrelate.values import with_values
+from freshet.logical.rewrite.decorrelate.values import as_condition, with_values
 from freshet.scalar import functions
 from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, transform
@@ -100,7 +100,7 @@ def _filled(place: Place, block: Block) -> Place:
 def _add_condition(place: Place, predicate: Expression) -> None:
     apply, negated = _alone(predicate)
     if apply is None:
-        place.predicates.append(with_values(place, predicate))
+        place.predicates.append(with_values(place, as_condition(predicate)))
         return
     apply = replace(apply, args=tuple(with_values(place, a) for a in apply.args))
     if apply.kind is ApplyKind.EXISTS:

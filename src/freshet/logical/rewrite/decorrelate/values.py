@@ -3,7 +3,9 @@ in a select list.
 
 A subquery's rows hang on the block as a LEFT arm joined on their keys, so every row around it reads the subquery's
 value or NULL. Comparisons with NULLs in them are three-valued: x op ANY (Q) is TRUE if some value of Q compares, else
-NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)).
+NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)). Several values are
+IN (Q) where a row of Q equals them in all columns; else that is NULL if some row might, for what it or they have of
+NULLs, else FALSE.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from dataclasses import replace
 
 from freshet.logical.apply import Apply, ApplyKind
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import Arm, Block, Query, key
-from freshet.logical.references import ValueRef
+from freshet.logical.query import Arm, Block, Field, Query, Relation, key
+from freshet.logical.references import OuterRef, ValueRef
+from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.logical.rewrite.decorrelate.inner import InnerSelect, aggregated, distinct, existing, inner_of, singled
 from freshet.logical.rewrite.decorrelate.place import Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.scalar import functions, types
-from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal, transform
+from freshet.scalar.expression import FALSE, NULL, TRUE, Call, Expression, Literal, transform
 from freshet.scalar.functions import build
 
 
@@ -78,13 +81,14 @@ def _exists(place: Place, apply: Apply) -> Expression:
 
 
 def _any(place: Place, apply: Apply) -> Expression:
-    inner, values, comparison = inner_of(place, apply), apply.values, apply.comparison
+    values, comparison = apply.values, apply.comparison
     if len(values) > 1 and comparison != "eq":
         apply.refuse("comparing several values by other than IN or = ANY", "compare them one by one")
+    inner = inner_of(place, apply)
     if inner.grand:
         return _compared_row(place, inner)
     if len(values) > 1:
-        apply.refuse("IN with several values inside an expression", "put it alone or under AND in WHERE")
+        return build("case", (_row_in(apply, might=False), TRUE, _row_in(apply, might=True), NULL, FALSE))
     (value,), item = values, inner.split.values[0]
     assert isinstance(item, ValueRef)
     column = key(0, item.column, inner.query.fields[item.column])
@@ -111,6 +115,39 @@ def _any(place: Place, apply: Apply) -> Expression:
     unknown = build("or", [build("lt", (known, rows)), build("is_null", (value,))])
     nothing = build("eq", (rows, Literal(types.BIGINT, 0))) if summed.sure else build("is_null", (rows,))
     return build("case", (nothing, FALSE, holds, TRUE, unknown, NULL, FALSE))
+
+
+def as_condition(predicate: Expression) -> Expression:
+    """A predicate that is true where the given one is; where that is NULL it may be FALSE. So rows that might equal
+    several values need not be looked for next to those that do, nor the other way round under NOT."""
+    if isinstance(predicate, Call) and predicate.name in ("and", "or"):
+        return build(predicate.name, tuple(map(as_condition, predicate.args)))
+    negated = isinstance(predicate, Call) and predicate.name == "not"
+    apply = predicate.args[0] if isinstance(predicate, Call) and negated else predicate
+    if not isinstance(apply, Apply) or apply.kind is not ApplyKind.ANY or len(apply.values) == 1:
+        return predicate
+    if apply.comparison != "eq" or is_grand(apply.query):
+        return predicate
+    found = _row_in(apply, might=negated)
+    return build("not", (found,)) if negated else found
+
+
+def _row_in(apply: Apply, might: bool) -> Apply:
+    """EXISTS of the rows that equal several values, or might."""
+    rows, outer = apply.query, apply.outer
+    conditions: list[Expression] = []
+    for i, (value, field) in enumerate(zip(apply.values, rows.fields, strict=True)):
+        nullable = functions.nullable(value)
+        pair = OuterRef(value.type, len(outer) + i, getattr(value, "name", "value"), nullable), key(0, i, field)
+        equal = build("eq", pair)
+        unknown = [build("is_null", (e,)) for e in pair if might and functions.nullable(e)]
+        conditions.append(build("or", (equal, *unknown)) if unknown else equal)
+    one = Literal(types.INT, 1)
+    fields = (Field("one", one.type, False),)
+    block = Block((0,), tuple(conditions))
+    query = Query((Relation(NAMELESS, rows, rows.fields),), block, (), None, (one,), fields)
+    args, name = (*outer, *apply.values), f"{apply.name} {'unless FALSE' if might else 'is TRUE'}"
+    return replace(apply, kind=ApplyKind.EXISTS, query=query, args=args, name=name, nullable=False, compared=0)
 
 
 def _compared_row(place: Place, inner: InnerSelect) -> Expression:

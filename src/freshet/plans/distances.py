@@ -1,0 +1,132 @@
+"""How far apart two values can be, by all comparisons of a block together.
+
+`x < y AND y < z AND z < x + 60` says of y and x, which no predicate compares that way, that y < x + 59. A comparison of
+integers, dates or timestamps, each plus a constant, bounds a difference: high <= low + most. Bounds add up along paths,
+so the tightest one that follows for two values is the shortest path between them. A constant is a value that lies at a
+known distance from zero, so limits of one relation become limits of those it is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from freshet.logical.attributes import lane_form
+from freshet.query.attribute import Attribute
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal
+from freshet.scalar.functions import build
+from freshet.scalar.functions.registry import comparison_of
+from freshet.scalar.types import BIGINT, INTEGER_RANGE
+
+Value = Expression | Attribute  # a value by itself, or all those that are equal to it
+ZERO: Value = Literal(BIGINT, 0)
+
+
+class Distances:
+    """`named`: one name for all values that equalities make equal."""
+
+    def __init__(self, predicates: Iterable[Expression], named: Callable[[Expression], Attribute | None]) -> None:
+        self._named = named
+        self._most: dict[Value, dict[Value, int]] = {}  # by the lower value, then by the higher one
+        for p in predicates:
+            self._add(p)
+
+    def _add(self, predicate: Expression) -> None:
+        operator = comparison_of(predicate)
+        if not isinstance(predicate, Call) or operator is None or not operator.is_order:
+            return
+        left, right = map(offset, predicate.args)
+        if left is None or right is None:
+            return
+        (low, below), (high, above) = (left, right) if operator.is_upward else (right, left)
+        bounds = self._most.setdefault(self._value(high), {})
+        most = above - below - operator.is_strict
+        lower = self._value(low)
+        bounds[lower] = min(most, bounds.get(lower, most))
+
+    def _value(self, e: Expression) -> Value:
+        if isinstance(e, Literal):
+            return ZERO
+        name = self._named(e)
+        return e if name is None else name
+
+    def most(self, low: Expression, high: Expression) -> int | None:
+        """The most by which one value can be above the other, if anything says so."""
+        return self._from(self._value(low)).get(self._value(high))
+
+    def _from(self, start: Value) -> dict[Value, int]:
+        """The most by which each value can be above this one; nothing where the comparisons contradict each other."""
+        found = {start: 0}
+        for _ in range(len(self._most) + 1):
+            changed = False
+            for low, bounds in self._most.items():
+                if low not in found:
+                    continue
+                for high, most in bounds.items():
+                    if found[low] + most < found.get(high, found[low] + most + 1):
+                        found[high], changed = found[low] + most, True
+            if not changed:
+                return found
+        return {}
+
+    def limits(self, column: ColumnRef) -> tuple[int | None, int | None]:
+        """The least and the greatest value of a column."""
+        value = self._value(column)
+        least = self._from(value).get(ZERO)
+        return None if least is None else -least, self._from(ZERO).get(value)
+
+
+def implied_limits(
+    relations: Iterable[int],
+    filters: Mapping[int, Sequence[Expression]],
+    residual: Sequence[Expression],
+    named: Callable[[Expression], Attribute | None],
+) -> Iterator[tuple[int, Expression]]:
+    """Limits that relations have by being compared with columns of others that have some: a filter for each column
+    that has narrower ones than its own relation's filters say."""
+    own = [p for r in relations for p in filters.get(r, ())]
+    every = Distances([*own, *residual], named)
+    compared = dict.fromkeys(side for p in residual for side in _columns(p))
+    for column in compared:
+        if column.relation not in relations:
+            continue
+        here = Distances(filters.get(column.relation, ()), lambda e: None)
+        least, greatest = every.limits(column)
+        known_least, known_greatest = here.limits(column)
+        if least is not None and (known_least is None or least > known_least) and _fits(column, least):
+            yield column.relation, build("ge", (column, Literal(column.type, least)))
+        if greatest is not None and (known_greatest is None or greatest < known_greatest) and _fits(column, greatest):
+            yield column.relation, build("le", (column, Literal(column.type, greatest)))
+
+
+def _columns(predicate: Expression) -> Iterator[ColumnRef]:
+    """The columns that a comparison compares, but for constants."""
+    if isinstance(predicate, Call) and comparison_of(predicate) is not None:
+        for side in predicate.args:
+            found = offset(side)
+            if found is not None and isinstance(found[0], ColumnRef):
+                yield found[0]
+
+
+def _fits(column: ColumnRef, limit: int) -> bool:
+    least, greatest = INTEGER_RANGE.get(column.type.name, INTEGER_RANGE["BIGINT"])
+    return least < limit < greatest
+
+
+def offset(e: Expression) -> tuple[Expression, int] | None:
+    """A value in the order of integers, as another one and a constant added to it; a constant as a literal and all of
+    its value."""
+    e = lane_form(e)
+    if not (e.type.is_integer or e.type.name in ("DATE", "TIMESTAMP")):
+        return None
+    if isinstance(e, Literal):
+        return (e, e.value) if isinstance(e.value, int) else None
+    if isinstance(e, Call) and e.name in ("add", "subtract", "plus_interval", "date_add"):
+        first, second = e.args
+        if isinstance(first, Literal) and e.name == "add":
+            first, second = second, first
+        moved = isinstance(second, Literal) and second.type.name != "MONTHS" and first.type.name == e.type.name
+        if moved and isinstance(second, Literal) and isinstance(second.value, int):
+            below = offset(first)
+            added = -second.value if e.name == "subtract" else second.value
+            return None if below is None else (below[0], below[1] + added)
+    return e, 0

@@ -1,0 +1,105 @@
+"""What a query's answer should be: DuckDB's, or SQLite's where DuckDB has none.
+
+Where the view differs from DuckDB's answer, SQLite has the casting vote: a view that agrees with it shows a fault of
+DuckDB's, which is counted and not taken for ours.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from tests.fuzz.dialect import for_duckdb, for_sqlite
+from tests.fuzz.tables import TableModel
+from tests.oracle import oracle_connection, same_bag, sqlite_answer
+
+ORACLE = 30.0  # seconds that DuckDB may take: it plans some queries over a few rows as products of them all
+
+
+class NoOracleError(Exception):
+    """Neither DuckDB nor SQLite can answer."""
+
+
+class NoValueError(Exception):
+    """Some row has no value: a transaction that leads there is refused."""
+
+
+class OraclesDifferError(Exception):
+    """SQLite has the view's answer, and DuckDB another one."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query in the words of each oracle."""
+
+    duckdb: str
+    sqlite: str | None
+
+    @classmethod
+    def of(cls, sql: str, tables: list[TableModel]) -> Question:
+        has_bytes = any(kind == "x" for table in tables for _, kind in table.columns)  # which SQLite joins to a text
+        return cls(for_duckdb(sql), None if has_bytes else for_sqlite(sql))
+
+    def answer(self, tables: list[TableModel], like: pa.Schema) -> pa.Table:
+        """The first answer there is, in types that hold it."""
+        rows = {t.name: t.arrow() for t in tables}
+        try:
+            found = expected(self.duckdb, rows)
+        except NoOracleError:
+            second = self._second_opinion(rows, like)
+            if second is None:
+                raise
+            return second
+        for column, field in zip(found.columns, like, strict=True):
+            if pa.types.is_int64(field.type) and pa.types.is_decimal(column.type):
+                _check_fits(column)
+        return found
+
+    def check(self, seen: pa.Table, tables: list[TableModel]) -> None:
+        """Raises AssertionError where `seen` is wrong."""
+        try:
+            same_bag(seen, self.answer(tables, seen.schema))
+        except AssertionError as wrong:
+            second = self._second_opinion({t.name: t.arrow() for t in tables}, seen.schema)
+            if second is None:
+                raise
+            try:
+                same_bag(seen, second)
+            except AssertionError:
+                raise wrong from None
+            raise OraclesDifferError(f"SQLite agrees with the view, DuckDB does not: {wrong}") from wrong
+
+    def _second_opinion(self, rows: dict[str, pa.Table], like: pa.Schema) -> pa.Table | None:
+        if self.sqlite is None:
+            return None
+        try:
+            return sqlite_answer(self.sqlite, rows, like)
+        except sqlite3.Error:
+            return None
+
+
+def expected(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
+    connection = oracle_connection()
+    for name, table in tables.items():
+        connection.register(name, table)
+    limit = threading.Timer(ORACLE, connection.interrupt)
+    limit.start()
+    try:
+        return connection.execute(sql).to_arrow_table()
+    except duckdb.Error as e:
+        oracle_connection.cache_clear()
+        own = "Unimplemented type for cast" in str(e)  # DuckDB's own fault, as for MODE of a constant date
+        if isinstance(e, (duckdb.OutOfRangeException, duckdb.ConversionException)) and not own:
+            raise NoValueError(str(e)) from e
+        raise NoOracleError(f"{type(e).__name__}: {e}") from e
+    finally:
+        limit.cancel()
+
+
+def _check_fits(column: pa.ChunkedArray) -> None:
+    if any(v is not None and not -(1 << 63) <= v < 1 << 63 for v in column.to_pylist()):
+        raise NoValueError("a sum beyond BIGINT")
