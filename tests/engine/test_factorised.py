@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,13 @@ def test_a_folder_goes_on_with_the_plan_it_has(tmp_path: Path, monkeypatch: pyte
         assert isinstance(made.plan.root, QueryPlan) and made.plan.root.key == (0, 1, 2)
     with freshet.connect(tmp_path / "db") as db:
         assert db.view("again").get((1, 1, 2)) == db.view("v").get((1, 1, 2)) == {"x": 1, "y": 1, "z": 2, "n": 2}
+
+
+def test_sums_of_doubles_are_rounded_once() -> None:
+    db = freshet.connect()
+    db.execute(TABLES)
+    view = db.create_view("v", f"SELECT x, r.y, z, SUM(w) AS w FROM {STAR} GROUP BY x, r.y, z")
+    values = (0.1, 0.2, 1e17, -1e17, 3e-20)
+    db.apply({"r": [{"x": 1, "y": 1, "_weight": 7}], "s": [{"y": 1, "z": 2, "w": w} for w in values]})
+    (row,) = view.to_arrow().to_pylist()
+    assert row["w"] == float(7 * sum(map(Fraction, values)))
