@@ -5,6 +5,7 @@ Domains are tiny, so that keys collide, groups empty, and tuples die and come ba
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -65,9 +66,13 @@ def two_tables(data: st.DataObject) -> list[TableModel]:
     return [TableModel(f"t{i}", data.draw(KEYED)) for i in range(2)]
 
 
-def follow(data: st.DataObject, tables: list[TableModel], sql: str, oracle: str | None = None) -> None:
+def follow(
+    data: st.DataObject, tables: list[TableModel], sql: str, oracle: str | None = None, *,
+    check: Callable[[freshet.View], None] = lambda view: None,
+) -> None:  # fmt: skip
     """A view made over empty tables or over some rows, then a few transactions: after each the answer is the
-    oracle's, and so is the sum of the deltas. `oracle`: the same query in DuckDB's words, where they differ."""
+    oracle's, and so is the sum of the deltas. `oracle`: the same query in DuckDB's words, where they differ. `check`:
+    what else is asked of the view then."""
     note(sql)
     db = freshet.connect()
     for table in tables:
@@ -91,3 +96,4 @@ def follow(data: st.DataObject, tables: list[TableModel], sql: str, oracle: str 
         sums.add(tx.deltas["v"])
         sums.equals(answer)
         assert view.count() == answer.num_rows
+        check(view)

@@ -2,8 +2,8 @@
 SQLite's where DuckDB has none or is alone with it. Where a value does not fit its type there, the transaction is
 refused here.
 
-The view is made before the first rows or after some, and may move to another join tree between two transactions; at the
-end a second one is made over all rows, and has the same answer.
+The view is made before the first rows or after some, and may move to another plan between two transactions; at the end
+a second one is made over all rows, and has the same answer.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         if choices.chance(50):
             reading.check_reads(choices, db, answer)
         if choices.chance(30):
-            _move(db, {t.name: (1.0, 0.0, 100.0)[choices.below(3)] for t in tables})
+            _move(db, {t.name: (1.0, 0.0, 100.0)[choices.below(3)] for t in tables}, choices.chance(50))
             sums.equals(view.to_arrow())
         assert view.count() == answer.num_rows, f"count() is {view.count()}, the answer has {answer.num_rows} rows"
     late = RunningSum(db.create_view("late", sql).to_arrow())
@@ -196,10 +196,10 @@ def _check_planning(sql: str, ddl: list[str]) -> None:
     assert took < PLANNING, f"planning took {took:.1f} s of processor time"
 
 
-def _move(db: freshet.Database, changes: dict[str, float]) -> None:
-    """The view to the plan it would have for these numbers of changes."""
+def _move(db: freshet.Database, changes: dict[str, float], factorise: bool) -> None:
+    """The view to the plan it would have for these numbers of changes, with groups stored or, where it may, not."""
     view = db.view("v")
-    plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes))
+    plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes, factorise=factorise))
     if plan != view.plan:
         inside(db).views.move("v", plan, "")
         assert inside(view).following.chosen.failed is None, inside(view).following.chosen.failed

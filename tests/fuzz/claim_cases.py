@@ -93,6 +93,7 @@ class _Query:
         self.used: set[str] = set()
         self.keyed: dict[str, bool] = {}  # aliases, and whether they have an id
         self.where: list[str] = []
+        self.joined: list[str] = []  # one side of each equality between relations
 
     def any_table(self) -> str:
         name = self.random.choice(BAGS + KEYED)
@@ -116,7 +117,8 @@ class _Query:
     def met(self, left: str, right: str) -> str:
         chance = self.random.random()
         if chance < 0.84:
-            return f"{self.column(left)} = {self.column(right)}"
+            self.joined.append(self.column(left))
+            return f"{self.joined[-1]} = {self.column(right)}"
         operator = self.random.choice(("<", ">=", "<>"))
         compared = f"{self.column(left)} {operator} {self.column(right)}"
         return compared if chance > 0.95 else f"{self.column(left)} = {self.column(right)} AND {compared}"
@@ -166,7 +168,7 @@ class _Query:
             f"{self.column(a)} AS c{i}" for i, a in enumerate(random.sample(aliases, random.randint(1, len(aliases))))
         ]
         every = [f"{a}.{c} AS {a}{c}" for a in aliases for c in (("id", "a", "b") if self.keyed[a] else ("a", "b"))]
-        kind = random.choice(("every", "every", "some", "distinct", "group", "group", "total"))
+        kind = random.choice(("every", "every", "some", "distinct", "group", "group", "groups", "total"))
         if kind in ("every", "some"):
             return f"SELECT {', '.join(every if kind == 'every' else some)} FROM {rest}"
         if kind == "distinct":
@@ -176,8 +178,20 @@ class _Query:
         )
         if kind == "total":
             return f"SELECT {value} AS n FROM {rest}"
+        if kind == "groups":
+            return self.groups(aliases, rest)
         key = self.column(random.choice(aliases))
         return f"SELECT {key} AS k, {value} AS n FROM {rest} GROUP BY {key}"
+
+    def groups(self, aliases: list[str], rest: str) -> str:
+        """Groups by columns of several relations: those that they are joined by, and one more of some."""
+        random = self.random
+        joined = [column for column in self.joined if column.partition(".")[0] in aliases]
+        more = [self.column(a) for a in random.sample(aliases, random.randint(1, len(aliases)))]
+        keys = list(dict.fromkeys([*joined, *more]))
+        value = random.choice(("COUNT(*)", "SUM({0})", "AVG({0})")).format(self.column(aliases[-1]))
+        shown = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys))
+        return f"SELECT {shown}, {value} AS n FROM {rest} GROUP BY {', '.join(keys)}"
 
 
 # Streams ----------------------------------------------------------------------------------------------------------

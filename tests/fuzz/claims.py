@@ -2,8 +2,9 @@
 change, in counted steps, must not grow faster than what its claim says.
 
 A claim is an upper bound, so steps are divided by it: λ and λ_T are those of the stream, joined rows those that were
-enumerated. A ratio that keeps growing as the stream doubles breaks the promise; before that is said, it has to go on
-growing over streams that are longer still. Streams consist of single changes, and views are there before the first.
+enumerated; the state of groups that are not stored is divided by the stream's length. A ratio that keeps growing as the
+stream doubles breaks the promise; before that is said, it has to go on growing over streams that are longer still.
+Streams consist of single changes, and views are there before the first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.fuzz.claim_cases import Case, draw, told
 
 GROWS = 1.3  # from one doubling to the next: more than logarithms and chance
 LEAST = 1.5  # steps for each step claimed, below which nothing is said
+FIXED, PER_ROW = 20_000, 500  # bytes of state that a view whose groups are not stored may have, however many they are
 MOST_STEPS = 400_000  # a stream that takes more is not doubled again
 
 
@@ -94,8 +96,15 @@ def paid(case: Case, plan: freshet.Plan, size: int) -> tuple[dict[str, float], i
     top = operators[0][1]
     if top["guarantee"]["claim"]["rows"] == "delta":
         ratios["v, rows of the delta"] = top["paid"]["joined"] / (delta_rows + len(stream))
+    if top["guarantee"]["totals"].startswith("factorised"):
+        ratios["v, bytes of state"] = _state(view) / (FIXED + PER_ROW * len(stream))
     db.close()
     return ratios, steps
+
+
+def _state(view: freshet.View) -> int:
+    (line,) = (line for line in view.explain().splitlines() if line.startswith("state "))
+    return int(line.split()[1].replace(",", ""))
 
 
 def claim_of(operator: dict[str, Any], kind: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tests.fuzz.choices import Choices
 from tests.fuzz.correlated import correlated_relation
 from tests.fuzz.expressions import Col, Expressions, Scope
+from tests.fuzz.many_groups import many_groups
 from tests.fuzz.tables import TYPES, TableModel
 
 NULLS = ("", " NULLS FIRST", " NULLS LAST", " DESC", " DESC NULLS FIRST", " DESC NULLS LAST")
@@ -66,7 +67,7 @@ class Grammar:
             return self._set_operation(depth - 1, types)
         kinds: list[Callable[[int], Made]] = [self._plain, self._plain, self._grouped, self._grouped]
         if types is None:
-            kinds += [self._conjunctive, self._sets, self._windowed, self._qualified, self._limited]
+            kinds += [self._conjunctive, self._sets, self._windowed, self._qualified, self._limited, self._many_groups]
             kinds += [self._many, self._colliding, self._products] if top else []
             made = self.choices.pick(kinds)
             self.rough = top
@@ -401,6 +402,10 @@ class Grammar:
             having = f" HAVING {call} {self.choices.pick(('>', '<=', '<>'))} {self.expressions.literal(kind)}"
         shown, types = _named([o for o, _ in outputs]), [t for _, t in outputs]
         return f"SELECT {shown} FROM {text}{where}{group}{having}", types
+
+    def _many_groups(self, depth: int) -> Made:
+        outputs, rest = many_groups(self)
+        return f"SELECT {_named([o for o, _ in outputs])} {rest}", [t for _, t in outputs]
 
     def _sets(self, depth: int) -> Made:
         rough = self.rough

@@ -37,6 +37,8 @@ VIEWS = {
     "FROM r JOIN t ON r.a < t.b JOIN u ON t.c = u.c GROUP BY r.s",
     "times_a_table": "SELECT r.a, COUNT(*) AS n, SUM(u.c) AS total FROM r, u GROUP BY r.a",
     "times_a_join": "SELECT COUNT(*) AS n, SUM(t.w) AS total, STDDEV(r.d) AS s FROM u, r, t WHERE r.b = t.b",
+    "many_groups": "SELECT r.s, r.b, t.c, u.e, COUNT(*) AS n, SUM(r.v * t.w) AS p, AVG(r.d) AS mean, MAX(t.w) AS most "
+    "FROM r JOIN t ON r.b = t.b JOIN u ON t.c = u.c GROUP BY r.s, r.b, t.c, u.e",
     "counted": "SELECT t.c, COUNT(DISTINCT r.a) AS n, SUM(r.v) AS total FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "only_distinct": "SELECT t.c, COUNT(DISTINCT r.a) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c",
     "having": "SELECT t.c, COUNT(*) AS n FROM r JOIN t ON r.b = t.b GROUP BY t.c HAVING COUNT(*) > 2",

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from freshet.aggregates import function_of
+from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
 from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
+from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
@@ -267,6 +269,15 @@ class Select(Maintained):
             yield from self._constant()
 
     def _shown(self, part: Rows, rows: int) -> Iterator[list[Column]]:
+        for columns, weights in self._valued(part):
+            if (weights == 1).all():
+                yield columns
+                continue
+            for copies in repeated(weights, rows):
+                yield from _taken(columns, copies)
+
+    def _valued(self, part: Rows) -> Iterator[tuple[list[Column], Int64s]]:
+        """The outputs of join results, and the weight of each; in several parts where they have much text."""
         read, weights, n = self._checked(part)
         if not n:
             return
@@ -276,14 +287,10 @@ class Select(Maintained):
             if len(part) == 1:
                 raise
             half = len(part) // 2
-            yield from self._shown(Rows(part.lanes[:half], part.weights[:half]), rows)
-            yield from self._shown(Rows(part.lanes[half:], part.weights[half:]), rows)
+            yield from self._valued(Rows(part.lanes[:half], part.weights[:half]))
+            yield from self._valued(Rows(part.lanes[half:], part.weights[half:]))
             return
-        if (weights == 1).all():
-            yield columns
-            return
-        for copies in repeated(weights, rows):
-            yield from _taken(columns, copies)
+        yield columns, weights
 
     def _constant(self) -> Iterator[list[Column]]:
         """SELECT without FROM: one row, unless its WHERE says none."""
@@ -296,7 +303,10 @@ class Select(Maintained):
             return []
         if self.aggregate is not None:
             return group_finders(self.plan, self.aggregate, lambda columns, n: self._project_groups(columns, n)[0])
-        return row_finders(self.plan, self.sources)
+        if not self.plan.key:
+            return row_finders(self.plan, self.sources)
+        nested = (i for i, r in enumerate(self.plan.relations) if not isinstance(r.source, TableSchema))
+        return joined_finders(self.plan, self.sources, dict(zip(nested, self.reads, strict=True)), self.pool)
 
     def count(self) -> int:
         if self.distinct is not None:
@@ -311,6 +321,37 @@ class Select(Maintained):
     # Making and unmaking --------------------------------------------------------------------------------------
 
     def load(self, tables: Sequence[Table]) -> None:
+        if self.join is not None and self.aggregate is None and self.distinct is None:
+            self._load_unseen(self.join, tables)
+        else:
+            self._load_results(tables)
+
+    def _load_unseen(self, join: Join, tables: Sequence[Table]) -> None:
+        """No state is made of the results: they are not made one by one. If some may have no value, all are looked at
+        in the end, a chunk at a time, so that the whole answer is never held."""
+        outlet, join.outlet = join.outlet, Outlet(False)
+        try:
+            self._load_rows(tables)
+        finally:
+            join.outlet = outlet
+        if not all(map(is_total, evaluated(self.plan))):
+            for part in join.answer(LOAD):
+                look()
+                for _ in self._valued(part):
+                    pass
+
+    def _load_results(self, tables: Sequence[Table]) -> None:
+        self._load_rows(tables)
+        if self.join is None and self.passing is None and self.aggregate is not None:
+            read = self._reader([])
+            if evaluate_filter(self.plan.residual, read, 1).all():
+                self._into_groups(read, np.ones(1, np.int64), 1)
+        self._settle()
+        if self.aggregate is not None:
+            self._above_groups(*self.aggregate.flush())
+        self._forget_deltas()
+
+    def _load_rows(self, tables: Sequence[Table]) -> None:
         for child, fed in self.inputs:
             child.load(tables)
             for rows in child.packed():
@@ -324,14 +365,6 @@ class Select(Maintained):
                     self.join.insert(table, slots[start : start + LOAD])
                     if self.aggregate is None:
                         self._forget_deltas()
-        if self.join is None and self.passing is None and self.aggregate is not None:
-            read = self._reader([])
-            if evaluate_filter(self.plan.residual, read, 1).all():
-                self._into_groups(read, np.ones(1, np.int64), 1)
-        self._settle()
-        if self.aggregate is not None:
-            self._above_groups(*self.aggregate.flush())
-        self._forget_deltas()
 
     def _forget_deltas(self) -> None:
         parts = self.pending.copy()

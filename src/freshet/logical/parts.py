@@ -16,6 +16,7 @@ from freshet.logical.extremes import taken_apart
 from freshet.logical.kinds import JoinKind
 from freshet.logical.products import is_exact, products, unsure
 from freshet.logical.query import Block, Query, Relation, TableSchema
+from freshet.logical.totals import Part, read
 from freshet.query import Attribute, Hypergraph
 from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, references, walk
@@ -25,20 +26,12 @@ from freshet.scalar.types import Type
 
 
 @dataclass(slots=True)
-class Part:
-    """A subtree that becomes a separate select, and the values it has to provide."""
+class Subtree(Part):
+    """A part below a relation of the query above."""
 
-    relations: list[int]
-    top: int
-    parent: int
-    attributes: list[Attribute]
-    number: int = -1  # as a relation of the query above
-    calls: list[AggregateCall] = field(default_factory=list)
-
-    def column(self, call: AggregateCall) -> int:
-        if call not in self.calls:
-            self.calls.append(call)
-        return len(self.attributes) + self.calls.index(call)
+    top: int = -1
+    parent: int = -1
+    attributes: list[Attribute] = field(default_factory=list)
 
 
 class Parts:
@@ -48,26 +41,13 @@ class Parts:
         block = query.block
         assert query.grouping is not None
         self.why = ""
-        self.parts: list[Part] = []
+        self.parts: list[Subtree] = []
         if query.where or any(arm.kind is JoinKind.LEFT for arm in block.arms):
             self.why = "outer joins are not grouped in parts"
             return
         self.query, self.grouping, self.relations = query, query.grouping, block.relations
-        self.filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
-        self.checks: list[Expression] = []  # conditions on several relations other than equalities
-        pairs = []
-        for p in block.predicates:
-            pair, read = equality(p), references(p)
-            if len(read) == 1:
-                self.filters[next(iter(read))].append(p)
-            elif pair is not None and not pair[2]:
-                pairs.append(pair)
-            else:
-                self.checks.append(p)
-        self.asked = [*self.checks, *(p for arm in block.arms for p in _asked(arm.block))]
-        self.attributes = Attributes(pairs)
-        for r in self.relations:
-            self.filters[r] += self.attributes.own_filter(r)
+        self.filters, self.attributes, self.checks = sorted_predicates(block)
+        self.asked = [*self.checks, *(p for arm in block.arms for p in asked(arm.block))]
         h = Hypergraph(tuple(self.attributes.of(r) for r in self.relations), frozenset())
         if not h.is_acyclic:
             self.why = "the joins form a cycle"
@@ -102,7 +82,7 @@ class Parts:
                 several = len(read(call)) > 1 and not _multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
                     found |= read(call)
-            elif not _splits(call):
+            elif not splits(call):
                 found |= read(call)
                 wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
                 if wide:
@@ -137,10 +117,10 @@ class Parts:
         """Whether a tuple here may meet many there; some relations may be grouped by columns."""
         shared = self.attributes.of(here) & self.attributes.of(there)
         columns = {e.column for a in shared if isinstance(e := self.attributes.value(there, a), ColumnRef)}
-        identity = _identity(self.query.relations[there])
+        own = identity(self.query.relations[there])
         if grouped is not None and there in grouped:
-            identity = {*grouped[there]}
-        return identity is None or not identity <= columns
+            own = {*grouped[there]}
+        return own is None or not own <= columns
 
     def _split(self, r: int) -> None:
         near = [*self._children(r), *([self.parents[r]] if self.parents[r] >= 0 else [])]
@@ -150,7 +130,7 @@ class Parts:
             multiplies = c in many and (len(many) > 1 or self.many(c, r))
             if multiplies and not self.shown & {*below}:
                 shared = self.attributes.of(r) & self.attributes.of(c)
-                self.parts.append(Part(below, c, r, in_order(shared)))
+                self.parts.append(Subtree(below, len(shared), top=c, parent=r, attributes=in_order(shared)))
             else:
                 self._split(c)
 
@@ -161,8 +141,8 @@ class Parts:
             expressions += [e for e in call.reads if r in references(e)]
         expressions += [self.attributes.value(r, a) for a in self.attributes.of(r)]
         used = {c.column for e in expressions for c in walk(e) if isinstance(c, ColumnRef) and c.relation == r}
-        identity = _identity(self.query.relations[r])
-        if len(used) == len(self.query.relations[r].fields) or (identity is not None and identity <= used):
+        own = identity(self.query.relations[r])
+        if len(used) == len(self.query.relations[r].fields) or (own is not None and own <= used):
             return None
         return sorted(used)
 
@@ -170,14 +150,32 @@ class Parts:
         return self.attributes.of(r) & self.attributes.of(self.parents[r])
 
 
-def _asked(block: Block) -> Iterator[Expression]:
+def sorted_predicates(block: Block) -> tuple[dict[int, list[Expression]], Attributes, list[Expression]]:
+    """What is asked of each relation alone, what equalities make equal, and what else is asked of several relations."""
+    filters: dict[int, list[Expression]] = {r: [] for r in block.relations}
+    pairs, checks = [], []
+    for p in block.predicates:
+        pair, relations = equality(p), references(p)
+        if len(relations) == 1:
+            filters[next(iter(relations))].append(p)
+        elif pair is not None and not pair[2]:
+            pairs.append(pair)
+        else:
+            checks.append(p)
+    attributes = Attributes(pairs)
+    for r in block.relations:
+        filters[r] += attributes.own_filter(r)
+    return filters, attributes, checks
+
+
+def asked(block: Block) -> Iterator[Expression]:
     """The predicates of a block and its arms."""
     yield from block.predicates
     for arm in block.arms:
-        yield from _asked(arm.block)
+        yield from asked(arm.block)
 
 
-def _identity(relation: Relation) -> set[int] | None:
+def identity(relation: Relation) -> set[int] | None:
     """Columns no two tuples agree on, if such are known."""
     source = relation.source
     if isinstance(source, TableSchema):
@@ -189,7 +187,7 @@ def _identity(relation: Relation) -> set[int] | None:
     return None
 
 
-def _splits(call: AggregateCall) -> bool:
+def splits(call: AggregateCall) -> bool:
     """Whether an aggregate can be combined from values that each of its relations provides separately."""
     if call.filter is not None and not _is_local(call.filter):
         return False
@@ -220,7 +218,3 @@ def _is_checkable(type_: Type) -> bool:
 
 def _is_local(e: Expression) -> bool:
     return len(references(e)) <= 1 and is_total(e)
-
-
-def read(call: AggregateCall) -> set[int]:
-    return {r for e in call.reads for r in references(e)}

@@ -10,8 +10,9 @@ from dataclasses import replace
 from freshet.errors import UnsupportedError
 from freshet.logical.annotate import Annotations, annotated
 from freshet.logical.attributes import Attributes, ColumnAttribute, HiddenAttribute, column_attribute
+from freshet.logical.factorise import factorised
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, TableSchema
+from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, Sorted, TableSchema, UnionAll
 from freshet.logical.same import Numbers
 from freshet.logical.unfit import fitted, without_null_safe
 from freshet.plans.above import plan_above
@@ -22,7 +23,8 @@ from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
-from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
+from freshet.plans.linear import is_linear
+from freshet.plans.model import UNSAID, AnyPlan, BagPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import (
     Attribute,
@@ -42,11 +44,16 @@ from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression
 from freshet.scalar.functions.compiled import is_total
 
 
-def build_plan(query: AnyQuery, updates: dict[str, float] | None = None, trees: WantedTrees | None = None) -> AnyPlan:
+def build_plan(
+    query: AnyQuery,
+    updates: dict[str, float] | None = None,
+    trees: WantedTrees | None = None,
+    factorise: bool = True,
+) -> AnyPlan:
     """`updates`: expected number of changes of each table, as far as known. `trees`: the required join trees, if they
-    are not to be chosen."""
+    are not to be chosen. `factorise`: whether groups may be enumerated from a tree if that needs less state."""
     try:
-        return _Plans(updates or {}, trees).plan(query)
+        return _Plans(updates or {}, trees, factorise).plan(query)
     except RecursionError:
         raise UnsupportedError("a query nested this deep is not supported; store a part of it in a table") from None
 
@@ -55,33 +62,61 @@ class _Plans:
     """The plans of a query and of those nested in it. Where trees are to be chosen, equal queries get one plan: a query
     that is planned again because an arm had no place has the same ones nested in it, and so have these."""
 
-    def __init__(self, updates: dict[str, float], trees: WantedTrees | None) -> None:
-        self.updates, self.trees = updates, trees or WantedTrees(())
+    def __init__(self, updates: dict[str, float], trees: WantedTrees | None, factorise: bool) -> None:
+        self.updates, self.trees, self._factorise = updates, trees or WantedTrees(()), factorise
         self._numbers, self._annotations = Numbers(), Annotations()
-        self._chosen: dict[int, AnyPlan] | None = {} if trees is None else None
+        self._chosen: dict[tuple[int, bool], AnyPlan] | None = {} if trees is None else None
 
-    def plan(self, query: AnyQuery) -> AnyPlan:
+    def plan(self, query: AnyQuery, stored: bool = False) -> AnyPlan:
+        """`stored`: whether what reads the query stores its rows."""
         if self._chosen is None:
-            return self._planned(query)
-        number = self._numbers.of(query)
+            return self._planned(query, stored)
+        number = self._numbers.of(query), stored
         if number not in self._chosen:
-            self._chosen[number] = self._planned(query)
+            self._chosen[number] = self._planned(query, stored)
         return self._chosen[number]
 
-    def _planned(self, query: AnyQuery) -> AnyPlan:
+    def _planned(self, query: AnyQuery, stored: bool) -> AnyPlan:
         if not isinstance(query, Query):
-            return plan_above(query, self.plan)
+            passes = isinstance(query, (Sorted, UnionAll))
+            return plan_above(query, lambda below: self.plan(below, stored or not passes))
+        why = ""
+        if self._factorise and not stored:  # else the rows are stored in any case
+            found = self._factorised(query)
+            if not isinstance(found, str):
+                return found
+            why = found
         query, totals = annotated(query, self._annotations)
+        made = self._select(query, stored)
+        lost = made.guarantee.lost
+        if why and not is_linear(made):
+            lost = (*lost, f"state linear in the tables: groups are stored, and may be more; {why}")
+        return replace(made, guarantee=replace(made.guarantee, totals=totals, lost=lost))
+
+    def _factorised(self, query: Query) -> QueryPlan | str:
+        """The plan by which groups are enumerated; or why they are stored: "" if they are few."""
+        found = factorised(query)
+        if isinstance(found, str):
+            return found
+        made = self._select(found.query, False)
+        if made.residual != found.query.where:  # it would be asked of each group whenever the answer is read
+            return "a condition on keys is checked on joined rows"
+        if any(isinstance(r.source, BagPlan) for r in made.relations):
+            return "the keys join in a cycle"
+        return replace(made, key=found.key, guarantee=replace(made.guarantee, totals=found.words))
+
+    def _select(self, query: Query, stored: bool) -> QueryPlan:
         made: QueryPlan | Query = query
         while isinstance(made, Query):
-            made = _Planner(made, self).plan()
-        return replace(made, guarantee=replace(made.guarantee, totals=totals))
+            made = _Planner(made, self, stored).plan()
+        return made
 
-    def relation(self, relation: Relation) -> RelationPlan:
+    def relation(self, relation: Relation, passes: bool) -> RelationPlan:
+        """`passes`: whether its rows pass through the query that reads it, and are not stored there or above."""
         source = relation.source
         if isinstance(source, TableSchema):
             return RelationPlan(relation.alias, source, relation.fields)
-        return RelationPlan(relation.alias, self.plan(source), relation.fields)
+        return RelationPlan(relation.alias, self.plan(source, not passes), relation.fields)
 
 
 #: A hypergraph, the primary keys of its relations and predicates between them, in words for people.
@@ -91,10 +126,11 @@ _Readable = tuple[Hypergraph, list[frozenset[str] | None], dict[str, frozenset[s
 class _Planner:
     """One query: its nodes are laid out along the chosen tree, with the arms attached to it."""
 
-    def __init__(self, query: Query, plans: _Plans) -> None:
+    def __init__(self, query: Query, plans: _Plans, stored: bool) -> None:
         self.query = query
         wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
-        self.relations = [plans.relation(r) for r in query.relations]
+        passes = len(query.relations) == 1 and not query.distinct and (query.grouping is not None or not stored)
+        self.relations = [plans.relation(r, passes) for r in query.relations]
         self.layout = Layout(self.relations)
         self.choice = Choice(self.relations, plans.updates, wanted)
         self.arms = Arms(self.layout, self.choice)

@@ -47,6 +47,11 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 }
 
 
+#: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
+#: state knows it.
+_LATER: dict[tuple[Any, str], Any] = {("QueryPlan", "key"): ()}
+
+
 def register(part: type) -> None:
     _CLASSES[part.__name__] = part
 
@@ -61,7 +66,9 @@ def encode(value: Any) -> Any:
         return [encode(v) for v in value]
     fields = _fields(value.__class__)
     if fields is not None:
-        return {"is": type(value).__name__, **{f: encode(getattr(value, f)) for f in fields}}
+        name = type(value).__name__
+        given = ((f, getattr(value, f)) for f in fields)
+        return {"is": name, **{f: encode(v) for f, v in given if (name, f) not in _LATER or v != _LATER[name, f]}}
     return {"is": _BYTES, "hex": value.hex()} if isinstance(value, bytes) else value
 
 

@@ -97,24 +97,38 @@ def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
 
 
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
-    """The plan with the wanted trees; if none is given, all are chosen."""
+    """The plan with the wanted trees; if none is given, all are chosen. The relations of the trees show whether groups
+    are stored."""
     chosen = build_plan(query)
     if not wanted or _same(chosen, wanted):
         return chosen
-    ours = list(selects(chosen))
+    stored = build_plan(query, factorise=False)
+    if _same(stored, wanted):
+        return stored
+    factorise = not _reads(stored, wanted) or _reads(chosen, wanted)
+    ours = list(selects(chosen if factorise else stored))
     if len(ours) != len(wanted):
         raise PlanError(f"the query has {len(ours)} join trees, but the plan has {len(wanted)}; give one for each")
     for i, (select, tree) in enumerate(zip(ours, wanted, strict=True)):
-        known = {n for n in node_labels(select) if not n.startswith("[")}
+        known = _relations(select)
         unknown, missing = sorted(tree.relations() - known), sorted(known - tree.relations())
         if unknown:
             raise PlanError(f"trees[{i}]: the query has no {unknown[0]} there; it has {', '.join(sorted(known))}")
         if missing:
             raise PlanError(f"trees[{i}]: {missing[0]} is missing; the query reads it")
-    root = build_plan(query, trees=WantedTrees(wanted))
+    root = build_plan(query, trees=WantedTrees(wanted), factorise=factorise)
     for i, (select, tree) in enumerate(zip(selects(root), wanted, strict=True)):
         _compare(select, tree, f"trees[{i}]")
     return root
+
+
+def _reads(plan: AnyPlan, wanted: tuple[WantedTree, ...]) -> bool:
+    """Whether the selects of a plan have the relations of the trees."""
+    return [_relations(select) for select in selects(plan)] == [tree.relations() for tree in wanted]
+
+
+def _relations(plan: QueryPlan) -> frozenset[str]:
+    return frozenset(name for name in node_labels(plan) if not name.startswith("["))
 
 
 def _same(chosen: AnyPlan, wanted: tuple[WantedTree, ...]) -> bool:

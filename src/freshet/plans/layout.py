@@ -166,6 +166,8 @@ def unique_columns(plan: AnyPlan) -> tuple[int, ...] | None:
     """Columns of a plan's answer that no two of its rows agree on: a grouping's keys, all of a bag's."""
     if isinstance(plan, BagPlan):
         return tuple(range(len(plan.fields)))
+    if isinstance(plan, QueryPlan) and plan.key:
+        return plan.key
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return None
     places = {o.column: i for i, o in enumerate(plan.outputs) if isinstance(o, GroupRef)}

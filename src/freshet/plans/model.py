@@ -101,6 +101,7 @@ class QueryPlan:
     guarantee: Guarantee
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
     shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, where they were asked for
+    key: tuple[int, ...] = ()  # outputs that are the keys of groups, where each group is one joined row
 
     @property
     def passes(self) -> bool:

@@ -176,6 +176,8 @@ def keys_of(plan: AnyPlan) -> list[int]:
     if isinstance(plan, (TopPlan, SortPlan)):
         below = keys_of(plan.source)
         return below if all(i < len(plan.fields) for i in below) else []
+    if isinstance(plan, QueryPlan) and plan.key:
+        return sorted(plan.key)
     if not isinstance(plan, QueryPlan) or plan.grouping is None:
         return []
     keys = len(plan.grouping.keys)
@@ -197,7 +199,7 @@ def is_grouped(plan: AnyPlan) -> bool:
     return (
         is_grouped(plan.source)
         if isinstance(plan, (TopPlan, SortPlan))
-        else isinstance(plan, QueryPlan) and plan.grouping is not None
+        else isinstance(plan, QueryPlan) and (plan.grouping is not None or bool(plan.key))
     )
 
 

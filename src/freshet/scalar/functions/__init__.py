@@ -20,6 +20,7 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     date_texts,
     datetime,
     digest,
+    double_totals,
     extremes,
     formats,
     intervals,

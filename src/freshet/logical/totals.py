@@ -1,0 +1,279 @@
+"""Aggregates over a join, put together from what parts of it say.
+
+A part stands for its tuples as one row for each value of its keys, with the aggregates it is asked for. On the joined
+rows of parts, counts multiply and a sum is multiplied by the counts of all other parts; least and greatest values go up
+as they are. Sums of products (see `products`) split into a sum for each factor; where a product might not fit its type
+on some row, parts also know their least and greatest factors, and the query above checks those (see `extremes`). AVG is
+a sum over a count, VARIANCE and STDDEV are made of a count, a sum and a sum of squares. A sum of doubles goes up as the
+few doubles that add up to it, so that it is rounded once, at the top, as if its rows had been added one by one: four of
+them hold 212 binary digits, and what a part's sum has beyond those is dropped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Generic, TypeVar
+
+from freshet.aggregates import AGGREGATES, function_of
+from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
+from freshet.logical.products import Product, factors, products, unsure
+from freshet.logical.query import Block, Field, Grouping, Query, Relation, group_key
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, references
+from freshet.scalar.functions import build, cast, nullable
+from freshet.scalar.functions.coercion import MOST_DIGITS
+from freshet.scalar.types import BIGINT, DOUBLE, Type, decimal
+
+Moved = Callable[[Expression], Expression]
+
+_COUNT = decimal(20, 0)  # holds every BIGINT
+_TERMS = 4  # doubles that a sum of doubles goes up as
+
+
+@dataclass(slots=True)
+class Part:
+    """Some relations of a join that become a select of their own: what it is asked for."""
+
+    relations: list[int]
+    width: int  # columns of its keys
+    number: int = -1  # as a relation of the query above
+    calls: list[AggregateCall] = field(default_factory=list)
+
+    def column(self, call: AggregateCall) -> int:
+        if call not in self.calls:
+            self.calls.append(call)
+        return self.width + self.calls.index(call)
+
+    def select(self, relations: Sequence[Relation], block: Block, keys: Sequence[Expression], moved: Moved) -> Query:
+        """The part's aggregates by its keys. Without keys it has a row only where it has tuples. `moved`: an expression
+        as the part reads its relations."""
+        having = None if keys else some(self.column(count_of([])))
+        names = [k.name if isinstance(k, ColumnRef) else f"k{i}" for i, k in enumerate(keys)]
+        fields = [Field(n, k.type, nullable(k)) for n, k in zip(names, keys, strict=True)]
+        fields += [Field(f"a{self.width + i}", c.type, not function_of(c).counts) for i, c in enumerate(self.calls)]
+        grouping = Grouping(tuple(map(moved, keys)), tuple(c.mapped(moved) for c in self.calls), having)
+        outputs = tuple(group_key(i, f) for i, f in enumerate(fields))
+        return Query(tuple(relations), block, (), grouping, outputs, tuple(fields))
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Totals(ABC, Generic[P]):
+    """The aggregates of a query above parts. `inside`: the part that a relation is in, if it is in one."""
+
+    why: str  # why they cannot be put together, if so
+    parts: list[P]
+    inside: dict[int, P]
+    checks_fit: bool = False  # whether values below have to be checked
+
+    @abstractmethod
+    def _moved(self, e: Expression) -> Expression:
+        """An expression over relations that are in no part, as the query above reads them."""
+
+    @abstractmethod
+    def _above(self, call: AggregateCall) -> Expression:
+        """An aggregate of the query above."""
+
+    def _copies(self) -> list[Expression]:
+        """How many tuples each row of a relation that is in no part stands for, where that may be several."""
+        return []
+
+    def _given(self, call: AggregateCall) -> Expression:
+        """What the query shows as an aggregate, from aggregates over rows in which parts stand for all their tuples."""
+        if call.distinct or function_of(call).idempotent:  # how often a value stands there does not matter
+            hidden = next((self.inside[r] for r in read(call) if r in self.inside), None)
+            if hidden is None:
+                return self._above(call.mapped(self._moved))
+            if len(read(call)) > 1:
+                return self._above(replace(call, args=(self._extreme(call),)))
+            return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
+        return function_of(call).carried(call, self)
+
+    def counted(self, call: AggregateCall) -> Expression:
+        return self._counted(call, _conditions(call))
+
+    def total(self, call: AggregateCall) -> Expression:
+        """The sum of the argument, in a type that holds it."""
+        if call.args[0].type.is_fraction:
+            return self._above(self._sum_of_doubles(call, _conditions(call)))
+        return self._above(self._sum(call, _conditions(call)))
+
+    def doubles(self, args: tuple[Expression, ...], term: int, call: AggregateCall) -> Expression:
+        """One of the doubles that add up to the sum of `args` over the rows of a call."""
+        wanted = AggregateCall("sum", args, DOUBLE, term=term)
+        return self._above(self._sum_of_doubles(wanted, _conditions(call)))
+
+    def _counted(self, call: AggregateCall, conditions: Sequence[Expression]) -> Expression:
+        """The number of joined rows on which the conditions hold and no argument is NULL; NULL where there is none."""
+        known = [f for a in call.args for f in self._factors(a) if nullable(f)]
+        conditions = [*conditions, *(build("is_not_null", (f,)) for f in known)]
+        counts = [*self._copies(), *(self._asked(p, count_of(self._inside(p, conditions))) for p in self.parts)]
+        value = multiply(counts or [Literal(BIGINT, 1)], BIGINT)
+        if function_of(call).counts:
+            for a in call.args:
+                value = self._fitting(a, value, ())
+        return self._above(AggregateCall("sum", (value,), BIGINT, filter=self._outside(conditions)))
+
+    def _factors(self, argument: Expression) -> list[Expression]:
+        """What must not be NULL for the argument to have a value."""
+        return factors(self._products(argument))
+
+    def _products(self, argument: Expression) -> tuple[Product, ...]:
+        found = products(argument) if any(r in self.inside for r in references(argument)) else None
+        return (Product(False, (argument,)),) if found is None else found
+
+    def _inside(self, part: Part, expressions: Sequence[Expression]) -> list[Expression]:
+        return [e for e in expressions if any(self.inside.get(r) is part for r in references(e))]
+
+    def _outside(self, conditions: Sequence[Expression]) -> Expression | None:
+        return conjunction([self._moved(c) for c in conditions if not any(r in self.inside for r in references(c))])
+
+    def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
+        """How many tuples of a part count. None of them is NULL: then the row above has no value."""
+        counted = self._asked(part, count_of(conditions))
+        return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
+
+    def _sum(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
+        found = self._products(call.args[0])
+        known = [build("is_not_null", (f,)) for f in factors(found) if nullable(f)]
+        total: Expression | None = None
+        absent: dict[Expression, None] = {}  # parts of which no tuple counts
+        for product in found:
+            terms: list[Expression] = [Literal(decimal(1, 0), -1)] if product.negative else []
+            terms += [
+                _as_decimal(self._moved(f)) for f in product.factors if not any(r in self.inside for r in references(f))
+            ]
+            counts = self._copies()
+            for part in self.parts:
+                mine = self._inside(part, [*conditions, *known])
+                own = [_as_decimal(f) for f in self._inside(part, product.factors)]
+                if own:
+                    terms.append(self._asked(part, sum_of(multiply(own, None), conjunction(mine))))
+                else:
+                    counts.append(self._number_of(part, mine))
+                    absent |= dict.fromkeys(build("is_null", (counts[-1],)) for _ in mine[:1])
+            if counts:
+                terms.append(cast(multiply(counts, BIGINT), _COUNT))
+            value = multiply(terms, None)
+            total = value if total is None else _added(total, value)
+        assert total is not None
+        if absent:  # then the others need not fit anything
+            branches = (e for a in absent for e in (a, Literal(total.type, None)))
+            total = Call(total.type, "case", (*branches, total))
+        return sum_of(self._fitting(call.args[0], total, conditions), self._outside(conditions))
+
+    def _fitting(self, argument: Expression, value: Expression, conditions: Sequence[Expression]) -> Expression:
+        """The value above, where all that the argument computes on the rows below fits its types. Rows that a condition
+        leaves out are not computed at all."""
+        if not any(r in self.inside for r in references(argument)) or products(argument) is None:
+            return value  # it is computed as it stands
+        for e in unsure(argument):
+            exact = self._has_exact_extremes(e)
+            if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data come near to
+                self.why = self.why or f"a sum that may not fit {e.type} is checked row by row"
+                return value
+            low, high = extremes(e, self.inside.__contains__, self._moved, lambda own: self._ranges(own, conditions))
+            if conditions:
+                missing = build("is_null", (value,))
+                low, high = (Call(x.type, "case", (missing, Literal(x.type, None), x)) for x in (low, high))
+            name = "within" if exact else "within_bounds"
+            value = Call(value.type, name, (value, low, high, Literal(e.type, None)))
+            self.checks_fit = True
+        return value
+
+    def _has_exact_extremes(self, e: Expression) -> bool:
+        """Whether `extremes` are values of real rows: no two sides of a + or * read one part, unless all is one
+        product. Of x + y from one part, the greatest x and the greatest y may belong to different rows."""
+        found = products(e)
+        if len(references(e)) <= 1 or (found is not None and len(found) == 1) or not isinstance(e, Call):
+            return True
+        sides = [{self.inside[r].number for r in references(a) if r in self.inside} for a in e.args]
+        apart = all(not (a & b) for i, a in enumerate(sides) for b in sides[:i])
+        return apart and all(map(self._has_exact_extremes, e.args))
+
+    def _ranges(self, own: Sequence[Expression], conditions: Sequence[Expression]) -> list[Range]:
+        """Of the product of those expressions that read each part, the least and the greatest value there."""
+        found: list[Range] = []
+        for part in self.parts:
+            mine = self._inside(part, own)
+            if mine:
+                value, only = multiplied(mine), conjunction(self._inside(part, conditions))
+                low, high = (AggregateCall(f, (value,), value.type, filter=only) for f in ("min", "max"))
+                found.append((self._asked(part, low), self._asked(part, high)))
+        return found
+
+    def _extreme(self, call: AggregateCall) -> Expression:
+        """The least or greatest product of factors of several relations on the rows below one above."""
+        inside, (value,) = self.inside, call.args
+        mine = [f for f in taken_apart(value) if any(r in inside for r in references(f))]
+        outside = [self._moved(f) for f in taken_apart(value) if not any(r in inside for r in references(f))]
+        ranges = [*((f, f) for f in outside), *self._ranges(mine, ())]
+        return reduce(times, ranges)[function_of(call).greatest is True]
+
+    def _sum_of_doubles(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
+        owner = next((self.inside[r] for r in references(call.args[0]) if r in self.inside), None)
+        counts = self._copies()
+        args: tuple[Expression, ...] = () if owner is not None else tuple(map(self._moved, call.args))
+        for part in self.parts:
+            mine = self._inside(part, conditions)
+            if part is owner:
+                whole = AggregateCall("sum", call.args, DOUBLE, filter=conjunction(mine))
+                args = tuple(self._asked(part, replace(whole, term=i)) for i in range(_TERMS))
+            else:
+                counts.append(self._number_of(part, mine))
+        copies = multiply(counts, BIGINT) if counts else None
+        return AggregateCall("sum", args, DOUBLE, False, self._outside(conditions), copies=copies, term=call.term)
+
+    def _asked(self, part: Part, call: AggregateCall) -> Expression:
+        place = part.column(call)
+        return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
+
+
+def read(call: AggregateCall) -> set[int]:
+    """The relations that an aggregate reads."""
+    return {r for e in call.reads for r in references(e)}
+
+
+def some(count: int) -> Expression:
+    """Whether there are rows at all, by their count at this place: a total without keys is there even of none."""
+    return build("gt", (GroupRef(BIGINT, count, f"a{count}", False), Literal(BIGINT, 0)))
+
+
+def count_of(conditions: Sequence[Expression]) -> AggregateCall:
+    return AggregateCall("count", (), BIGINT, filter=conjunction(conditions))
+
+
+def sum_of(value: Expression, condition: Expression | None) -> AggregateCall:
+    return AggregateCall("sum", (value,), AGGREGATES["sum"].type([value.type]), filter=condition)
+
+
+def _conditions(call: AggregateCall) -> list[Expression]:
+    return [] if call.filter is None else [call.filter]
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression | None:
+    found = None
+    for c in conditions:
+        found = c if found is None else build("and", (found, c))
+    return found
+
+
+def _as_decimal(e: Expression) -> Expression:
+    """Integers as decimals: no sum or product of theirs overflows before the whole does."""
+    return cast(e, _COUNT) if e.type.is_integer else e
+
+
+def _added(a: Expression, b: Expression) -> Expression:
+    return Call(decimal(MOST_DIGITS, max(a.type.scale, b.type.scale)), "exact_add", (a, b))
+
+
+def multiply(terms: Sequence[Expression], type_: Type | None) -> Expression:
+    """Of integers of the given type, or of decimals, rounding nothing."""
+    found = terms[0]
+    for f in terms[1:]:
+        result = type_ or decimal(MOST_DIGITS, found.type.scale + f.type.scale)
+        found = Call(result, "exact_multiply" if type_ is None else "multiply", (found, f))
+    return found

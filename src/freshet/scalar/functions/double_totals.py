@@ -1,0 +1,39 @@
+"""A sum of doubles over rows that come in many copies, which plans alone use: rounded once, as if added one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freshet.scalar.column import Column
+from freshet.scalar.expression import Call, Literal
+from freshet.scalar.functions.registry import Function, Step, declare
+from freshet.scalar.functions.rows import every, longest, spread
+from freshet.state.arena import Arena
+from freshet.state.arrays import taken
+from freshet.state.exact_sum import ExactSum
+
+
+def _exact_total(call: Call) -> Step:
+    """The first argument says how many copies there are of each of the next, which add up to the sum of one. The last
+    is a literal: which of the doubles is asked for that the whole sum goes up as."""
+    term = call.args[-1]
+    assert isinstance(term, Literal)
+    place = int(term.value)  # type: ignore[arg-type]
+
+    def step(copies: Column, *terms: Column) -> Column:
+        rows = longest(copies, *terms)
+        columns = [spread(c, rows) for c in (copies, *terms[:-1])]
+        valid = every(columns)
+        weights = np.ascontiguousarray(columns[0].data, np.int64)
+        if valid is not None:
+            weights = np.where(valid, weights, 0)
+        groups, sums = np.arange(rows, dtype=np.int32), ExactSum(Arena().scope("sums"))
+        sums.reserve(rows)
+        for c in columns[1:]:
+            sums.add(groups, taken(np.asarray(c.data, np.float64)), weights)
+        return Column(call.type, np.ascontiguousarray(sums.terms(groups, place + 1)[:, place]), valid)
+
+    return step
+
+
+declare(Function("exact_total", strict=_exact_total, total=True))
