@@ -73,6 +73,19 @@ class Samples:
         return found
 
 
+class Progress:
+    """A line on standard error after every twentieth of the work."""
+
+    def __init__(self, what: str, whole: int) -> None:
+        self._what, self._whole, self._twentieths = what, whole, 0
+
+    def at(self, done: int) -> None:
+        twentieths = 20 * done // self._whole
+        if twentieths > self._twentieths:
+            print(f"{done:>13,} of {self._whole:,} {self._what}", file=sys.stderr, flush=True)
+            self._twentieths = twentieths
+
+
 Sizes = tuple[int, int]  # resident memory, files
 
 
@@ -80,7 +93,7 @@ def stream(folder: Path, changes: int, window: int, each: int) -> tuple[Samples,
     """The samples, and the sizes when the views were made and when everything is deleted."""
     samples, done, at = Samples(), 0, 0
     per_step = 4 * each  # two tables, a row that comes and one that goes
-    every = max(changes // (400 * per_step), 1)
+    every, progress = max(changes // (400 * per_step), 1), Progress("changes", changes)
     with freshet.connect(folder, durability="os") as db:
         db.execute(DDL)
         for name, sql in VIEWS.items():
@@ -100,6 +113,7 @@ def stream(folder: Path, changes: int, window: int, each: int) -> tuple[Samples,
                 )
                 done += per_step
             at += each
+            progress.at(done)
             if (at // each) % every == 0:
                 samples.take(done, folder)
         first = max(at - window, 0)
@@ -116,7 +130,9 @@ def one_row(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     db.execute(DDL)
     for name, sql in VIEWS.items():
         db.create_view(name, sql)
+    progress = Progress("one-row transactions", n)
     for start in range(0, n, 10_000):
+        progress.at(start)
         rows, more = orders(start, 10_000), lines(start, 10_000)
         for i in range(min(10_000, n - start)):
             change = {"orders": rows[i : i + 1], "lines": more[i : i + 1]}
