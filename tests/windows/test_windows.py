@@ -208,7 +208,7 @@ def test_a_sum_that_does_not_fit_refuses_the_change() -> None:
         ("SELECT ROW_NUMBER() OVER (PARTITION BY a) FROM t", 8, "ROW_NUMBER depends on an order; add ORDER BY"),
         ("SELECT a FROM t WHERE ROW_NUMBER() OVER (ORDER BY a) = 1", 23, "in WHERE; compute it in a FROM subquery"),
         ("SELECT SUM(RANK() OVER (ORDER BY a)) FROM t", 12, "in an aggregate's argument"),
-        ("SELECT LAG(a, b) OVER (ORDER BY a) FROM t", 15, "LAG takes a whole number, a constant, not b"),
+        ("SELECT LAG(a, b) OVER (ORDER BY a) FROM t", 15, "LAG takes a constant, a whole number, not b"),
         ("SELECT SUM(a) OVER w FROM t", 8, "no window w; define it by WINDOW w AS"),
         ("SELECT SUM(DISTINCT a) OVER () FROM t", 8, "DISTINCT in a window function"),
         ("SELECT SUM(a) OVER (ORDER BY a GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t", 8, "ROWS or RANGE"),

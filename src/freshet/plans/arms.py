@@ -19,6 +19,8 @@ from freshet.query import Attribute, Hypergraph, JoinTree, plain_trees, some_tre
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Expression, references
 
+_NODES = 10_000  # of trees looked at for one arm: a query may have many
+
 
 class Arms:
     def __init__(self, layout: Layout, choice: Choice) -> None:
@@ -131,7 +133,8 @@ class Arms:
 
         chosen = self.choice.compare(block, h, inner, accept)
         if chosen is None:
-            trees = [t for t in chain(some_trees(h), plain_trees(h)) if accept(t)]
+            some = some_trees(h, _NODES) if self.choice.wanted is None else some_trees(h)
+            trees = [t for t in chain(some, plain_trees(h)) if accept(t)]
             if not trees and self.choice.wanted is not None:
                 raise PlanError(
                     f"inside {arm.kind.written} no tree of {', '.join(self.choice.labels_of(block))} is the plan's"
