@@ -29,10 +29,9 @@ demo: setup ## TPC-H views kept fresh on Spark over a stream of orders, checked 
 browser:
 	@tools/ensure-browser >/dev/null || true
 
-# The whole suite runs in two processes, a file of tests in one of them, in the order of tests/conftest.py; a part of it
-# runs in one.
+# The whole suite runs in two processes, a file of tests in one of them; a part of it in one.
 test: setup browser ## the whole test suite (ARGS="-k name" for a part of it)
-	@$(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist loadfile --no-loadscope-reorder)
+	@$(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist loadfile)
 
 test-long: setup ## killed and restarted Spark processes, databases behind JDBC, many shards
 	@$(BIN)/python -m pytest -q -m long $(ARGS)

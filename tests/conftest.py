@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import pyarrow as pa
@@ -14,7 +13,6 @@ from benchmarks import tpch as tpch_data
 from freshet.state.kernel_cache import KERNELS
 from tests.stress import fence
 
-ROOT = Path(__file__).parent
 os.environ.setdefault("FRESHET_TPCH", str(tpch_data.ROOT / ".cache" / "tpch"))
 
 # FRESHET_PROFILE chooses how hard the property tests look. No deadline: the first example may compile kernels.
@@ -27,19 +25,6 @@ hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))
 # FRESHET_FENCE=1 puts the state behind fences: a step beside an array stops the process (tests/stress/fence.py).
 if os.environ.get("FRESHET_FENCE"):
     fence.build()
-
-
-#: What takes minutes comes first, in this order: of two processes, neither is left with it at the end.
-SLOWEST = ("spark/test_answers.py", "spark", "cli/test_run.py", "job")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slowest = [ROOT / place for place in SLOWEST]
-
-    def turn(item: pytest.Item) -> int:
-        return next((i for i, place in enumerate(slowest) if item.path.is_relative_to(place)), len(slowest))
-
-    items.sort(key=turn)
 
 
 @pytest.fixture(scope="session", autouse=True)
