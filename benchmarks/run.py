@@ -75,7 +75,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--edges", type=int, default=100_000, help="three-hop: edges that pass through the window")
     parser.add_argument(
-        "--prototype", metavar="FILE", help="three-hop: a script to run beside, printing its own figures"
+        "--prototype", metavar="FILE", help="three-hop: another script to run, which prints its own figures"
     )
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor")
     parser.add_argument("--all-columns", action="store_true", help="TPC-H: whole tables, not the columns a query reads")

@@ -22,7 +22,7 @@ hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
 hypothesis.settings.register_profile("nightly", max_examples=3000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("FRESHET_PROFILE", "ci"))
 
-# FRESHET_FENCE=1 puts the state behind fences: a step beside an array stops the process (tests/stress/fence.py).
+# FRESHET_FENCE=1 puts the state behind fences: a step beyond an array stops the process (tests/stress/fence.py).
 if os.environ.get("FRESHET_FENCE"):
     fence.build()
 

@@ -2,7 +2,7 @@
 does more than name a value.
 
 Between two ticks lies a stretch of code without a loop, so ticks are operations up to a constant. The kernels in use
-are not touched: the counting ones are compiled beside them, and cost nothing where nobody counts.
+are not touched: the counting ones are compiled separately, and cost nothing where nobody counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small tables of three columns, random transactions over them, and a view followed through those beside DuckDB.
+"""Small tables of three columns, random transactions over them, and a view compared with DuckDB after each.
 
 Domains are tiny, so that keys collide, groups empty, and tuples die and come back.
 """

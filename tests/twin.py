@@ -65,7 +65,7 @@ class TwinTable:
 
     def feed(self, moves: Moves, key_only: bool = False) -> pa.Table:
         """The change as a change feed; with `key_only`, inserts are upserts, replaced rows are not mentioned, and other
-        deletes give NULL beside the key."""
+        deletes give NULL for all but the key."""
         places, weights = moves
         if key_only:
             keys = self.keys()[places]

@@ -219,7 +219,11 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("c.csv", b"x,_weight\n1,1.5\n", "_weight is 1.5, not a whole number"),
         ("c.csv", b"x,_weight\n1,1\n2,\n", "row 1: _weight is NULL; +n adds n copies"),
         ("c.csv", b"x,_weight,_change_type\n1,1,insert\n", "rows carry both _weight and _change_type; keep one"),
-        ("c.json", b'{"x": [1]}\n', "column x is list<item: int64>, which rows are not told apart by; leave it out"),
+        (
+            "c.json",
+            b'{"x": [1]}\n',
+            "column x is list<item: int64>, by which rows cannot be distinguished; leave it out",
+        ),
         ("c.json", b'{"_table": "a", "x": 1}\n{"x": 2}\n', "row 1: _table is NULL; name the table each change is of"),
     ],
 )

@@ -67,7 +67,9 @@ def test_an_edited_plan_is_explained(
     plan["trees"][0]["nodes"][1]["parent"] = "c"
     edited.write_text(json.dumps(plan))
     assert main(["explain", str(edited)]) == 2
-    assert capsys.readouterr().err == ("freshet: trees[0]: a hangs on c, which is not there; the nodes are b, a\n")
+    assert capsys.readouterr().err == (
+        "freshet: trees[0]: the parent of a is c, which does not exist; the nodes are b, a\n"
+    )
 
 
 def test_schema_not_given(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

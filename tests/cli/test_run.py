@@ -1,4 +1,4 @@
-"""`freshet run`: the page beside it, a clean stop on each signal, going on from the checkpoint, another job refused."""
+"""`freshet run`: the page of a job, a clean stop on each signal, going on from the checkpoint, another job refused."""
 
 from __future__ import annotations
 

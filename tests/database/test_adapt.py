@@ -45,7 +45,7 @@ EVERY = freshet.Adapt(ratio=1.0, paying=0.0, patience=1)
 
 
 class Followed:
-    """Views beside DuckDB, by their answers and by what a subscriber hears."""
+    """Views compared with DuckDB, by their answers and by what a subscriber hears."""
 
     def __init__(self, db: freshet.Database, names: list[str]) -> None:
         self.db, self.names = db, names
@@ -154,7 +154,7 @@ ROWS = pa.table({"x": [0] * WIDE, "y": [0] * WIDE, "z": range(WIDE)})
 
 
 def star(when: bool | freshet.Adapt = True) -> freshet.Database:
-    """Every row of b joins the one of a, and the one of c: whichever of the two hangs below b, its flickering is paid
+    """Every row of b joins the one of a, and the one of c: whichever of the two is below b, its flickering is paid
     for by all of b."""
     db = freshet.connect(adapt=when)
     db.execute(CHAIN_DDL)
@@ -171,7 +171,7 @@ def flicker(db: freshet.Database, name: str, times: int) -> None:
 
 
 def below(db: freshet.Database) -> str:
-    """The relation that hangs on b."""
+    """The relation that is attached to b."""
     tree = json.loads(db.view("v").explain("json"))["tree"]
     return str(next(n["relation"] for n in tree if n["parent"] > 0))
 
@@ -193,7 +193,7 @@ def test_a_hot_table_moves_up() -> None:
     assert paid[0] > WIDE / 2 and max(paid[3:]) <= 1, paid
     assert view.metrics()["tree_switches"] == 1 and below(db) == other and view.count() == 0
     said = view.explain()
-    assert f"% of late changes are of {deep}" in said and "moves so far: 1" in said
+    assert f"% of recent changes are of {deep}" in said and "moves so far: 1" in said
     chosen = json.loads(view.explain("json"))["chosen"]
     assert chosen["moves"] == 1 and chosen["since"] == view.metrics()["tree_since"] > 600
     assert db.apply({other: [{column: 0}]}).deltas["v"].num_rows == view.to_arrow().num_rows == WIDE

@@ -85,7 +85,7 @@ WRONG = [
     (with_tree(("a", "b"), ("b", "a"), ("c", "b")), "a tree has one root (parent null), but this one has none"),
     (with_tree(("a", None), ("b", "c"), ("c", "b")), "b is its own ancestor"),
     (with_tree(("a", None), ("b", "a"), ("b", "a"), ("c", "b")), "b occurs twice"),
-    (with_tree(("a", None), ("b", "z"), ("c", "b")), "b hangs on z, which is not there"),
+    (with_tree(("a", None), ("b", "z"), ("c", "b")), "the parent of b is z, which does not exist"),
     (with_tree(("[x9]", None), ("a", "[x9]"), ("b", "a"), ("c", "b")), "no attribute x9"),
     (with_tree(("b", None), ("c", "b"), ("a", "c"), sql=EXISTS), "can only be where it"),
     (json.dumps({**document(), "format": 1}), "the plan's format is not 2"),

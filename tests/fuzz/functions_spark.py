@@ -101,7 +101,7 @@ def compare(record: Record) -> str:
 def main() -> int:
     from pyspark.sql import SparkSession
 
-    parser = argparse.ArgumentParser(description="Functions called with extreme arguments, beside Spark.")
+    parser = argparse.ArgumentParser(description="Functions called with extreme arguments, compared with Spark.")
     parser.add_argument("--calls", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -278,7 +278,7 @@ class SparkGrammar(Grammar):
         return f"SELECT {values[0]} AS o0, {values[1]} AS o1 FROM t0"
 
     def _bytes(self) -> str:
-        """BINARY beside texts and other types, under operators, functions, aggregates and keys."""
+        """BINARY next to texts and other types, under operators, functions, aggregates and keys."""
         pick = self.choices.pick
         of = ("y", "y", "y", "X'FF'", "X'61'", "c", "'a'", "CAST(NULL AS BINARY)", "NULL", "b", "CAST(c AS BINARY)")
         a, b, c = pick(of), pick(of), pick(of)

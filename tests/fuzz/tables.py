@@ -14,7 +14,7 @@ from tests.fuzz.choices import Choices
 
 Row = tuple[Any, ...]
 
-#: Type letter → its SQL name, its Arrow type, and the values columns have beside NULL.
+#: Type letter → its SQL name, its Arrow type, and the values columns have besides NULL.
 TYPES: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
     "i": ("INT", pa.int32(), (1, 2, 0)),
     "s": ("STRING", pa.string(), ("a", "b", "ab")),

@@ -83,7 +83,7 @@ HEIGHT_TWO = {
 
 @pytest.mark.parametrize("sql", HEIGHT_TWO.values(), ids=list(HEIGHT_TWO))
 def test_first_in_first_out_on_height_two(sql: str) -> None:
-    """A tuple's life spans at most three flips of each key it hangs on, so a change moves few counters at any size."""
+    """A tuple's life spans at most three flips of each of its keys, so a change moves few counters at any size."""
     for name in streams(SIZES[0]):
         costs = []
         for size in SIZES:
@@ -177,8 +177,8 @@ def test_insert_only_on_a_comb() -> None:
 
 
 def test_copies_of_a_row_that_is_there_move_nothing() -> None:
-    """In a bag, one more or one less of a row that stays changes results, but no tuple's support: however many hang on
-    it, and in whatever order copies come and go."""
+    """In a bag, one more or one less of a row that stays changes results, but no tuple's support: however many are
+    attached to it, and in whatever order copies come and go."""
     db = database(path(3))
     ends = np.arange(10, 3_000)
     into, out_of = pa.table({"src": ends, "dst": 0 * ends}), pa.table({"src": 0 * ends + 1, "dst": -ends})

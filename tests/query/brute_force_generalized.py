@@ -73,7 +73,7 @@ def _topped(
         for c in children:
             carried |= c.carried
             carried |= sum(1 << i for i, p in enumerate(predicates) if not p & ~(label | c.label))
-        if all(c.shown is None for c in children):  # what is shown hangs together, from the root on
+        if all(c.shown is None for c in children):  # what is shown is connected, from the root on
             yield Subtree(label, carried, None)
         shown = label
         for c in children:

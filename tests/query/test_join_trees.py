@@ -92,7 +92,7 @@ def test_the_best_tree_is_the_best_of_all_trees(seed: int) -> None:
 
 
 def test_the_best_tree_of_long_queries() -> None:
-    """Relations of two attributes that hang on each other in long paths, so that trees are high and sums go deep."""
+    """Relations of two attributes that are joined in long paths, so that trees are high and sums go deep."""
     dice = random.Random(11)
     high = 0
     for _ in range(60):
@@ -116,8 +116,8 @@ def test_q_hierarchical_is_height_one() -> None:
 
 
 def test_a_part_that_shows_output_finds_a_host() -> None:
-    """Below [a, A], (A, w) lacks a and must hang on a relation that is an output node. So the two relations over b do
-    not meet at [a, A, b], which is not output."""
+    """Below [a, A], (A, w) lacks a and must be attached to a relation that is an output node. So the two relations over
+    b do not meet at [a, A, b], which is not output."""
     h = hypergraph(["aAb1", "aAb2", "aAc3", "aAc4", "az", "Aw"], "aAzw")
     best = best_tree(h)
     best.check(h)

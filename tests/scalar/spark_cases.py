@@ -496,7 +496,7 @@ def recorded(case: Case) -> dict[str, object]:
 
 
 def main() -> None:
-    """Asks Spark only what the file does not tell yet; `--anew` asks all."""
+    """Asks Spark only what the file does not tell yet; `--again` asks all."""
     from pyspark.sql import SparkSession
 
     spark = (
@@ -510,7 +510,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("OFF")
     path = Path(__file__).with_name("functions_spark.json")
     told: dict[str, dict[str, object]] = {}
-    if "--anew" not in sys.argv:
+    if "--again" not in sys.argv:
         for record in json.loads(path.read_text()):
             asked = {k: v for k, v in record.items() if k in ("name", "args", "to")}
             told[json.dumps(asked)] = record

@@ -1,4 +1,4 @@
-"""Jars the tests need beside Spark's own: fetched once by the resolver that comes with Spark, kept in .cache."""
+"""Jars the tests need in addition to Spark's own: fetched once by Spark's resolver, kept in .cache."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_what_cannot_be_noted() -> None:
 @pytest.mark.timeout(900)
 def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """A bad row stops the stream with its name and loses nothing: corrected, the stream goes on. Set aside, it comes
-    out once beside the answers."""
+    out once in addition to the answers."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     first, fine = {"k": rows("k", (1, 5, 1), (2, 5, 1))}, {"k": rows("k", (1, 5, -1), (3, 5, 1))}
     wrong = {

@@ -56,7 +56,7 @@ def ask(spark: Any, query: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Asks Spark only what the file does not tell yet; `--anew` asks all."""
+    """Asks Spark only what the file does not tell yet; `--again` asks all."""
     from pyspark.sql import SparkSession
 
     spark = (
@@ -75,7 +75,7 @@ def main() -> None:
 def write(answer: Any, define: Any) -> None:
     path = Path(__file__).with_name("queries_spark.json")
     told: dict[str, dict[str, object]] = {}
-    if "--anew" not in sys.argv and path.exists():
+    if "--again" not in sys.argv and path.exists():
         told = {r["sql"]: r for part in json.loads(path.read_text()).values() for r in part}
     for name, (columns, values) in TABLES.items():
         names = [c.split()[0] for c in columns.split(", ")]

@@ -97,7 +97,7 @@ PAIRS = {
         "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.w = a.x AND c.x = b.x))",
         "a | semi[b, c | c.w = a.x & c.x = b.x] | select a.k",
     ),
-    "EXISTS that reads only further out stands beside": (
+    "EXISTS that reads only further out is a condition of its own": (
         "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.x > 2 AND EXISTS (SELECT 1 FROM c WHERE c.x = a.x))",
         "a | semi[c | c.x = a.x] | semi[b | b.x > 2] | select a.k",
     ),

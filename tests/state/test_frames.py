@@ -1,4 +1,4 @@
-"""Aggregates of frames beside plain twins, and that no row of a wide frame is added again and again."""
+"""Aggregates of frames compared with plain twins, and that no row of a wide frame is added again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions beside their twin, Python's: the same spans, groups, counts and replacements, in few steps."""
+"""Regular expressions compared with Python's: the same spans, groups, counts and replacements, in few steps."""
 
 from __future__ import annotations
 

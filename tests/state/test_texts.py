@@ -1,4 +1,4 @@
-"""LIKE, REPLACE and LEVENSHTEIN beside their twins, written in Python without a thought of speed."""
+"""LIKE, REPLACE and LEVENSHTEIN compared with their twins, written in Python without a thought of speed."""
 
 from __future__ import annotations
 

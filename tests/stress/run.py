@@ -115,7 +115,7 @@ def main() -> int:
     options.add_argument(
         "--rounds", type=int, default=1, help="each of so many seconds, in memory and in files in turn"
     )
-    options.add_argument("--fence", action="store_true", help="a step beside an array stops the process")
+    options.add_argument("--fence", action="store_true", help="a step beyond an array stops the process")
     given = options.parse_args()
     faulthandler.enable()
     if given.fence:

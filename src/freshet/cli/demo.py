@@ -11,7 +11,7 @@ from freshet.cli.serve import arguments, serve
 
 _TEACHING = """\
 Orders arrive in order of their date; when the window is full the oldest leave. TPC-H Q4 counts late orders by
-priority: watch it rise, and fall back to zero as orders go. Write another query beside it, or take an example.
+priority: watch it rise, and fall back to zero as orders go. Write another query next to it, or take an example.
 
   freshet demo
   freshet demo --source graph --mode random

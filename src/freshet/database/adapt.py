@@ -4,7 +4,7 @@ Changes of each table are counted. After as many as there are rows (rebuilding a
 in its rows, so looking that often adds a constant to a change) a view is looked at:
 
 - One that pays next to nothing, by the counters that really changed, stays: there is nothing to gain.
-- The trees that the planner would choose for the changes of late are compared with the present ones by the nodes that
+- The trees that the planner would choose for the recent changes are compared with the present ones by the nodes that
   changes walk (plans/cost.py). A view moves when its trees cost `ratio` times as much: to move back the changes must
   turn as clearly the other way, so it does not swing between two trees that are about as good.
 - What changes walk is an estimate. A view that pays more after a move than before it goes back, and is looked at half
@@ -91,7 +91,7 @@ class Following:
         self.adapt, self.chosen = adapt, chosen
         self._counts = dict(counts)  # when it last looked, as the next one
         self._spent = Spent(0)
-        self._late = dict.fromkeys(counts, 0.0)  # changes of late
+        self._late = dict.fromkeys(counts, 0.0)  # recent changes
         self._parts: dict[str, float] = {}  # each table's part of them when plans were last made
         self._left: tuple[AnyPlan, float] | None = None  # the plan it moved away from, and what that one paid
         self._regrets = 0
@@ -131,6 +131,6 @@ class Following:
         most = max(parts, key=lambda name: parts[name])
         return Better(
             other,
-            f"{parts[most]:.0%} of late changes are of {most}; a change paid {pays:.2f} counters, "
+            f"{parts[most]:.0%} of recent changes are of {most}; a change paid {pays:.2f} counters, "
             f"and now walks {after / total:.2f} nodes instead of {before / total:.2f}",
         )

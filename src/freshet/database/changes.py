@@ -203,7 +203,7 @@ class _Feed:
         return last[last >= 0]
 
     def _whole(self, rows: Int64s, slots: Slots, deletes: Bools) -> Int64s:
-        """Deletes completed to the stored rows; a value given beside the key must be the stored one."""
+        """Deletes completed to the stored rows; a value given next to the key must be the stored one."""
         table, schema = self.table, self.schema
         at = np.flatnonzero(deletes)
         missing = slots[at] < 0

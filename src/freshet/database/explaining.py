@@ -71,7 +71,7 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 def _paid(work: dict[str, Any]) -> Iterator[str]:
     """What a change has cost, kind by kind, to be compared with the promise above it."""
-    for title, spent in (("paid", work), ("of late", work["last minute"])):
+    for title, spent in (("paid", work), ("recently", work["last minute"])):
         if not spent["changes"]:
             yield f"{title:<10} nothing: no changes"
             continue

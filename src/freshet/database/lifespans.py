@@ -107,7 +107,7 @@ def identity(rows: pa.Table) -> Int64s:
             codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
         except pa.ArrowNotImplementedError:
             raise ChangeError(
-                f"column {name} is {column.type}, which rows are not told apart by; leave it out"
+                f"column {name} is {column.type}, by which rows cannot be distinguished; leave it out"
             ) from None
         indices = codes.indices if isinstance(codes, pa.DictionaryArray) else codes.combine_chunks().indices
         _, found = np.unique(found * (len(rows) + 1) + indices.to_numpy(), return_inverse=True)

@@ -58,7 +58,7 @@ class Spent:
 
 
 class Paid:
-    """One view's account. `begun` keeps, beside the view's state, the totals at which it began."""
+    """One view's account. `begun` keeps, next to the view's state, the totals at which it began."""
 
     def __init__(self, scope: Scope, tables: Mapping[str, Scope]) -> None:
         self.scope = scope

@@ -296,7 +296,7 @@ def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
-    """A view's plan and query as they are kept; columns that an older version gave one name are told apart."""
+    """A view's plan and query as they are kept; columns that shared a name get names of their own."""
     plan = codec.from_json(definition["plan"])
     plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
     return plan, named_apart(codec.decode(definition["query"]))

@@ -115,7 +115,7 @@ class CounterTree:
         )
 
     def _write_shape(self) -> Int64s:
-        """Writes down what hangs on what, and returns the steps of assertions."""
+        """Writes down which node is the parent of which, and returns the steps of assertions."""
         nodes = self.plan.nodes
         checks: list[list[int]] = []
         for i, node in enumerate(nodes):

@@ -1,8 +1,8 @@
 """The group of given keys, where groups are joined rows of totals: each relation is asked for its one row.
 
-The plan says by which outputs its rows are told apart. If an edge joins plain columns, the value of an output is that
-of every column that edges make equal to it. So the row of each relation is found by the columns that identify it, and
-what is left is to check that the rows join.
+The plan says by which outputs its rows are distinguished. If an edge joins plain columns, the value of an output is
+that of every column that edges make equal to it. So the row of each relation is found by the columns that identify it,
+and what is left is to check that the rows join.
 """
 
 from __future__ import annotations

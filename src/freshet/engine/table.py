@@ -99,8 +99,8 @@ def settle(
 
 @kernel("UniTuple(i8, 2)(i8[::1], i8[:,::1], i8, i8[:,::1], i8[::1], i4[::1], i8[:,::1])")
 def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, removed: Any, added: Any) -> Any:
-    """The same for a table whose rows are told apart by their first `key` lanes: how many slots are to be removed and
-    how many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there
+    """The same for a table whose rows are distinguished by their first `key` lanes: how many slots are to be removed
+    and how many rows added, or MISSING or REPEATED and the place of the row that is not there, or whose key is there
     already."""
     n, width, gone, come = rows.shape[0], rows.shape[1], 0, 0
     chosen = np.empty(n, np.int64)

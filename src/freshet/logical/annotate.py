@@ -188,7 +188,7 @@ class _Annotation(Parts, Totals[Subtree]):
     # The parts ------------------------------------------------------------------------------------------------
 
     def _select(self, part: Subtree) -> Query:
-        """The part's aggregates by the key it hangs on."""
+        """The part's aggregates by the key it is attached to."""
         number = {r: i for i, r in enumerate(part.relations)}
 
         def moved(e: Expression) -> Expression:

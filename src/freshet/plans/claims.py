@@ -173,8 +173,8 @@ class Tree:
 
     @cached_property
     def by_delta(self) -> bool:
-        """Whether the one edge of the tree that counts hangs on the root: then each counter it changes makes a row of
-        the answer appear or vanish."""
+        """Whether the one edge of the tree that counts is attached to the root: then each counter it changes makes a
+        row of the answer appear or vanish."""
         if not self.nodes or self.nodes[0].generalized or self.nodes[0].assertions or self.rows is not RowCost.DELTA:
             return False
         edges = [c for c in range(1, len(self.nodes)) if not self.is_narrow(c)]

@@ -147,7 +147,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
             raise PlanError(f"{where}: the query has no node {name}; there are {', '.join(sorted(shown))}")
         raise PlanError(
             f"{where}: {name} {_hangs(parent)} in the plan, and can only be where it {_hangs(instead[0])}: "
-            "EXISTS, IN and LEFT JOIN hang on the table whose columns they read"
+            "EXISTS, IN and LEFT JOIN are attached to the table whose columns they read"
         )
     if len(made) > len(tree.nodes):
         missing = sorted(n for n, _ in made - set(tree.nodes))
@@ -155,7 +155,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
 
 
 def _hangs(parent: str | None) -> str:
-    return "is the root" if parent is None else f"hangs on {parent}"
+    return "is the root" if parent is None else f"is attached to {parent}"
 
 
 def _loaded(text: str) -> dict[str, Any]:
@@ -216,7 +216,9 @@ def _check_tree(nodes: list[tuple[str, str | None]], where: str) -> None:
         raise PlanError(f"{where}: {twice} occurs twice; a relation is one node")
     for name, parent in nodes:
         if parent is not None and parent not in names:
-            raise PlanError(f"{where}: {name} hangs on {parent}, which is not there; the nodes are {', '.join(names)}")
+            raise PlanError(
+                f"{where}: the parent of {name} is {parent}, which does not exist; the nodes are {', '.join(names)}"
+            )
     roots = [n for n, p in nodes if p is None]
     if len(roots) != 1:
         shown = " and ".join(roots) or "none"

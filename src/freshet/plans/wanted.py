@@ -1,7 +1,8 @@
-"""Join trees that a plan asks for, as names: which relation or generalized node hangs on which.
+"""Join trees that a plan asks for, as names: which relation or generalized node is attached to which.
 
 A node is named as its relation is in the query (`#2`, `#3` at further ones of the same name), or, generalized, by its
-attributes: `[x0, x1]`. What hangs on what is all there is to choose; keys, kinds and comparisons follow from the query.
+attributes: `[x0, x1]`. Which node is the parent of which is all there is to choose; keys, kinds and
+comparisons follow from the query.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def generalized_label(attributes: AttributeSet) -> str:
 
 @dataclass(frozen=True)
 class WantedTree:
-    """Pairs of a node and what it hangs on, None at the root."""
+    """Pairs of a node and what it is attached to, None at the root."""
 
     nodes: tuple[tuple[str, str | None], ...]
     shares: tuple[tuple[str, int], ...] = ()
@@ -65,7 +66,7 @@ class WantedTree:
                 above = parents.get(above)
         roots = [n for n in parents if n in reached and parents[n] not in reached]
         if len(roots) != 1:
-            raise PlanError(f"{' and '.join(roots)} all hang on nothing; hang all but one on another node")
+            raise PlanError(f"{' and '.join(roots)} have no parent; give all but one of them a parent")
         nodes: list[TreeNode] = []
 
         def add(name: str, parent: int) -> None:

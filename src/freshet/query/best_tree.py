@@ -2,10 +2,10 @@
 
 The search is exact and polynomial, because some best tree always has this form:
 
-- Below a relation every component hangs directly. If it hung deeper it could be moved up: its key stays the same, it
-  and everything else get no deeper. So a subtree is known by its part and key, and each such pair is solved once.
-- Below a generalized node every component that has all the node's attributes hangs directly, for the same reason, as a
-  relation's tree or below a larger generalized node. A component that lacks some of them has to hang below a relation,
+- Below a relation every component is attached directly. If it were deeper it could be moved up: its key stays the same,
+  it and everything else get no deeper. So a subtree is known by its part and key, and each such pair is solved once.
+- Below a generalized node every component that has all the node's attributes is attached directly, for the same reason,
+  as a relation's tree or below a larger generalized node. A component that lacks some of them has to be below a relation,
   and any relation that has no relation above it is as good as another, with one exception: a component that shows
   output attributes needs a *host* whose generalized ancestors are all output.
 
@@ -88,7 +88,7 @@ class _TreeSearch:
         return _Subtree(cost, 0, Sketch(top, attributes, children))
 
     def _hanging(self, parts: Sequence[int], above: int, height: int) -> tuple[float, tuple[Sketch, ...]] | None:
-        """The best trees of parts that hang below a relation at the given height, and their cost seen from there."""
+        """The best trees of parts that are below a relation at the given height, and their cost seen from there."""
         cost, children = 0.0, []
         for part in parts:
             key = self.fragments.key(part, above)

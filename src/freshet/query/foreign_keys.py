@@ -2,7 +2,7 @@
 
 Every edge leads from a parent to a child whose whole primary key is among the parent's attributes, so a parent tuple
 has at most one child tuple, and following the edges down finds the one tuple of every relation that may join. The
-edges keep equal what lies on their keys. Where the nodes that have an attribute do not hang together, each further
+edges keep equal what lies on their keys. Where the nodes that have an attribute are not connected, each further
 part needs an assertion: at the lowest common ancestor, the attribute as found at two nodes is equal.
 
 A tree has sum over attributes (relations having it - 1) - sum over edges (attributes on the key) assertions, so the

@@ -1,13 +1,13 @@
 """The arithmetic of the search for join trees: sets of relations and sets of attributes as bits of an int.
 
-What hangs below a node is a set of relations, a *part*; its key is what its attributes share with that node. Three
+What is below a node is a set of relations, a *part*; its key is what its attributes share with that node. Three
 facts carry the search:
 
 - Take a node's attributes away and the rest falls into components. A component lies below one child of the node.
 - A generalized node with two children or more is exactly what the relations of any two of its children share, so only
   such intersections come into question; with one child it can be left out.
-- Whether a part may hang on a key is a matter of these two alone: if it brings output attributes that are not in the
-  key, its top is an output node, and the key must be output.
+- Whether a part may be attached to a key is a matter of these two alone: if it brings output attributes that are not in
+  the key, its top is an output node, and the key must be output.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _below(fragments: Fragments, part: int, key: int) -> Iterator[Sketch]:
         components = fragments.components(part ^ (1 << top), attributes)
         keys = [fragments.key(component, attributes) for component in components]
         if not all(keys) or not all(map(fragments.may_hang, components, keys)):
-            continue  # what shares nothing with the top, or may not hang on it, cannot do so together with others
+            continue  # a part that cannot be attached to the top alone cannot be together with others
         alone, together = _apart(fragments, components, keys)
         for grouped in _groupings(together):
             groups = (*alone, *grouped)
@@ -105,7 +105,7 @@ def _generalized(fragments: Fragments, part: int, attributes: int) -> Iterator[S
     components = fragments.components(part, attributes)
     if attributes and not all(fragments.key(component, attributes) for component in components):
         return
-    # without attributes there is nothing that two components could hang together by
+    # without attributes there is nothing that could connect two components
     for groups in _groupings(components) if attributes else [components]:
         if not fragments.goes_on(len(groups)):
             return
@@ -135,8 +135,8 @@ def _forests(
 
 
 def _apart(fragments: Fragments, parts: Sequence[int], keys: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Parts that hang by themselves, and those that may hang together with others: on a relation of one of them that
-    has the keys of both."""
+    """Parts that are attached by themselves, and those that may be attached together with others: on a relation of
+    one of them that has the keys of both."""
     tops = [[fragments.relations[r] for r in members(p)] for p in parts]
     alone: list[int] = []
     together: list[int] = []

@@ -4,12 +4,12 @@ A generalized join tree has relations as leaves, and above them nodes that each 
 predicate has to find all its variables at the two ends of one edge. A query is acyclic when it has such a tree, and
 free-connex when the nodes of one, from the root down to somewhere, have exactly the output as their variables.
 
-As with GYO, taking away what can hang on something else decides it, in any order:
+As with GYO, taking away what can be attached to something else decides it, in any order:
 
 - a variable of one relation alone that neither predicate nor output reads;
 - a predicate whose variables all lie in one relation;
 - a relation, when another has all it shares with others or shows, and all that its remaining variables are compared
-  with: it can hang on that one, and the edge carries those predicates.
+  with: it can be attached to that one, and the edge carries those predicates.
 
 With the output kept, what is left has the variables of the connex nodes; they are the output where it is free-connex.
 Then the output is taken away as well, and a tree exists when nothing is left.

@@ -2,10 +2,10 @@
 
 A tree is one when
 - cover: every relation is exactly one node, and every leaf is a relation;
-- connect: the nodes that have an attribute hang together;
+- connect: the nodes that have an attribute are connected;
 - guard: every child of a generalized node has all the attributes of that node;
 - above: a generalized node has no relation above it;
-- connex: the output nodes hold the root, hang together, have keys of output attributes only, and cover the output.
+- connex: the output nodes hold the root, are connected, have keys of output attributes only, and cover the output.
 
 A query that is acyclic but not free-connex has no tree with the last property; it gets a tree for all its attributes
 as output, and the projection happens while enumerating (CROWN 7.1).
@@ -138,9 +138,7 @@ class JoinTree:
                     raise PlanError("connex: the root must be an output node")
                 continue
             if i > 0 and not self.nodes[node.parent].output:
-                raise PlanError(
-                    f"connex: {self._show(i)} is an output node, its parent is not; they must hang together"
-                )
+                raise PlanError(f"connex: {self._show(i)} is an output node, its parent is not; they must be connected")
             hidden = frozenset(self.key(i)) - output
             if hidden:
                 raise PlanError(

@@ -58,7 +58,7 @@ def _normalized(job: Job, tables: Sequence[TableSchema], ordered: Collection[str
         name = table.name.lower()
         if name in ordered and not table.primary_key:
             raise PlanError(
-                f"table {table.name} has no primary key, by which changes in sequence are told apart; declare one"
+                f"table {table.name} has no primary key, by which changes in sequence are distinguished; declare one"
             )
         columns = tuple(sorted({*read_of(job.streams, name), *table.primary_key}))
         key = tuple(

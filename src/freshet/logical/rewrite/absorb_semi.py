@@ -1,4 +1,4 @@
-"""EXISTS inside EXISTS that reads further out than the block it hangs on.
+"""EXISTS inside EXISTS that reads further out than the block it is attached to.
 
 EXISTS b (p AND EXISTS c (q)) is EXISTS b, c (p AND q), also under NOT. An arm may read only the block right above it,
 so a semi arm inside a semi or anti arm joins that arm's block when it reads beyond it. If it reads nothing of that

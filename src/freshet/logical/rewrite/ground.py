@@ -1,4 +1,4 @@
-"""Arms need something to hang on: a block without relations, or an arm of one, reads a relation of one row.
+"""Arms need something to be attached to: a block without relations, or an arm of one, reads a relation of one row.
 
 SELECT 1 WHERE EXISTS (...) has one row to keep or drop, and EXISTS (SELECT 1) one row to find.
 """

@@ -2,7 +2,7 @@
 
 (A LEFT B) LEFT C ON p is A LEFT (B LEFT C ON p) when p reads only B and C and is not TRUE where B is NULL. What reads
 several blocks at once, or rows that may be NULL, has no place in the tree: then the rows it reads are stored as a
-relation of their own. Where an arm reads the block above the one it hangs on, the values it reads join that one.
+relation of their own. Where an arm reads the block above the one it is attached to, the values it reads join that one.
 
 It ends: a block and arms that are stored become one relation, and values that join a block are read one block higher.
 """
@@ -21,7 +21,7 @@ from freshet.logical.rewrite.store import store_asked, store_block
 @dataclass(frozen=True, slots=True)
 class _Stuck:
     """An arm that reads what no tree lets it read: of `block`, the one at place `arm`. `root`: the tree as settled so
-    far. `above`: the block that `block` hangs on, where the arm reads that; else it reads the arms before it."""
+    far. `above`: the block that `block` is attached to, where the arm reads that; else it reads the arms before it."""
 
     block: Block
     arm: int
@@ -40,7 +40,7 @@ def nest_arms(query: Query, again: Again) -> Query:
 
 
 def _settle(block: Block, above: Block | None) -> Block | _Stuck:
-    """`above`: the block that this one hangs on."""
+    """`above`: the block that this one is attached to."""
     arms: list[Arm] = []
     for i, arm in enumerate(block.arms):
         outside = reads(arm.block) - subtree(arm.block)

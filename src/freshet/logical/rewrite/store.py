@@ -47,7 +47,7 @@ def store_block(query: Query, block: Block, arms: Iterable[Arm], again: Again) -
 
 
 def store_matches(query: Query, block: Block, arm: Arm, again: Again) -> Query:
-    """`arm` hangs on `block`."""
+    """`arm` is attached to `block`."""
     inside, number = subtree(arm.block), len(query.relations)
     asked = _outside(arm.block, inside)
     relations, searched = query.relations, arm.block

@@ -63,7 +63,7 @@ def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _numbers(name: str, a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """Text beside a number is read as BIGINT or DOUBLE; a bare NULL takes the other side's type."""
+    """Text next to a number is read as BIGINT or DOUBLE; a bare NULL takes the other side's type."""
     types = [t for t in (a.type, b.type) if t.name != "VOID"]
     if not all(t.is_numeric or t.name == "STRING" for t in types):
         raise refuse(name, (a, b))

@@ -59,9 +59,9 @@ def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def aligned(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """All arguments cast to one type; CHAR(n) beside literals or other CHAR padded to the longest."""
+    """All arguments cast to one type; CHAR(n) next to literals or other CHAR padded to the longest."""
     has_decimal = any(a.type.name == "DECIMAL" for a in args)
-    # A literal takes only the digits it has, so that the column beside it need not be cast.
+    # A literal takes only the digits it has, so that the column next to it need not be cast.
     common = common_type([literal_decimal(a) if has_decimal and a.type.is_integer else a.type for a in args])
     if common is None:
         raise refuse(name, args)

@@ -103,7 +103,7 @@ def fold(expression: Expression) -> Expression:
 
 
 def fold_null(expression: Expression) -> Expression:
-    """NULL, where the expression is a strict function of a literal NULL, whatever it reads beside that. Not while names
+    """NULL, where the expression is a strict function of a literal NULL, whatever else it reads. Not while names
     are bound: a column that decides nothing must still be one that can be read."""
     if isinstance(expression, Call) and _null_decides(expression):
         return Literal(expression.type, None)

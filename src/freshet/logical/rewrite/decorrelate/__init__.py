@@ -142,7 +142,7 @@ def _hang(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
 
 
 def _is_plain(query: Query) -> bool:
-    """Whether a select can be the block of an arm: an arm reads the block right above it, and of what hangs on it only
+    """Whether a select can be the block of an arm: an arm reads the block right above it, and of what is below it only
     semi arms, which are part of it, may read that too."""
     if query.grouping is not None or any(outer_columns(source) for source in sources(query)):
         return False

@@ -14,7 +14,7 @@ from freshet.scalar.expression import Expression, references
 
 
 class Place:
-    """A block being filled. `known`: the relations of the whole select; `above`: the block that this one hangs on."""
+    """A block being filled. `known`: the relations of the whole select; `above`: the block it is attached to."""
 
     def __init__(self, known: list[Relation], above: Place | None = None) -> None:
         self.known, self.above = known, above
