@@ -5,9 +5,9 @@ The search is exact and polynomial, because some best tree always has this form:
 - Below a relation every component is attached directly. If it were deeper it could be moved up: its key stays the same,
   it and everything else get no deeper. So a subtree is known by its part and key, and each such pair is solved once.
 - Below a generalized node every component that has all the node's attributes is attached directly, for the same reason,
-  as a relation's tree or below a larger generalized node. A component that lacks some of them has to be below a relation,
-  and any relation that has no relation above it is as good as another, with one exception: a component that shows
-  output attributes needs a *host* whose generalized ancestors are all output.
+  as a relation's tree or below a larger generalized node. A component that lacks some of them has to be below a
+  relation, and any relation that has no relation above it is as good as another, with one exception: a component that
+  shows output attributes needs a *host* whose generalized ancestors are all output.
 
 Heights add up as a maximum and sums do not, so the search is run with a bound on the height, from 1 up; the first bound
 that has a tree is the least height, and the cheapest tree within it is the answer.

@@ -2,10 +2,10 @@
 in a select list.
 
 A subquery's rows are attached to the block as a LEFT arm joined on their keys, so every row around it reads the
-subquery's value or NULL. Comparisons with NULLs in them are three-valued: x op ANY (Q) is TRUE if some value of Q compares,
-else NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)). Several values are
-IN (Q) where a row of Q equals them in all columns; else that is NULL if some row might, for what it or they have of
-NULLs, else FALSE.
+subquery's value or NULL. Comparisons with NULLs in them are three-valued: x op ANY (Q) is TRUE if some value of Q
+compares, else NULL if x or some value is NULL and Q has rows, else FALSE; x op ALL (Q) is NOT (x opposite ANY (Q)).
+Several values are IN (Q) where a row of Q equals them in all columns; where NULLs leave open whether some row does,
+that is NULL, else FALSE.
 """
 
 from __future__ import annotations
