@@ -92,6 +92,18 @@ def test_the_dataflow_has_levels_and_shards_with_their_times(tmp_path: Path) -> 
     assert found is not None and found["shards"] == 1 and found["tables"] == [] and found["levels"][0]["shards"] == []
 
 
+def test_notes_of_several_processes_are_taken_in_order_of_time(tmp_path: Path) -> None:
+    ddl = "CREATE TABLE a (k BIGINT, x BIGINT)"
+    described = dataflow(compile_job({"v": "SELECT x FROM a"}, ddl, 1, None))
+    encode = {"step": "encode", "at": 2.0, "table": "a", "rows": 4, "seconds": 0.5}
+    (tmp_path / "10.jsonl").write_text(json.dumps(encode) + "\n")  # a worker, whose file is read first
+    (tmp_path / "20.jsonl").write_text(json.dumps({"step": "job", "at": 1.0, "dataflow": described}) + "\n")
+    notes = ShardNotes(tmp_path)
+    notes.read()
+    found = notes.dataflow()
+    assert found is not None and found["tables"] == [{"name": "a", "all": 4, "rows": 4, "ms": 500.0}]
+
+
 def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
     notes = ShardNotes(tmp_path)
     notes.read()
@@ -112,7 +124,7 @@ def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
         half.write('{"step": "enc')
     notes.read()
     with file.open("a") as rest:
-        rest.write('ode", "at": 0, "table": "t", "rows": 30, "seconds": 0}\n' + '{"step": "rebuild"}\n' * (LARGE // 20))
+        rest.write('ode", "at": 0, "table": "t", "rows": 30, "seconds": 0}\n' + '{"step": "rebuild", "at": 0}\n' * (LARGE // 20))
     notes.read()
     assert notes.tables == {"t": 40} and file.stat().st_size == 0
     assert notes.paid() == {"counters_per_change": 0.125, "counters_per_change_minute": 0.5}

@@ -52,8 +52,9 @@ class ShardNotes:
         self.shards: dict[tuple[int, int], dict[str, Any]] = {}  # by level and shard, its last transaction
 
     def read(self) -> None:
-        """Takes in what was written since the last time."""
+        """Takes in what was written since the last time, in order of time: no process waits for another's file."""
         self._of_this_read.clear()
+        news = []
         for path in sorted(self.folder.glob("*.jsonl")):
             begin = self.read_to.get(path, 0)
             with path.open("rb") as file:
@@ -61,11 +62,12 @@ class ShardNotes:
                 text = file.read()
             whole = text[: text.rfind(b"\n") + 1]  # the last line may still be in the writing
             self.read_to[path] = begin + len(whole)
-            for line in whole.splitlines():
-                self._take(json.loads(line))
+            news += [json.loads(line) for line in whole.splitlines()]
             if self.read_to[path] > LARGE:
                 os.truncate(path, 0)
                 self.read_to[path] = 0
+        for note in sorted(news, key=lambda n: float(n["at"])):
+            self._take(note)
 
     def _take(self, note: dict[str, Any]) -> None:
         step = note["step"]
