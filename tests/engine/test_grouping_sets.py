@@ -80,6 +80,9 @@ def test_no_rows_have_no_sets() -> None:
     db.execute("CREATE TABLE t (a INT)")
     view = db.create_view("v", "SELECT a, COUNT(*) AS n FROM t GROUP BY ROLLUP (a)")
     assert view.count() == 0
+    assert db.execute("SELECT COUNT(*) AS n FROM t GROUP BY GROUPING SETS ((), ())").num_rows == 0
+    alone = db.create_view("alone", "SELECT COUNT(*) AS n, GROUPING_ID() AS g FROM t GROUP BY GROUPING SETS (())")
+    assert alone.to_arrow().to_pylist() == [{"n": 0, "g": 0}]
     tx = db.execute("INSERT INTO t VALUES (NULL)")
     assert sorted(view.to_arrow().to_pylist(), key=repr) == [{"a": None, "n": 1}, {"a": None, "n": 1}]
     assert tx is not None

@@ -124,7 +124,10 @@ def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:
         half.write('{"step": "enc')
     notes.read()
     with file.open("a") as rest:
-        rest.write('ode", "at": 0, "table": "t", "rows": 30, "seconds": 0}\n' + '{"step": "rebuild", "at": 0}\n' * (LARGE // 20))
+        rest.write(
+            'ode", "at": 0, "table": "t", "rows": 30, "seconds": 0}\n'
+            + '{"step": "rebuild", "at": 0}\n' * (LARGE // 20)
+        )
     notes.read()
     assert notes.tables == {"t": 40} and file.stat().st_size == 0
     assert notes.paid() == {"counters_per_change": 0.125, "counters_per_change_minute": 0.5}

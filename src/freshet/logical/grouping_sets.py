@@ -2,7 +2,8 @@
 
 ROLLUP (a, b) is the sets (a, b), (a), (); CUBE (a, b) all subsets; several of them in one GROUP BY, the union of one
 set of each for every combination. In a set's rows the keys it leaves out are NULL, and GROUPING(key) is 1. The empty
-set is one group of all rows, and none where there are no rows, as in Spark.
+set is one group of all rows, and none where there are no rows, as in Spark; it is one even there if nothing else is
+written.
 """
 
 from __future__ import annotations
@@ -92,11 +93,14 @@ def _cube(parts: Sequence[Items]) -> Iterator[Items]:
 
 
 def one_set(
-    grouping: Grouping, keys: Sequence[int], outputs: Sequence[Expression]
+    grouping: Grouping, keys: Sequence[int], outputs: Sequence[Expression], alone: bool
 ) -> tuple[Grouping, list[Expression]]:
-    """The grouping by some of a grouping's keys, and what reads the whole one as read from that."""
+    """The grouping by some of a grouping's keys, and what reads the whole one as read from that. `alone`: there are no
+    other sets and no keys."""
     kept = {k: i for i, k in enumerate(dict.fromkeys(keys))}
-    first = max(len(kept), 1)  # the empty set groups by a constant
+    own = tuple(grouping.keys[k] for k in kept)
+    if not own and not alone:
+        own = (Literal(types.INT, 1),)  # of which no rows have no group
 
     def read(e: Expression) -> Expression:
         if isinstance(e, GroupingRef):
@@ -104,9 +108,8 @@ def one_set(
         if not isinstance(e, GroupRef):
             return e
         if e.column >= len(grouping.keys):
-            return replace(e, column=e.column - len(grouping.keys) + first)
+            return replace(e, column=e.column - len(grouping.keys) + len(own))
         return replace(e, column=kept[e.column]) if e.column in kept else Literal(e.type, None)
 
-    own = tuple(grouping.keys[k] for k in kept) or (Literal(types.INT, 1),)
     having = None if grouping.having is None else transform(grouping.having, read)
     return Grouping(own, grouping.aggregates, having), [transform(o, read) for o in outputs]

@@ -111,10 +111,13 @@ def as_position(item: exp.Expr) -> int | None:
 
 
 def placed(order: Sequence[Ordering], outputs: list[Expression]) -> tuple[SortKey, ...]:
-    """The order as positions in the outputs; expressions that are not among them are appended."""
+    """The order as positions in the outputs; expressions that are not among them are appended. Constants do not affect
+    it: where there is nothing else, all rows tie, which the outputs settle."""
+    if all(isinstance(item.expression, Literal) for item in order):
+        return tuple(SortKey(i, False, True) for i in range(len(outputs) if order else 0))
     keys = []
     for item in order:
-        if isinstance(item.expression, Literal):  # a constant does not affect the order
+        if isinstance(item.expression, Literal):
             continue
         if item.expression not in outputs:
             outputs.append(item.expression)

@@ -1,7 +1,8 @@
 """Rows of values compared: (a, b) > (1, 2), (a, b) IN ((1, 2), (3, 4)), also written with STRUCT.
 
 Rows compare as structs do in Spark: field by field from the left, with NULL equal to NULL and less than anything else.
-So a comparison of two rows is never NULL. Their fields must have the same types; if they differ, the query must cast.
+So a comparison of two rows is never NULL. Their fields must have the same types, or types of which one is the wider:
+otherwise the query must cast.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from freshet.scalar import types
+from freshet.scalar import functions, types
 from freshet.scalar.expression import Expression, Literal
 from freshet.scalar.functions import FUNCTIONS
+from freshet.scalar.types import Type
 from freshet.sql.source import Statement, sql_of
 
 Bind = Callable[[exp.Expr], Expression]
@@ -96,8 +98,16 @@ class RowComparison:
                 made.append(nested(inner, other))
                 continue
             a, b = self.bind(x), self.bind(y)
-            if a.type != b.type and not a.type.name == b.type.name == "STRING":
+            a, b = (functions.cast(e, t) if e.type.name == "VOID" else e for e, t in ((a, b.type), (b, a.type)))
+            if not _comparable(a.type, b.type):
                 message = f"a row has {a.type} where the other has {b.type}; CAST one of them"
                 self.statement.fail(message, self.node)
             made.append((a, b))
         return made
+
+
+def _comparable(one: Type, other: Type) -> bool:
+    """Whether Spark compares fields of these types: not where a decimal or a text would have to be converted."""
+    if one == other or one.name == other.name == "STRING" or {one.name, other.name} == {"DATE", "TIMESTAMP"}:
+        return True
+    return all(t.is_integer or t.is_fraction for t in (one, other))

@@ -117,7 +117,7 @@ class Selection:
             return self._above_sets(self.groups, expressions, fields, having, distinct)
         parts = []
         for keys in self.groups.sets:
-            own, outputs = one_set(grouping, keys, expressions)
+            own, outputs = one_set(grouping, keys, expressions, len(self.groups.sets) == 1 and not grouping.keys)
             nullable = (functions.nullable(o) for o in outputs)
             shown = tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True))
             parts.append(Query(relations, block, (), own, tuple(outputs), shown))

@@ -161,10 +161,10 @@ class Reader(Spark):
             """Unsupported syntax is refused, not logged."""
 
     class Generator(SparkGenerator):
-        #: A SELECT is written as it was parsed: sqlglot's rewrite of QUALIFY for Spark does not terminate if an alias
-        #: is the name of its own column.
+        #: SELECT and WITHIN GROUP are written as they were parsed: sqlglot's rewrite of QUALIFY for Spark does not
+        #: terminate if an alias is the name of its own column, and percentiles would become another function.
         TRANSFORMS: ClassVar = {
-            kind: make for kind, make in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
+            kind: make for kind, make in SparkGenerator.TRANSFORMS.items() if kind not in (exp.Select, exp.WithinGroup)
         }
 
 

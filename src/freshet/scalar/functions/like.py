@@ -28,9 +28,9 @@ from freshet.state.texts import ANY, MANY
 
 
 def _resolve_like(name: str, args: tuple[Expression, ...]) -> Expression:
-    if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
+    if not 2 <= len(args) <= 3:
         raise refuse(name, args)
-    args = tuple(as_text(a) for a in args)
+    args = tuple(fold(as_text(a)) for a in args)
     if len(args) == 3 and not (
         isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1
     ):
@@ -49,9 +49,9 @@ def _escape(args: tuple[Expression, ...]) -> str:
 
 
 def _resolve_ilike(name: str, args: tuple[Expression, ...]) -> Expression:
-    if not 2 <= len(args) <= 3 or any(a.type.name not in ("STRING", "BINARY", "VOID") for a in args):
+    if not 2 <= len(args) <= 3:
         raise refuse(name, args)
-    lowered = (fold(resolve("lower", (a,))) for a in args[:2])
+    lowered = (fold(resolve("lower", (as_text(a),))) for a in args[:2])
     return resolve("like", (*lowered, *args[2:]))
 
 

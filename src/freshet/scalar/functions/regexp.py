@@ -27,6 +27,7 @@ from freshet.scalar.functions.bounds import (
     most_steps,
     too_many_steps,
 )
+from freshet.scalar.functions.compiled import fold
 from freshet.scalar.functions.nulls import IF_ANY_OR_ELSE
 from freshet.scalar.functions.pattern import LINE_ENDS, Pattern, read
 from freshet.scalar.functions.program import Program
@@ -49,18 +50,16 @@ def _matching(type: Type) -> Resolver:
     return resolver
 
 
-def _call(type: Type, canonical: str, name: str, args: tuple[Expression, ...]) -> Expression:
+def _call(type: Type, canonical: str, name: str, args: tuple[Expression, ...]) -> Call:
     """With the pattern read, so that what it has wrong is an error of the query."""
-    if args[1].type.name not in ("STRING", "VOID"):
-        raise refuse(name, args)
-    pattern = args[1]
+    pattern = fold(as_text(args[1]))
     if not isinstance(pattern, Literal):
         raise UnsupportedError(
             f"{name.upper()} with a pattern that is no literal is not supported; write the pattern out"
         )
     if pattern.value is not None:
         _read(str(pattern.value))
-    return Call(type, canonical, (as_text(args[0]), as_text(pattern), *args[2:]))
+    return Call(type, canonical, (as_text(args[0]), pattern, *args[2:]))
 
 
 def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
@@ -70,7 +69,7 @@ def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
     if not isinstance(group, Literal) or not (group.type.is_integer or group.type.name == "VOID"):
         raise UnsupportedError(f"{name.upper()} with a group that is no literal number is not supported; write it out")
     call = _call(STRING, name, name, (args[0], args[1], group))
-    pattern, number = literal(args[1]), group.value
+    pattern, number = literal(call.args[1]), group.value
     if pattern is not None and number is not None:
         groups = _read(pattern).groups
         if not 0 <= int(number) <= groups:
@@ -86,12 +85,12 @@ def _resolve_replace(name: str, args: tuple[Expression, ...]) -> Expression:
             what = "REGEXP_REPLACE from a position other than 1 is not supported"
             raise UnsupportedError(f"{what}; replace in SUBSTRING(text, position)")
         args = args[:3]
-    if len(args) != 3 or args[2].type.name not in ("STRING", "VOID"):
+    if len(args) != 3:
         raise refuse(name, args)
     if not isinstance(args[2], Literal):
         raise UnsupportedError("REGEXP_REPLACE by what is no literal is not supported; write the replacement out")
-    call = _call(STRING, name, name, args)
-    pattern, replacement = literal(args[1]), literal(args[2])
+    call = _call(STRING, name, name, (*args[:2], fold(as_text(args[2]))))
+    pattern, replacement = literal(call.args[1]), literal(call.args[2])
     if pattern is not None and replacement is not None:
         _pieces(replacement, _read(pattern).groups)
     return call

@@ -1,0 +1,38 @@
+"""Numbers, dates and truth values where text is matched, rows whose fields have different types, and the empty set."""
+
+from __future__ import annotations
+
+QUERIES = [
+    "SELECT COUNT(*) FROM p WHERE 1=0 GROUP BY GROUPING SETS (())",
+    "SELECT COUNT(*), GROUPING_ID() FROM p WHERE 1=0 GROUP BY GROUPING SETS (())",
+    "SELECT x, COUNT(*) FROM p WHERE 1=0 GROUP BY x GROUPING SETS (())",
+    "SELECT x LIKE '1%' FROM p",
+    "SELECT DATE'2024-01-01' LIKE '2024%'",
+    "SELECT TRUE LIKE 't%'",
+    "SELECT X'61' LIKE 'a%'",
+    "SELECT 'a' LIKE X'61'",
+    "SELECT 1 LIKE 1",
+    "SELECT 1.50 LIKE '1.5%'",
+    "SELECT 1.5e0 RLIKE '1'",
+    "SELECT 1 ILIKE '1'",
+    "SELECT X'61' ILIKE 'A'",
+    "SELECT X'61' RLIKE 'a'",
+    "SELECT x LIKE NULL FROM p",
+    "SELECT NULL LIKE 1",
+    "SELECT 1 LIKE ANY ('1', '2')",
+    "SELECT TIMESTAMP'2024-01-01 00:00:00' LIKE '2024%'",
+    "SELECT REGEXP_EXTRACT(123, '2', 0)",
+    "SELECT REGEXP_REPLACE(123, 2, 5)",
+    "SELECT REGEXP_COUNT(1212, '1')",
+    "SELECT (1, 2) = (CAST(1 AS BIGINT), 2)",
+    "SELECT (1, 2) < (CAST(1 AS BIGINT), 3)",
+    "SELECT (1, 2) = (1.0, 2)",
+    "SELECT (1, 2) = (1e0, 2)",
+    "SELECT (1, 'a') = ('1', 'a')",
+    "SELECT (NULL, 1) = (1, 1)",
+    "SELECT (NULL, 1) < (1, 1)",
+    "SELECT (DATE'2024-01-01', 1) = (TIMESTAMP'2024-01-01 00:00:00', 1)",
+    "SELECT (X'61', 1) = ('a', 1)",
+    "SELECT (1, 2) IN ((CAST(1 AS BIGINT), 2), (3, NULL))",
+    "SELECT (TRUE, 2) = (1, 2)",
+]
