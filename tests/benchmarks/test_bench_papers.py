@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.papers import run
+from benchmarks.papers import expected, run
 from benchmarks.papers.figures import EXPERIMENTS
-from benchmarks.papers.harness import Plot, Result
+from benchmarks.papers.harness import SIZES, Plot, Result
 from benchmarks.papers.sequences import NEVER, by_lifespan
 
 
@@ -26,6 +27,10 @@ def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(tables) == told.count("\n| -") == page.count("\n| -") > 0
     first = (tmp_path / "README.md").read_text()
     assert f"({name}.md)" in first and first.count("\n- ") == page.count("\n- ")
+    judged = [line for line in page.splitlines() if "steps a change: " in line]
+    assert all(line.startswith("- holds") for line in judged), judged
+    counted = [table for table in tables if "steps a change" in table.read_text().splitlines()[0]]
+    assert os.environ.get("FRESHET_DATA") or len(judged) == len(counted)
 
 
 def result(values: list[float]) -> Result:
@@ -40,6 +45,15 @@ def test_verdicts(values: list[float], flat: bool, linear: bool) -> None:
     found.flat("y")
     found.linear("x", "y")
     assert [v.held for v in found.verdicts] == [flat, linear]
+
+
+@pytest.mark.parametrize(("more", "holds"), [(1.0, True), (1.29, True), (1.31, False)])
+def test_more_steps_than_recorded(more: float, holds: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(expected, "RECORDED", tmp_path / "expected.json")
+    found = [Result("r", "r", Plot("x", "y"), [{"x": i, "steps a change": s * i} for i in (1, 2)]) for s in (1, more)]
+    expected.record(found[:1], SIZES["tiny"])
+    expected.judge(found[1:], SIZES["tiny"])
+    assert [v.held for v in found[1].verdicts] == [holds]
 
 
 def test_lifespans_become_moves() -> None:

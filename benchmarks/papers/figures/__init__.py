@@ -16,6 +16,7 @@ from benchmarks.papers.figures import (
     iedyn_scale,
     iedyn_selectivity,
     iedyn_streams,
+    twins,
 )
 from benchmarks.papers.harness import Result, Size
 
@@ -31,4 +32,5 @@ EXPERIMENTS: dict[str, Callable[[Size], Iterator[Result]]] = {
     "iedyn-enumeration": iedyn_enumeration.run,
     "iedyn-selectivity": iedyn_selectivity.run,
     "iedyn-scale": iedyn_scale.run,
+    "twins": twins.run,
 }

@@ -1,0 +1,71 @@
+"""Steps a change as they were when they were last recorded, and the verdict that they have not become more.
+
+Steps depend on data and plans alone, not on the machine, so that a figure may be held to what it was: a change of the
+engine that takes 30 % more of them in any row of a table fails that table's verdict. `--record` writes down what a run
+found; the file is reviewed like any other change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.papers.data import real_folder
+from benchmarks.papers.harness import Cell, Result, Row, Size, Verdict
+
+RECORDED = Path(__file__).resolve().parent / "expected.json"
+STEPS = "steps a change"
+MORE, LEAST = 1.3, 0.01  # how much more fails; what less than this is does not matter
+
+
+def judge(results: Sequence[Result], size: Size) -> None:
+    """Adds a verdict to each figure that counts steps and has been recorded."""
+    known = _recorded().get(_run(size), {})
+    for result in results:
+        found = [_steps(row) for row in result.rows]
+        if result.name not in known or not any(f is not None for f in found):
+            continue
+        expected: list[float | None] = known[result.name]
+        if len(expected) != len(found):
+            result.verdicts.append(Verdict(f"{STEPS}: recorded for other rows; record them again", False))
+            continue
+        ratios = [
+            (f / max(e, LEAST), f, e, row)
+            for f, e, row in zip(found, expected, result.rows, strict=True)
+            if f is not None and e is not None
+        ]
+        if ratios:
+            worst, f, e, row = max(ratios, key=lambda r: r[0])
+            where = f"{_named(row)}: {f:g} after {e:g}; fails at {MORE}"
+            text = f"{STEPS}: at most {worst:.2f} times those recorded ({where})"
+            result.verdicts.append(Verdict(text, worst < MORE))
+
+
+def record(results: Sequence[Result], size: Size) -> None:
+    known = _recorded()
+    for result in results:
+        found = [_steps(row) for row in result.rows]
+        if any(f is not None for f in found):
+            known.setdefault(_run(size), {})[result.name] = found
+    lines = json.dumps({run: dict(sorted(of.items())) for run, of in sorted(known.items())}, indent=1)
+    RECORDED.write_text(lines.replace(",\n   ", ", ").replace("[\n   ", "[").replace("\n  ]", "]") + "\n")
+
+
+def _run(size: Size) -> str:
+    return f"{size.name}, real data" if real_folder() else size.name
+
+
+def _steps(row: Row) -> float | None:
+    """None where a stream did not end in time, and so depends on the machine."""
+    value: Cell = row.get(STEPS)
+    return float(value) if isinstance(value, (int, float)) and row.get("done", 1) == 1 else None
+
+
+def _named(row: Row) -> str:
+    return ", ".join(str(v) for v in list(row.values())[:2])
+
+
+def _recorded() -> dict[str, dict[str, list[float | None]]]:
+    found: dict[str, dict[str, list[float | None]]] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    return found
