@@ -21,7 +21,7 @@ from tests.sql.spark_queries import TABLES
 RECORDS: dict[str, list[dict[str, Any]]] = json.loads(Path(__file__).with_name("queries_spark.json").read_text())
 PARTS = 4
 #: Spark refuses to widen the fields of rows that have names: those of columns have them, those of literals do not.
-ROW_OF_COLUMNS = re.compile(r"\(x, y\) \S+( \w+)* \((1L, 1|2, NULL)\)", re.IGNORECASE)
+ROW_OF_COLUMNS = re.compile(r"\(x, y\) \S+( \w+)* \(.*(1L, 1|2, NULL)\)", re.IGNORECASE)
 
 
 def lowered(sql: str) -> str:
@@ -82,7 +82,7 @@ def test_view_agrees_with_spark(area: str, part: int) -> None:
                 wrong.append((sql, "refused", str(e)))
             continue
         if "error" in record:
-            if record["error"] == "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES" and ROW_OF_COLUMNS.search(sql):
+            if record["error"].endswith("_DIFF_TYPES") and ROW_OF_COLUMNS.search(sql):
                 continue
             wrong.append((sql, "answered", record["error"]))
         elif types != record["types"] or not same(types, rows, record["rows"]):

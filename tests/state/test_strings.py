@@ -84,3 +84,25 @@ def test_attaches_to_a_directory(tmp_path: Path, again: int) -> None:
     for _ in range(again):
         pool = StringPool(Arena(tmp_path).scope("pool"))
         assert (pool.intern(pa.array(texts)) == ids).all() and pool.live == 777
+
+
+def test_sweeps_in_vain_are_waited_longer_for_and_those_that_free_are_not() -> None:
+    pool = StringPool(Arena().scope("text"))
+    ids = pool.intern(pa.array([f"text {i}" for i in range(10_000)]))
+    pool.held(10_000)
+    marked = np.zeros(pool.used, np.bool_)
+    marked[ids] = True
+    waits = []
+    for _ in range(4):  # rows go whose texts other rows share
+        waits.append(0)
+        while not pool.wants_sweep():
+            pool.loosened(1_000)
+            waits[-1] += 1
+        pool.sweep(marked)
+    assert waits == [5, 10, 20, 40]
+    pool.intern(pa.array([f"other {i}" for i in range(10_000)]))  # many new texts, nobody's
+    assert pool.wants_sweep()
+    pool.sweep(marked)
+    assert pool.live == 10_000
+    pool.loosened(5_000)
+    assert pool.wants_sweep()

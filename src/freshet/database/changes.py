@@ -47,6 +47,7 @@ class _Layout:
     absent: frozenset[int]
     weight: int | None
     change_type: int | None
+    texts: tuple[tuple[int, int], ...]  # place in the batch and lane of each column of text
 
 
 def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
@@ -60,9 +61,8 @@ def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
         found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
         if found is not None:
             rows, weights = found
-            for place, _, lane, type_ in layout.given:
-                if type_.pooled:
-                    rows[:, lane] = table.pool.intern(_texts(schema, batch, place))
+            for place, lane in layout.texts:
+                rows[:, lane] = table.pool.intern(_texts(schema, batch, place))
             return resolve_rows(table, schema, rows, weights)
     arrays, n = batch.columns, batch.num_rows
     if layout.change_type is not None:
@@ -109,7 +109,8 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
     direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())
     parts = [(place, _DIRECT[t.name], lane, t.lanes, *_bounds(t)) for place, _, lane, t in given.values() if direct]
     read = np.array(parts, np.int64).reshape(-1, PART_COLUMNS) if direct else None
-    return _Layout(form, read, tuple(given.values()), absent, weight, change_type)
+    texts = tuple((place, lane) for place, _, lane, type_ in given.values() if type_.pooled)
+    return _Layout(form, read, tuple(given.values()), absent, weight, change_type, texts)
 
 
 def _is_direct(given: pa.DataType, type_: Type) -> bool:

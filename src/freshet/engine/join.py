@@ -62,6 +62,7 @@ class Join:
         self.swept = [
             (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
         ]
+        self.left = False  # whether tuples have left since the last sweep was considered
         self.compared = {
             id(self.nodes[i].source)
             for i in self.ordered
@@ -123,6 +124,7 @@ class Join:
         look()
         if self.tree.stale:
             self.tree.refresh()
+        self.left = True
         for column in self.keys_of.get(id(source.tuples), ()):
             column.dictionary.gone.data[0] += len(slots)
         for i in roles:
@@ -221,6 +223,9 @@ class Join:
 
     def sweep(self) -> None:
         """Frees keys no tuple has any more, where enough have gathered."""
+        if not self.left:
+            return
+        self.left = False
         for dictionary, columns in self.swept:
             if not dictionary.wants_sweep() or not dictionary.pays(sum(c.source.tuples.used for c in columns)):
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -57,9 +58,14 @@ class Kept(list[Rows]):
         super().clear()
 
 
+@cache
+def no_rows(width: int) -> Rows:
+    return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))
+
+
 def joined(parts: Sequence[Rows], width: int) -> Rows:
     if not parts:
-        return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))
+        return no_rows(width)
     if len(parts) == 1:
         return parts[0]
     hold(sum(p.nbytes for p in parts))
