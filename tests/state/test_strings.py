@@ -106,3 +106,12 @@ def test_sweeps_in_vain_are_waited_longer_for_and_those_that_free_are_not() -> N
     assert pool.live == 10_000
     pool.loosened(5_000)
     assert pool.wants_sweep()
+
+
+def test_few_short_texts_are_not_swept_and_few_long_ones_are() -> None:
+    pool = StringPool(Arena().scope("text"))
+    pool.intern(pa.array(["AIR", "RAIL", "SHIP"]))
+    pool.loosened(1_000_000)
+    assert not pool.wants_sweep()
+    pool.intern(pa.array(["x" * 300_000]))
+    assert pool.wants_sweep()

@@ -40,6 +40,7 @@ from freshet.state.places import (
 _USED, _LIVE, _END, _FREE, _LOOSE, _, _WANTED = range(7)  # places in meta
 _SLACK = 8  # bytes are copied by words, so a word may be read beyond the last text
 _LEAST_SWEEP = 4096
+_LEAST_BYTES = 1 << 18  # fewer texts, in fewer bytes, are not worth a sweep
 _MOST_PATIENCE = 64
 _AT_ONCE = 1 << 14  # texts the index makes room for at a time, at most
 
@@ -391,21 +392,26 @@ class StringPool:
         """Whether enough texts are loose to pay for a sweep. Rows that share their texts let go of them again and again
         and free none: each sweep in vain doubles the wait for the next one, unless there are many new texts."""
         loose, live = self.loose, self.live
+        if live < _LEAST_SWEEP and self.text_bytes < _LEAST_BYTES:
+            return False
         enough = max((live + 1) // 2, _LEAST_SWEEP)
         return loose >= enough and (loose >= enough * self._patience or 2 * live > 3 * self._swept)
 
     def sweep(self, marked: Bools) -> None:
         """Frees every id that is not marked; `marked` is by id, ids beyond its end count as not marked."""
         before, loose = self.live, self.loose
-        self._free.grow(self.used)
-        kept = np.empty(int(self._meta.data[_END]), np.uint8)
-        _sweep(
-            np.ascontiguousarray(marked), self.offsets.data, self.bytes.data, kept, self._table.data, self._free.data,
-            self._meta.data,
-        )  # fmt: skip
-        self._swept = self.live
-        in_vain = 8 * (before - self._swept) < min(before, loose)
+        kept = np.zeros(self.used, np.bool_)
+        kept[: len(marked)] = marked[: self.used]
+        freed = int(np.count_nonzero((self.offsets.data[1 : self.used, 1] >= 0) & ~kept[1:]))
+        self._swept = before - freed
+        in_vain = 8 * freed < min(before, loose)
         self._patience = min(2 * self._patience, _MOST_PATIENCE) if in_vain else 1
+        if not freed:
+            self._meta.data[_LOOSE] = 0
+            return
+        self._free.grow(self.used)
+        packed = np.empty(self.text_bytes, np.uint8)
+        _sweep(kept, self.offsets.data, self.bytes.data, packed, self._table.data, self._free.data, self._meta.data)
         self._shrink()
 
     def _shrink(self) -> None:
