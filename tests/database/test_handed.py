@@ -11,7 +11,7 @@ import pytest
 import freshet
 from freshet.database import asking
 from freshet.database.handed import DuckDB, handed
-from freshet.logical.query import AnyQuery
+from freshet.logical.query import AnyQuery, is_query
 from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText
 
@@ -54,7 +54,7 @@ def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[freshet.Database]:
 
 def bound(sql: str, db: freshet.Database) -> AnyQuery:
     (query,) = bind_all(SqlText(sql).statements(), db.catalog)
-    assert isinstance(query, AnyQuery)
+    assert is_query(query)
     return query
 
 

@@ -45,7 +45,7 @@ def answer(query: AnyQuery, tables: Tables) -> list[Row]:
     return _select(query, tables)
 
 
-def _bounded(query: BoundedSums, rows: list[Row], bounds: list[Row]) -> list[Row]:
+def _bounded(query: BoundedSums[AnyQuery], rows: list[Row], bounds: list[Row]) -> list[Row]:
     holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[query.operator]
     found = []
     for *key, bound in bounds:
@@ -56,7 +56,7 @@ def _bounded(query: BoundedSums, rows: list[Row], bounds: list[Row]) -> list[Row
     return found
 
 
-def _first(query: TopK, rows: list[Row]) -> list[Row]:
+def _first(query: TopK[AnyQuery], rows: list[Row]) -> list[Row]:
     """Without partitions or ties; sorting is stable, so the least significant column comes first."""
     shown = [SortKey(i, False, True) for i in range(len(query.fields))]
     for key in reversed([*query.order, *shown]):
@@ -68,7 +68,7 @@ def _first(query: TopK, rows: list[Row]) -> list[Row]:
     return [row[: len(query.fields)] for row in rows[query.offset : last]]
 
 
-def _combined(query: SetOperation, left: Counter[Row], right: Counter[Row]) -> list[Row]:
+def _combined(query: SetOperation[AnyQuery], left: Counter[Row], right: Counter[Row]) -> list[Row]:
     found = {"union": left + right, "except": left - right, "intersect": left & right}[query.kind]
     if not query.all:
         found = Counter(left.keys() - right.keys()) if query.kind == "except" else Counter(found.keys())

@@ -31,7 +31,7 @@ from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, TableSchema, children, key
+from freshet.logical.query import AnyQuery, Field, TableSchema, children, is_query, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
@@ -114,7 +114,7 @@ class Asking:
         self._access.check_open()
         catalog = StoredViews.over(self._state.catalog, inlined)
         (query,) = bind_all([statement], catalog)
-        assert isinstance(query, AnyQuery)
+        assert is_query(query)
         return self._asking(query, catalog.stored, alone)
 
     def _asking(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:

@@ -8,7 +8,7 @@ from freshet.database.scan import scan_of
 from freshet.database.stored import StoredViews
 from freshet.database.transaction import Transaction
 from freshet.errors import SqlError
-from freshet.logical.query import AnyQuery, Field
+from freshet.logical.query import Field, is_query
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate_filter
@@ -43,7 +43,7 @@ def _conditions(view: str, catalog: Definitions, where: str) -> tuple[Expression
     quoted = view.replace("`", "``")
     statements = SqlText(f"SELECT * FROM `{quoted}` WHERE {where}").statements()
     bound = bind_all(statements, StoredViews.over(catalog, set())) if len(statements) == 1 else []
-    scan = scan_of(bound[0]) if bound and isinstance(bound[0], AnyQuery) else None
+    scan = scan_of(bound[0]) if bound and is_query(bound[0]) else None
     if scan is None or scan.limit is not None or scan.order:
         raise SqlError(f"{where[:60]} is no condition on the columns of {view} alone; write one as in WHERE")
     return scan.conditions

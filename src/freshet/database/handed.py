@@ -194,7 +194,7 @@ class _Writer:
             rows.append("SELECT " + ", ".join(f"{cell} AS c{i}" for i, cell in enumerate(cells)))
         return " UNION ALL ".join(rows) or None
 
-    def _first(self, query: TopK) -> Text:
+    def _first(self, query: TopK[AnyQuery]) -> Text:
         """Ties in the order are settled by the columns shown."""
         if query.partition or query.ties:
             return None

@@ -17,7 +17,7 @@ from freshet.database.access import Access
 from freshet.database.asking import Asking
 from freshet.database.explaining import explained
 from freshet.interrupts import Deferred, deliver
-from freshet.logical.query import AnyQuery, TableSchema
+from freshet.logical.query import TableSchema, is_query
 from freshet.plans import build_plan
 from freshet.plans import explain as describe_plan
 from freshet.sql.definitions import Definitions
@@ -154,7 +154,7 @@ class Inspecting:
                 return describe_plan(view.plan.root)
         with self._state.lock:
             (query,) = bind_all([asked.query], self._state.catalog)
-            assert isinstance(query, AnyQuery)
+            assert is_query(query)
             plan = describe_plan(build_plan(query, self._state.row_counts()))
         if asked.subject is Subject.PLAN:
             return plan

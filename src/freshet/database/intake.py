@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -54,8 +55,7 @@ def _plainly_sound(values: pa.Array) -> bool:
     width = 8 if wide else 4
     if not len(values) or offsets is None or texts is None or offsets.size < width * (values.offset + len(values) + 1):
         return False
-    kind = np.int64 if wide else np.int32
-    bounds = np.frombuffer(offsets, kind, len(values) + 1, width * values.offset)
+    bounds: npt.NDArray[np.integer[Any]] = np.frombuffer(offsets, f"i{width}", len(values) + 1, width * values.offset)
     first, last = int(bounds[0]), int(bounds[-1])
     if not 0 <= first <= last <= texts.size or not (bounds[1:] >= bounds[:-1]).all():
         return False

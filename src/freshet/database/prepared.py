@@ -23,7 +23,7 @@ from freshet.database.reading import as_schema
 from freshet.database.scan import Scan, equalities, scan_of
 from freshet.database.stored import StoredViews
 from freshet.errors import FreshetError
-from freshet.logical.query import AnyQuery
+from freshet.logical.query import is_query
 from freshet.scalar.arrow import to_batches
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.types import Type
@@ -138,7 +138,7 @@ class Prepared:
     def _bound(self, text: str, values: Sequence[Any]) -> Scan | None:
         statements = SqlText(text, list(values)).statements()
         (query,) = bind_all(statements, StoredViews.over(self._state.catalog, set()))
-        return scan_of(query) if isinstance(query, AnyQuery) else None
+        return scan_of(query) if is_query(query) else None
 
     def _keys(self, name: str, scan: Scan) -> list[tuple[int, ...]]:
         if name in self._state.core.tables:

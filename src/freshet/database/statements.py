@@ -24,7 +24,6 @@ from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
 from freshet.errors import FreshetError
 from freshet.logical.query import (
-    AnyQuery,
     Bracket,
     CreateIndex,
     CreateTable,
@@ -35,6 +34,7 @@ from freshet.logical.query import (
     DropView,
     Insert,
     Update,
+    is_query,
 )
 from freshet.logical.query import Statement as Bound
 from freshet.sql.parse import bind_statement
@@ -84,7 +84,7 @@ class Statements:
         for number, (statement, each) in enumerate(zip(statements, bound, strict=True)):
             try:
                 with budget(), self._transactions.keeping(number + 1 < len(bound)):
-                    asks = isinstance(each, (AnyQuery, Inspection))
+                    asks = is_query(each) or isinstance(each, Inspection)
                     result = self._answer(statement) if asks else self._execute(each)
             except BaseException as e:
                 kept = _kept(number)

@@ -1,25 +1,32 @@
 """Queries and statements as data: what the binder makes, the rewrites change and the planner takes, each a stage over
 the whole tree.
 
-A SELECT is a `Block` of relations joined by inner joins, with `Arm`s hanging on it: LEFT JOIN, EXISTS / IN (semi) and
+A SELECT is a `Block` of relations joined by inner joins, with `Arm`s attached to it: LEFT JOIN, EXISTS / IN (semi) and
 NOT EXISTS (anti) are each a block of their own whose predicates may also read the block above. Relations are numbered
 across the whole select, arms included, so a ColumnRef needs no path. This is the shape of a join tree's edges.
 
 A query is a SELECT, or one of a few other nodes: a set operation, the first rows in some order, window functions,
-constant rows. Each has `fields`, its columns, so a reader need not know which it is.
+constant rows. Each has `fields`, its columns, so a reader need not know which it is. Those other nodes are generic over
+what they read: queries here, plans in `plans.model`, where a node's plan is the same node with a guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
 from freshet.scalar.types import Type
 from freshet.windows.call import WindowCall
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+S = TypeVar("S")  # what a node reads: a query or a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,28 +106,58 @@ class Query:
     distinct: bool = False
 
 
+class Above(Generic[S]):
+    """A node that is not a select: it reads what `SOURCES` names, each by the field that holds it."""
+
+    __slots__ = ()
+    SOURCES: ClassVar[Mapping[str, str]] = {}
+
+    def sources(self) -> dict[str, S]:
+        """What it reads, by name."""
+        return {name: getattr(self, field) for name, field in self.SOURCES.items()}
+
+    def reading(self, sources: Sequence[object]) -> dict[str, Any]:
+        """The values of its fields that make it read these instead."""
+        return dict(zip(self.SOURCES.values(), sources, strict=True))
+
+
+class AboveMany(Above[S]):
+    """Reads any number of inputs, which are numbered from 1."""
+
+    __slots__ = ()
+    inputs: tuple[S, ...]
+
+    def sources(self) -> dict[str, S]:
+        return {str(i): source for i, source in enumerate(self.inputs, 1)}
+
+    def reading(self, sources: Sequence[object]) -> dict[str, Any]:
+        return {"inputs": tuple(sources)}
+
+
 @dataclass(frozen=True, slots=True)
-class UnionAll:
+class UnionAll(AboveMany[S]):
     """The rows of all inputs, whose columns have the same types."""
 
-    inputs: tuple[AnyQuery, ...]
+    inputs: tuple[S, ...]
     fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SetOperation:
+class SetOperation(Above[S]):
     """Two queries compared row by row, NULL equal to NULL. With `all` copies count, otherwise a row is there once or
     not at all. UNION ALL is `UnionAll`."""
 
+    SOURCES: ClassVar[Mapping[str, str]] = {"left": "left", "right": "right"}
+
     kind: SetKind
     all: bool
-    left: AnyQuery
-    right: AnyQuery
+    left: S
+    right: S
     fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class Values(Above[Any]):
     """Constant rows: expressions without references, already of the fields' types."""
 
     rows: tuple[tuple[Expression, ...], ...]
@@ -128,13 +165,15 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(Above[S]):
     """The rows of a query at the places from `offset` on, `limit` many (None: all the rest), in each partition. Rows
     are in the order of `order`; where it cannot tell them apart, in that of the shown columns from left to right,
     upwards, NULLs first. With `ties`, rows that `order` cannot tell from the last one taken are taken too. Shown are
     the first columns of the query, as many as there are fields."""
 
-    source: AnyQuery
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
+
+    source: S
     partition: tuple[int, ...]
     order: tuple[SortKey, ...]
     offset: int
@@ -144,59 +183,67 @@ class TopK:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class Sorted(Above[S]):
     """The rows of a query, read in an order. It can only be the root: a query that reads another reads a bag. It
     outputs the first columns of the query, as many as there are fields."""
 
-    source: AnyQuery
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
+
+    source: S
     order: tuple[SortKey, ...]
     fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class Windowed(Above[S]):
     """The rows of a query, each with the values of window functions over its partition as further columns. Where
     `order` cannot tell rows apart they are in that of all columns from left to right. With `first`, only that many
     rows of each partition are wanted, and with `ties` those that tie with the last of them."""
 
-    source: AnyQuery
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
+
+    source: S
     partition: tuple[int, ...]
     order: tuple[SortKey, ...]
     calls: tuple[WindowCall, ...]
     fields: tuple[Field, ...]
-    first: int | None = None
-    ties: bool = False
+    first: int | None
+    ties: bool
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedSums:
+class BoundedSums(Above[S]):
     """For each key that has a bound, sums over the rows whose value compares with it: the keys, how many rows do, and
     the sum of each measure, NULL where none is known. `rows` has the keys, the value and the measures, `bounds` the
     keys and the bound, one at most for each; neither keys nor values are NULL. The value stands left of the operator.
     A key without such rows is not in the answer."""
 
-    rows: AnyQuery
-    bounds: AnyQuery
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "rows", "bounds": "bounds"}
+
+    rows: S
+    bounds: S
     keys: int
     operator: ComparisonOperator  # one that compares by order
     fields: tuple[Field, ...]
 
 
-AnyQuery = Query | TopK | Sorted | Windowed | BoundedSums | UnionAll | SetOperation | Values
+AnyQuery = (
+    Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
+    | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+)  # fmt: skip
+
+
+def is_query(part: object) -> TypeIs[AnyQuery]:
+    """Not a statement, and nothing that stands in a query."""
+    return isinstance(part, (Query, Above))
 
 
 def children(query: AnyQuery) -> Iterator[AnyQuery | TableSchema]:
     """The sources of a query, each as often as it is read."""
     if isinstance(query, Query):
         yield from (relation.source for relation in query.relations)
-    elif isinstance(query, UnionAll):
-        yield from query.inputs
-    elif isinstance(query, SetOperation):
-        yield from (query.left, query.right)
-    elif isinstance(query, (TopK, Sorted, Windowed)):
-        yield query.source
-    elif isinstance(query, BoundedSums):
-        yield from (query.rows, query.bounds)
+    else:
+        yield from query.sources().values()
 
 
 def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> AnyQuery:
@@ -204,14 +251,7 @@ def with_children(query: AnyQuery, read: Sequence[AnyQuery | TableSchema]) -> An
     if isinstance(query, Query):
         pairs = zip(query.relations, read, strict=True)
         return replace(query, relations=tuple(replace(relation, source=source) for relation, source in pairs))
-    below = [source for source in read if not isinstance(source, TableSchema)]
-    if isinstance(query, UnionAll):
-        return replace(query, inputs=tuple(below))
-    if isinstance(query, SetOperation):
-        return replace(query, left=below[0], right=below[1])
-    if isinstance(query, (TopK, Sorted, Windowed)):
-        return replace(query, source=below[0])
-    return replace(query, rows=below[0], bounds=below[1]) if isinstance(query, BoundedSums) else query
+    return replace(query, **query.reading([source for source in read if not isinstance(source, TableSchema)]))
 
 
 # Statements -----------------------------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 
-from freshet.logical.query import AnyQuery, BoundedSums, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
+from freshet.logical.query import AnyQuery, BoundedSums, Query, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -17,31 +18,35 @@ from freshet.plans.model import (
     WindowPlan,
 )
 
+_PLANS: dict[type, type] = {
+    UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
+    BoundedSums: BoundedSumsPlan, Values: ValuesPlan,
+}  # fmt: skip
+
 
 def plan_above(query: AnyQuery, below: Callable[[AnyQuery], AnyPlan]) -> AnyPlan:
+    assert not isinstance(query, Query)
+    plans = [below(source) for source in query.sources().values()]
+    own = {f.name: getattr(query, f.name) for f in fields(query)}
+    made: AnyPlan = _PLANS[type(query)](**{**own, **query.reading(plans)}, guarantee=_guarantee(query, plans))
+    return made
+
+
+def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
     if isinstance(query, UnionAll):
-        return UnionAllPlan(tuple(map(below, query.inputs)), query.fields, _UNION_ALL)
+        return _UNION_ALL
     if isinstance(query, SetOperation):
-        words = f"{query.kind} all" if query.all else query.kind
-        return SetPlan(query.kind, query.all, below(query.left), below(query.right), query.fields, _counting(words))
+        return _counting(f"{query.kind} all" if query.all else query.kind)
     if isinstance(query, TopK):
-        return TopPlan(
-            below(query.source), query.partition, query.order, query.offset, query.limit, query.ties, query.fields,
-            _TOP_K,
-        )  # fmt: skip
+        return _TOP_K
     if isinstance(query, Sorted):
-        source = below(query.source)
-        return SortPlan(source, query.order, query.fields, source.guarantee)
+        return below[0].guarantee
     if isinstance(query, Windowed):
-        return WindowPlan(
-            below(query.source), query.partition, query.order, query.calls, query.fields, query.first, query.ties,
-            _windowed(query),
-        )  # fmt: skip
-    if isinstance(query, BoundedSums):
-        rows, bounds = below(query.rows), below(query.bounds)
-        return BoundedSumsPlan(rows, bounds, query.keys, query.operator, query.fields, _BOUNDED_SUMS)
-    assert isinstance(query, Values)
-    return ValuesPlan(query.rows, query.fields, Guarantee("constant", 0, "the view never changes", "constant"))
+        return _windowed(query)
+    return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
+
+
+_CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")
 
 
 _UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
@@ -65,7 +70,7 @@ _TOP_K = Guarantee(
 )
 
 
-def _windowed(query: Windowed) -> Guarantee:
+def _windowed(query: Windowed[AnyQuery]) -> Guarantee:
     rows = "each touched partition" if query.first is None else f"the first {query.first:,} of each touched partition"
     return Guarantee(
         "window functions",

@@ -4,20 +4,33 @@ Relations are numbered as in the bound query; the nodes of the join tree come in
 node's parent is in the node. A generalized node has a relation number of its own past the query's relations, whose
 columns are its attributes: so expressions read it like any other.
 
-A select's plan is a `QueryPlan`; next to it stand the plans of what is not a select. All have `fields` and a
-`guarantee`.
+A select's plan is a `QueryPlan`. The plan of what is not a select is the query's own node (`logical.query`), over
+plans. All have `fields` and a `guarantee`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from freshet.logical.kinds import JoinKind, SetKind
-from freshet.logical.query import Field, Grouping, TableSchema
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import (
+    Above,
+    AboveMany,
+    BoundedSums,
+    Field,
+    Grouping,
+    SetOperation,
+    Sorted,
+    TableSchema,
+    TopK,
+    UnionAll,
+    Values,
+    Windowed,
+)
 from freshet.scalar.comparison_operator import ComparisonOperator
-from freshet.scalar.expression import Expression, SortKey
-from freshet.windows.call import WindowCall
+from freshet.scalar.expression import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,69 +125,42 @@ class QueryPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class UnionAllPlan:
-    inputs: tuple[AnyPlan, ...]
-    fields: tuple[Field, ...]
+class UnionAllPlan(UnionAll["AnyPlan"]):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class SetPlan:
-    kind: SetKind
-    all: bool
-    left: AnyPlan
-    right: AnyPlan
-    fields: tuple[Field, ...]
+class SetPlan(SetOperation["AnyPlan"]):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class ValuesPlan:
-    rows: tuple[tuple[Expression, ...], ...]
-    fields: tuple[Field, ...]
+class ValuesPlan(Values):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class TopPlan:
-    """See `logical.query.TopK`."""
-
-    source: AnyPlan
-    partition: tuple[int, ...]
-    order: tuple[SortKey, ...]
-    offset: int
-    limit: int | None
-    ties: bool
-    fields: tuple[Field, ...]
+class TopPlan(TopK["AnyPlan"]):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class SortPlan:
-    """See `logical.query.Sorted`."""
-
-    source: AnyPlan
-    order: tuple[SortKey, ...]
-    fields: tuple[Field, ...]
+class SortPlan(Sorted["AnyPlan"]):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class WindowPlan:
-    """See `logical.query.Windowed`."""
-
-    source: AnyPlan
-    partition: tuple[int, ...]
-    order: tuple[SortKey, ...]
-    calls: tuple[WindowCall, ...]
-    fields: tuple[Field, ...]
-    first: int | None
-    ties: bool
+class WindowPlan(Windowed["AnyPlan"]):
     guarantee: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class BagPlan:
+class BoundedSumsPlan(BoundedSums["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class BagPlan(AboveMany["AnyPlan"]):
     """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
     field that each column of an input is."""
 
@@ -186,20 +172,10 @@ class BagPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedSumsPlan:
-    """See `logical.query.BoundedSums`."""
-
-    rows: AnyPlan
-    bounds: AnyPlan
-    keys: int
-    operator: ComparisonOperator
-    fields: tuple[Field, ...]
-    guarantee: Guarantee
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedPlan:
+class IndexedPlan(Above["AnyPlan"]):
     """A plan with indexes on its answer, each on some columns. It can only be the root."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
 
     source: AnyPlan
     indexes: tuple[tuple[int, ...], ...]
@@ -226,29 +202,14 @@ def inputs(plan: AnyPlan) -> Iterator[tuple[str, AnyPlan]]:
         for relation in plan.relations:
             if not isinstance(relation.source, TableSchema):
                 yield relation.alias, relation.source
-    elif isinstance(plan, (UnionAllPlan, BagPlan)):
-        for i, each in enumerate(plan.inputs):
-            yield str(i + 1), each
-    elif isinstance(plan, (TopPlan, SortPlan, WindowPlan, IndexedPlan)):
-        yield "rows", plan.source
-    elif isinstance(plan, BoundedSumsPlan):
-        yield from (("rows", plan.rows), ("bounds", plan.bounds))
-    elif isinstance(plan, SetPlan):
-        yield from (("left", plan.left), ("right", plan.right))
+    else:
+        yield from plan.sources().items()
 
 
 def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
-    """A plan that is no select, over other plans."""
-    if isinstance(plan, (TopPlan, SortPlan, WindowPlan, IndexedPlan)):
-        return replace(plan, source=below[0])
-    if isinstance(plan, SetPlan):
-        return replace(plan, left=below[0], right=below[1])
-    if isinstance(plan, BoundedSumsPlan):
-        return replace(plan, rows=below[0], bounds=below[1])
-    if isinstance(plan, (UnionAllPlan, BagPlan)):
-        return replace(plan, inputs=tuple(below))
-    assert isinstance(plan, ValuesPlan)
-    return plan
+    """A plan that is not a select's, over other plans."""
+    assert not isinstance(plan, QueryPlan)
+    return replace(plan, **plan.reading(below))
 
 
 def unnamed(plan: AnyPlan) -> AnyPlan:

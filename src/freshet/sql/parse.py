@@ -19,6 +19,7 @@ from freshet.logical.query import (
     DropView,
     Insert,
     Update,
+    is_query,
 )
 from freshet.logical.query import Statement as Bound
 from freshet.logical.rewrite import rewrite
@@ -85,7 +86,7 @@ def _bind_only(text: str, catalog: Definitions) -> tuple[AnyQuery, Statement]:
     if len(statements) > 1:
         statements[1].fail("one SELECT is expected, but another statement begins here; remove it", None)
     bound = _bind(statements[0], catalog)
-    if not isinstance(bound, AnyQuery):
+    if not is_query(bound):
         statements[0].fail("a SELECT is expected; run other statements with execute()", None)
     return bound, statements[0]
 
@@ -148,7 +149,7 @@ def _bracket(word: str, statement: Statement) -> Bracket:
 
 def _rewritten(bound: Bound, catalog: Definitions) -> Bound:
     """The statement after the rewrite passes have run on its query, if it has one."""
-    if isinstance(bound, AnyQuery):
+    if is_query(bound):
         return rewrite(bound, catalog.views.values())
     if isinstance(bound, (Insert, Update, Delete)) and bound.query is not None:
         return replace(bound, query=rewrite(bound.query, catalog.views.values()))

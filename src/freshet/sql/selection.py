@@ -122,7 +122,8 @@ class Selection:
             shown = tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True))
             parts.append(Query(relations, block, (), own, tuple(outputs), shown))
         nullable = (any(p.fields[i].nullable for p in parts) for i in range(len(fields)))
-        whole = UnionAll(tuple(parts), tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True)))
+        shown = tuple(replace(f, nullable=n) for f, n in zip(fields, nullable, strict=True))
+        whole: UnionAll[AnyQuery] = UnionAll(tuple(parts), shown)
         return replace(select_all(whole), distinct=True) if distinct else whole
 
     def _above_sets(

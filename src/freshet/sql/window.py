@@ -159,7 +159,7 @@ class Windows:
                 calls.append(
                     WindowCall(called.name, args, called.type, frame, called.constant, only, called.ignore_nulls)
                 )
-            source = Windowed(source, partition, order, tuple(calls), tuple(fields))
+            source = Windowed(source, partition, order, tuple(calls), tuple(fields), None, False)
 
         def settled(e: Expression) -> Expression:
             return ColumnRef(e.type, 0, place[e.column], e.name, e.nullable) if isinstance(e, WindowRef) else e

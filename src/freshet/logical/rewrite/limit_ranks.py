@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from freshet.logical.query import Block, Query, Relation, TopK, Windowed
+from freshet.logical.query import AnyQuery, Block, Query, Relation, TopK, Windowed
 from freshet.logical.rewrite.blocks import Again, map_blocks, predicates_in, upper_expressions
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, walk
@@ -39,7 +39,9 @@ def limit_ranks(query: Query, again: Again) -> Query:
     return replace(query, block=block, relations=tuple(relations))
 
 
-def _limit(query: Query, block: Block, r: int, relation: Relation, source: Windowed) -> tuple[Block, Relation]:
+def _limit(
+    query: Query, block: Block, r: int, relation: Relation, source: Windowed[AnyQuery]
+) -> tuple[Block, Relation]:
     for i, call in enumerate(source.calls):
         ties = window_function_of(call).shared_by_ties
         if ties is None:

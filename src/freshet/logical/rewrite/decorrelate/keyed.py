@@ -238,7 +238,7 @@ def _or_null(found: KeyedQuery, column: int, number: int) -> ColumnRef:
 # What stands above selects ------------------------------------------------------------------------------------------
 
 
-def _first_rows(query: TopK, source: KeyedQuery) -> KeyedQuery:
+def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     """The first rows of each key. Keys come right after the columns that are shown."""
     select = _selected(source.query)
     shown, keys = len(query.fields), len(source.asked)
@@ -253,7 +253,7 @@ def _first_rows(query: TopK, source: KeyedQuery) -> KeyedQuery:
     return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.asked)
 
 
-def _windowed(query: Windowed, source: KeyedQuery) -> KeyedQuery:
+def _windowed(query: Windowed[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     """Windows over the rows of each key, and the columns in the order they had."""
     keys, last = len(source.asked), len(query.source.fields)
     partition = (*query.partition, *range(last, last + keys))
@@ -274,6 +274,6 @@ def _alike(inputs: Sequence[AnyQuery], domain: Domain, lent: Sequence[OuterRef] 
     return [by_keys(q, domain, lent) for q in inputs]
 
 
-def _fields(query: UnionAll | SetOperation, inputs: Sequence[KeyedQuery]) -> tuple[Field, ...]:
+def _fields(query: UnionAll[AnyQuery] | SetOperation[AnyQuery], inputs: Sequence[KeyedQuery]) -> tuple[Field, ...]:
     columns = zip(*(k.fields for k in inputs), strict=True)
     return (*query.fields, *(replace(c[0], nullable=any(f.nullable for f in c)) for c in columns))
