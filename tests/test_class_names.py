@@ -1,4 +1,4 @@
-"""One class name, one class: whoever reads `Log` need not ask which."""
+"""One class name, one class: there is only one `Log`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example applications do what they say, and stay short enough to read at once; shop_feed runs in tests/spark."""
+"""The example applications do what they promise, and stay short; shop_feed runs in tests/spark."""
 
 from __future__ import annotations
 

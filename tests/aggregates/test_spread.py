@@ -1,7 +1,7 @@
 """VARIANCE and STDDEV compared with exact fractions: of values of any size, after deletes, in windows and
 carried up a join.
 
-Spark works in doubles, so that what overflows is infinite; of infinities and NaN there is no spread.
+Spark computes in doubles, so overflow is infinite; infinities and NaN have no spread.
 """
 
 from __future__ import annotations

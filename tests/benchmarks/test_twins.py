@@ -1,4 +1,4 @@
-"""The twins give DuckDB's answer after every transaction, and pay what the papers say they pay."""
+"""The twins have DuckDB's answer after every transaction, and the cost that the papers state."""
 
 from __future__ import annotations
 

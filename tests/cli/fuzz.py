@@ -1,5 +1,5 @@
-"""Random command lines over random files: every one ends with 0, 1 or 2, says what is wrong in a line, and never shows
-a traceback; with --json its standard output is JSON.
+"""Random command lines over random files: every one exits with 0, 1 or 2, reports errors in one line, and never shows a
+traceback; with --json its standard output is JSON.
 
     python -m tests.cli.fuzz --seed 7 --cases 2000
 """
@@ -48,7 +48,7 @@ WORDS = [
     "${}", "long enough", "local[1]", "local", "spark://h:1", "tpch", "graph", "sliding", "in-process", "/dev/null",
     "/", ".", "..", "~", "/proc/self/mem", "s3://bucket/x", "\n", "a" * 5_000, "--json", "--help", "%s", "{}", "$(x)",
 ]  # fmt: skip
-#: Where a database may be made: within the folder of this run.
+#: Where a database may be created: within the folder of this run.
 PLACES = ["", ".", "db", "in", "0.sql", "a" * 5_000, "漢", "db/x", "0.sql/x", "\udcff"]
 OPTIONS = {
     "explain": ["--schema"], "plan": ["--schema"], "check": [], "doctor": [], "enclosure": ["--plan", "--schema"],
@@ -60,7 +60,7 @@ OPTIONS = {
 }  # fmt: skip
 OPTIONS["demo"] = [*OPTIONS["serve"], "--no-browser"]
 TAKES_FILE = ("explain", "plan", "check", "enclosure", "sql", "run", "serve")
-#: What would take long is not started: what leads to it is what is tried.
+#: Long-running commands are not started: only the code before them is tested.
 NOT_STARTED = ("freshet.web.hub.Hub.start", "freshet.job.run.run_job", "freshet.job.session.start_spark")
 
 
@@ -101,7 +101,7 @@ def command_line(draw: random.Random, there: list[str]) -> list[str]:
 
 
 def judge(arguments: list[str], code: object, out: str, err: str) -> Iterator[str]:
-    """What is wrong with how a command went."""
+    """Errors in the behaviour of a command."""
     if code not in (0, 1, 2):
         yield f"it ended with {code}"
     if "Traceback" in out + err:

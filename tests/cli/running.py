@@ -28,7 +28,7 @@ class Running:
     errors: Path
 
     def batch(self) -> dict[str, Any]:
-        """The next micro-batch it tells of."""
+        """The next reported micro-batch."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.said()

@@ -1,4 +1,4 @@
-"""`--json` of every command: what it prints parses, and has the shape that docs/commands.md shows."""
+"""`--json` of every command: the output parses, and has the format that docs/commands.md shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli.test_commands import ROOT, freshet
 
 DOCUMENT = (ROOT / "docs" / "commands.md").read_text()
 SHAPES = {name: json.loads(text) for name, text in re.findall(r"```json (\w+)\n(.*?)```", DOCUMENT, re.DOTALL)}
-LOOSE = {"deltas", "views", "milliseconds"}  # objects whose keys are names of the user's or of Spark
+LOOSE = {"deltas", "views", "milliseconds"}  # objects whose keys are names of users or of Spark
 
 
 def same_shape(found: Any, shown: Any, where: str = "it") -> None:
@@ -175,7 +175,7 @@ def test_what_breaks_inside_is_json_too(
 
 
 def test_nothing_else_reaches_standard_output(files: Path) -> None:
-    """Neither what this process prints, nor what those it starts do."""
+    """Neither the output of this process, nor that of its child processes."""
     code = (
         "import os, subprocess, sys; from freshet import cli; from freshet.cli import check\n"
         "def noisy(*_):\n"

@@ -81,8 +81,8 @@ def test_standard_output_has_json_only(folder: Path) -> None:
 
 @pytest.mark.long
 def test_a_stream_without_end_stops_on_ctrl_c(tmp_path: Path) -> None:
-    """Rows come from `rate` all the time, so that the signal finds a micro-batch running; what is counted before and
-    after are the same rows, each once."""
+    """Rows from `rate` arrive all the time, so that a micro-batch is running when the signal arrives; the same rows are
+    counted before and after, each once."""
     (tmp_path / "job.sql").write_text(
         "CREATE TABLE ticks (timestamp TIMESTAMP, value BIGINT) USING rate OPTIONS (rowsPerSecond '20');\n"
         "CREATE MATERIALIZED VIEW counted AS SELECT COUNT(*) AS n, SUM(value) AS total FROM ticks;\n"

@@ -1,4 +1,4 @@
-"""Jobs whose rows come from and go to other systems: Kafka, PostgreSQL, Delta. Each is the real one, run here."""
+"""Jobs with other systems as sources and sinks: Kafka, PostgreSQL, Delta. Each is the real system, run here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_kafka_to_kafka(tmp_path: Path) -> None:
 
 
 def test_a_copy_in_postgresql(tmp_path: Path) -> None:
-    """The driver comes as a package, which Spark fetches; the secret comes from the environment."""
+    """The driver is a package, which Spark fetches; the secret is in the environment."""
     programs = postgres_programs()
     if programs is None or shutil.which("psql") is None:
         pytest.skip("no PostgreSQL is installed; apt-get install postgresql")

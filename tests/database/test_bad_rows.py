@@ -1,5 +1,5 @@
-"""Rows that nobody should give: refused with table, row, column and what is right, and nothing changes; and rows in
-rare forms that are taken as what they are. `python -m tests.fuzz.bad_input` gives many more."""
+"""Invalid rows: refused with table, row, column and remedy, and nothing changes; and valid rows in rare forms, which
+are accepted. `python -m tests.fuzz.bad_input` tests many more."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_random_rows_are_taken_or_refused() -> None:
 
 
 def test_much_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is beyond 2 GiB, with a smaller bound."""
+    """As beyond 2 GiB, with a smaller limit."""
     monkeypatch.setattr(arrow, "MOST_TEXT", 100)
     db = freshet.connect()
     db.execute("CREATE TABLE t (k INT, s STRING)")

@@ -1,4 +1,4 @@
-"""All ways to give changes say the same: forms of rows, weights and change types, upserts and key-only deletes."""
+"""All forms of changes are equivalent: forms of rows, weights and change types, upserts and key-only deletes."""
 
 from __future__ import annotations
 

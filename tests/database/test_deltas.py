@@ -1,4 +1,4 @@
-"""A delta belongs to whoever holds it: read at once or late, it is the same, whatever became of view and database."""
+"""A delta is immutable: read early or late, it is the same, whatever happens to its view and database."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_deltas_nobody_holds_are_not_kept() -> None:
 
 
 def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no memory for the text of an old delta, the new transaction is not refused for it."""
+    """If there is no memory for the text of an old delta, the new transaction is not refused."""
     db = made()
     first = replaced(db, 0)
 
@@ -130,7 +130,7 @@ def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(StringPool, "wants_sweep", lambda pool: True)
         patch.setattr(Delta, "_converted", no_memory)
         replaced(db, 1)
-    with pytest.raises(freshet.StateError, match="too large to be kept: realloc of size"):
+    with pytest.raises(freshet.StateError, match="too large to keep: realloc of size"):
         _ = first.deltas["v"]
     is_of(replaced(db, 2), 2)
 

@@ -1,4 +1,4 @@
-"""Plans as documents: edited by hand they run and answer alike; wrong ones are refused with the reason."""
+"""Plans as documents: edited plans run and have the same answers; invalid ones are refused with the reason."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_wrong_plan_is_refused_with_the_reason(text: str, reason: str) -> None
 
 
 def test_bags_of_a_cyclic_join() -> None:
-    """A bag is a node by its own name; what is inside it is no choice."""
+    """A bag is a node with its own name; its contents cannot be chosen."""
     ddl = "CREATE TABLE e (x BIGINT, y BIGINT)"
     sql = "SELECT a.x, b.x AS y, c.x AS z FROM e a, e b, e c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
     plan = freshet.plan(sql, ddl)

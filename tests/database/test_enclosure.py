@@ -43,7 +43,7 @@ def naive_lifespans(changes: list[tuple[str, int, int]]) -> dict[str, list[Span]
 
 @st.composite
 def sequences(draw: st.DrawFn, tables: str = "ab") -> list[tuple[str, int, int]]:
-    """Rows that come and go; those of some first changes may have been there from the start."""
+    """Rows that are inserted and deleted; those of some first changes may exist from the start."""
     changes: list[tuple[str, int, int]] = []
     present: dict[tuple[str, int], bool] = {}
     for _ in range(draw(st.integers(1, 12))):
@@ -137,8 +137,8 @@ def test_tree(name: str, changes: list[tuple[str, int, int]]) -> None:
 
 
 def test_tuples_that_count_twice() -> None:
-    """Each tuple of a loses what it had below and later gets something else: under every tuple of c its first effective
-    lifespan changes a counter, and so does its second."""
+    """Each tuple of a loses its child and later gets another one: under every tuple of c its first effective lifespan
+    changes a counter, and so does its second."""
     n = 5
     staying = [("c", i, 1) for i in range(12)]
     losing = [c for i in range(n) for c in (("a", i, 1), ("b", i, -1))]

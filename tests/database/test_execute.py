@@ -1,4 +1,4 @@
-"""Statements: what each gives back, and that changes by SQL are transactions like any other."""
+"""Statements: the result of each, and that changes in SQL are transactions like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that DuckDB answers: what is handed over, what is not, and that nobody can tell the difference."""
+"""Queries that DuckDB answers: which are handed to it, which are not, and that the answers are the same."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def bound(sql: str, db: freshet.Database) -> AnyQuery:
 
 
 def answers(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Filled with whether DuckDB had an answer, each time it is asked."""
+    """Records for each query whether DuckDB had an answer."""
     asked: list[bool] = []
     ask = DuckDB.answer
 

@@ -1,4 +1,4 @@
-"""What views have paid, so far and over the last minute, on a clock that the test turns."""
+"""The measured cost of views, in total and over the last minute, with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_many_transactions_in_a_second() -> None:
 
 
 def test_refused_transactions() -> None:
-    """A view rebuilt after a transaction was taken back goes on with its account."""
+    """A view that is rebuilt after a rollback keeps its totals."""
     db, _ = watched()
     db.create_view("w", "SELECT 1 / a.y AS q FROM a JOIN b ON a.x = b.x")
     view = db.view("v")

@@ -1,4 +1,4 @@
-"""No two columns of an answer have the same name: views, queries asked once, deltas, plans, views already on disk."""
+"""No two columns of an answer have the same name: views, one-off queries, deltas, plans, views already on disk."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_columns_of_changes_have_their_names_for_themselves(db: freshet.Database
                 make(sql)
     changes = db.execute(
         "SELECT src, dst, -1 AS _weight FROM edge WHERE src = 1"
-    )  # a query asked once may make changes
+    )  # a one-off query may be used for changes
     assert db.apply({"edge": changes}).version == 2
 
 

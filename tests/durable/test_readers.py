@@ -1,4 +1,4 @@
-"""Reading for long, while others write: whole versions, and who waits for whom."""
+"""Long reads while other threads write: consistent versions, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ READ: dict[str, Callable[[freshet.Database], object]] = {
 
 @pytest.mark.parametrize("what", READ)
 def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that has gone on for as long as a copy takes reads a copy, of the version it began with: meanwhile
-    others write, read, define, and drop what it reads."""
+    """A read that takes as long as a copy continues on a copy, of the version it began with: meanwhile other threads
+    write, read, define, and drop the view."""
     db = made(tmp_path)
     db.create_view("ordered", ORDERED)
     db.create_view("compared", COMPARED)

@@ -1,5 +1,5 @@
-"""GROUPING SETS, ROLLUP and CUBE compared with DuckDB, whose empty set gives a row even where there are no
-rows; here, as in Spark, it gives none. HAVING COUNT(*) > 0 makes DuckDB agree."""
+"""GROUPING SETS, ROLLUP and CUBE compared with DuckDB, whose empty set has a row even if there are no input rows; here,
+as in Spark, it has none. HAVING COUNT(*) > 0 makes DuckDB agree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOURCES = ("t0", "(SELECT r.a, s.b, s.c FROM t0 r LEFT JOIN t1 s ON r.b = s.b) u
 
 
 def fitting(keys: str, shown: str) -> bool:
-    """Whether what is shown are keys."""
+    """Whether the selected columns are keys."""
     return all(c in keys for c in "abc" if f"{c}," in shown.split("AS")[0] or f" {c}," in shown)
 
 

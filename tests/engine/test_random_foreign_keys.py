@@ -1,7 +1,7 @@
 """Random foreign-key joins whose paths meet again: cyclic as hypergraphs, kept by following keys and by assertions.
 
-Every table has a primary key and points to others. A query walks from one table along such pointers, reaches some
-tables along two paths, and asks for values at the ends of two paths to be equal. DuckDB is the oracle.
+Every table has a primary key and points to others. A query follows these references from one table, reaches some tables
+along two paths, and requires values at the ends of two paths to be equal. DuckDB is the oracle.
 """
 
 from __future__ import annotations

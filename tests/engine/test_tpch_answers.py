@@ -1,6 +1,6 @@
-"""The official answers of all 22 TPC-H queries, reached by inserts alone: chunks of all tables in turn, the view first.
-
-Tables come from the generator the answers were published with; others differ in addresses and comments.
+"""The official answers of all 22 TPC-H queries, reached by inserts only: chunks of all tables in turn, after the view
+was created. Tables are from the generator with which the answers were published; others differ in addresses and
+comments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Random calls of scalar functions, with arguments at the ends of what their types hold.
+"""Random calls of scalar functions, with arguments at the limits of their types.
 
-A call has a few rows; each argument is a column or, the same for all rows, a literal. Values are as a Literal has them:
-unscaled integers for decimals, days, microseconds.
+A call has a few rows; each argument is a column or, the same for all rows, a literal. Values have the form of a
+Literal: unscaled integers for decimals, days, microseconds.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def calls_of(name: str) -> list[Expression]:
 
 
 def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
-    """A call with arguments of these types, all of them columns, or all but the first, or the first alone."""
+    """A call with arguments of these types: all of them are columns, or all but the first, or only the first."""
     sample: dict[str, Any] = {"STRING": "(1)" if "regexp" in name else "1", "DOUBLE": 1.0, "BINARY": b"1"}
     if name in _WORDS:
         sample["STRING"] = _WORDS[name][1][0]

@@ -1,7 +1,5 @@
-"""What a query's answer should be: DuckDB's, or SQLite's where DuckDB has none.
-
-Where the view differs from DuckDB's answer, SQLite has the casting vote: a view that agrees with it shows a fault of
-DuckDB's, which is counted and not taken for ours.
+"""The expected answer of a query: DuckDB's, or SQLite's if DuckDB has none. If the view differs from DuckDB's answer,
+SQLite decides: if the view agrees with it, the error is DuckDB's, which is counted and is not a failure.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Question:
         return found
 
     def check(self, seen: pa.Table, tables: list[TableModel]) -> None:
-        """Raises AssertionError where `seen` is wrong."""
+        """Raises AssertionError if `seen` is wrong."""
         try:
             same_bag(seen, self.answer(tables, seen.schema))
         except AssertionError as wrong:

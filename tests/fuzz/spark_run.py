@@ -1,9 +1,9 @@
-"""Random queries over small tables, compared with what Spark answers: accepted or refused, the names, order and types
-of the columns, and the values, as a bag or in the order that was asked for.
+"""Random queries over small tables, compared with Spark's results: accepted or refused, the names, order and types of
+the columns, and the values, as a bag or in the requested order.
 
     python -m tests.fuzz.spark_run --seed 7 --queries 20000
 
-What differs on purpose is in `spark_differences.py`, each with its reason; docs/sql.md says so too.
+Intended differences are in `spark_differences.py`, each with its reason, and in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What one of the two says: columns and rows, or why not."""
+    """The result of one of the two: columns and rows, or an error."""
 
     names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def _reads_around(sql: str) -> bool:
 
 
 def _others_agree(sql: str, ours: Answer, number: int) -> bool:
-    """Whether DuckDB, or SQLite where DuckDB has no answer, says the same, if either has one."""
+    """Whether DuckDB, or SQLite if DuckDB has no answer, gives the same answer, if either has one."""
     if ours.error:
         return False
     try:
@@ -238,7 +238,7 @@ def _difference(ours: Answer, theirs: Answer, order: list[tuple[int, bool, bool]
 
 
 def _key(row: Any) -> tuple[Any, ...]:
-    """A row whose values compare with those of other rows."""
+    """A row whose values are comparable with those of other rows."""
     return tuple(_comparable(v) for v in row)
 
 

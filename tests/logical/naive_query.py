@@ -1,6 +1,6 @@
 """A bound query's answer, straight from its definition: nested loops over rows, no indexes, no shortcuts.
 
-The twin that rewrites are checked with: whatever the binder made of a text, this must give what the text means.
+The twin with which rewrites are checked: for every bound form of a text, this must return the meaning of the text.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def bounds(operator: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def toggles(n: int) -> list[Change]:
-    """AJU's ψ₂ at its hardest: one end never comes, and the other flips what all tuples of the middle count."""
+    """The hardest case of AJU's ψ₂: one end is never inserted, and the other flips the counters of all tuples in the
+    middle."""
     rows: list[Change] = [{"r1": [{"x": i, "y": 1, "z": 1}]} for i in range(n)]
     return rows + [{"r2": [{"y": 1, "_weight": 1 - 2 * (i % 2)}]} for i in range(n)]
 
@@ -128,7 +129,7 @@ def test_claims_are_kept(seed: int) -> None:
 
 
 def test_claims_of_every_plan() -> None:
-    """What is no select says what a row of its input costs."""
+    """Operators other than selects state the cost of a row of their input."""
     for sql in ("SELECT x, y FROM r1 ORDER BY x LIMIT 3", "SELECT y FROM r2 UNION SELECT z FROM r3", "VALUES (1)"):
         found = claim(freshet.plan(sql, PSI).root)
         assert found.every_stream == "1"

@@ -1,8 +1,8 @@
-"""The plain twin of acyclicity with predicates: every generalized join tree (IEDyn, definition 3.1), by its parts.
-
-All that matters of a subtree to what stands above it: the atoms in it, the label of its root, the predicates its edges
-can carry, and the variables of those of its nodes that are in the connex subset, if its root is. So all such subtrees
-are made from smaller ones, with every label that the definition allows. Variables, atoms and predicates are bits.
+"""The simple twin of acyclicity with predicates: every generalized join tree (IEDyn, definition 3.1), by its parts. The
+properties of a subtree that matter to the nodes above it: the atoms in it, the label of its root, the predicates its
+edges can carry, and the variables of those of its nodes that are in the connex subset, if its root is. So all such
+subtrees are made from smaller ones, with every label that the definition allows. Variables, atoms and predicates are
+bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 class Subtree(NamedTuple):
     label: int
     carried: int  # predicates
-    shown: int | None  # variables of the connex subset; None where the root is not in it
+    shown: int | None  # variables of the connex subset; None if the root is not in it
 
 
 def verdict(atoms: Sequence[int], predicates: Sequence[int], output: int) -> tuple[bool, bool]:
@@ -73,7 +73,7 @@ def _topped(
         for c in children:
             carried |= c.carried
             carried |= sum(1 << i for i, p in enumerate(predicates) if not p & ~(label | c.label))
-        if all(c.shown is None for c in children):  # what is shown is connected, from the root on
+        if all(c.shown is None for c in children):  # the output is connected, from the root on
             yield Subtree(label, carried, None)
         shown = label
         for c in children:

@@ -115,7 +115,7 @@ def rooted(edges: np.ndarray, root: int, size: int) -> list[int]:
 
 def all_trees(h: Hypergraph) -> Iterator[tuple[list[AttributeSet], list[int], set[int]]]:
     """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2. All
-    nodes are output nodes where the query is not free-connex."""
+    nodes are output nodes if the query is not free-connex."""
     free_connex = is_free_connex(h)
     for nodes, parents in _well_formed_trees(h):
         marks = _output_nodes(nodes, parents, h.output) if free_connex else set(range(len(nodes)))

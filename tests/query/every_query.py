@@ -1,7 +1,7 @@
 """Every query of few relations over few attributes, one of each kind up to renaming of attributes.
 
-Sets of attributes are bits here, and all queries of one size one array: a query is the representative of its kind when
-no renaming gives a smaller one.
+Sets of attributes are bits here, and all queries of one size one array: a query represents its kind if no renaming
+gives a smaller one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = "abcde"
 
 @cache
 def renamings(attributes: int) -> Codes:
-    """For each renaming, what each set of attributes becomes."""
+    """For each renaming, the image of each set of attributes."""
     sets = np.arange(1 << attributes)
     found = []
     for order in permutations(range(attributes)):

@@ -1,4 +1,4 @@
-"""Searches that could be endless: what they find within their budgets, and that they keep to them."""
+"""Searches that could be endless: their results within their budgets, and that they stay within them."""
 
 from __future__ import annotations
 

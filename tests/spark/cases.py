@@ -116,7 +116,7 @@ VIEWS = {
 
 
 def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...]]]]:
-    """Random changes over tiny domains: rows of each table that come and go, weight last."""
+    """Random changes over tiny domains: inserted and deleted rows of each table, weight last."""
     rng = random.Random(seed)
     held: dict[str, list[tuple[object, ...]]] = {name: [] for name in SCHEMAS}
     numbers = 0

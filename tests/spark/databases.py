@@ -35,7 +35,7 @@ def postgres_programs() -> Path | None:
 
 @contextmanager
 def postgres(programs: Path) -> Iterator[str]:
-    """A PostgreSQL on loopback with its data in a new folder; gives the port."""
+    """A PostgreSQL server on loopback with its data in a new folder; yields the port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

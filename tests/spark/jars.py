@@ -14,7 +14,7 @@ JARS = Path(__file__).resolve().parents[2] / ".cache" / "jars"
 
 
 def jar(coordinates: str) -> Path | None:
-    """One jar, without what it depends on; None if it cannot be had."""
+    """One jar, without its dependencies; None if it is not available."""
     _, artifact, version = coordinates.split(":")
     found = JARS / f"{artifact}-{version}.jar"
     if not found.exists():

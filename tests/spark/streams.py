@@ -18,7 +18,8 @@ Changes = Mapping[str, pa.Table]  # a table's changed rows, with `_weight`
 def write_files(
     folder: Path, schemas: Mapping[str, pa.Schema], transactions: Sequence[Changes], first: int = 0
 ) -> None:
-    """One file a table and transaction, empty where a table does not change: the n-th micro-batch is the n-th one."""
+    """One file per table and transaction, empty if a table does not change: the n-th micro-batch is the n-th
+    transaction."""
     for name, schema in schemas.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for i, changes in enumerate(transactions, first):

@@ -35,7 +35,7 @@ class Database:
     place: str  # a file, or a port
 
     def rows(self, sql: str) -> list[Row]:
-        """Through the database's own client; numbers as they come, text as it is."""
+        """Through the database's own client; numbers and text unchanged."""
         if self.url.startswith("jdbc:sqlite"):
             with sqlite3.connect(self.place) as link:
                 return [tuple(row) for row in link.execute(sql)]
@@ -226,7 +226,7 @@ def test_of_two_writers_one_fails(spark: SparkSession, database: Database, monke
 
 
 def test_types_are_told_apart_exactly(spark: SparkSession, database: Database) -> None:
-    """Rows that differ in a microsecond, in the last digit of a double, in where NULL stands, in trailing blanks."""
+    """Rows that differ in a microsecond, in the last digit of a double, in the position of NULL, in trailing blanks."""
     schema = "t TIMESTAMP, x DOUBLE, a STRING, b STRING, y BINARY, _weight BIGINT"
     at = "TIMESTAMP '2024-10-27 00:30:00.000001 UTC'"
     rows = [

@@ -1,4 +1,4 @@
-"""Bad changes: the query stops and names them, or they are set aside and the rest goes on."""
+"""Bad changes: the query stops and names them, or they are set aside and the rest is applied."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_stopping_names_the_row() -> None:
 
 
 class Bags:
-    """Two bags and random changes of them, some of which take away what is not there."""
+    """Two bags and random changes of them, some of which remove rows that do not exist."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -195,8 +195,8 @@ def rows_of_b(*found: tuple[object, ...]) -> pa.Table:
                                  "SELECT b.s, c.s AS t FROM b, c WHERE b.a + 0 * c.a = c.a"])  # fmt: skip
 @pytest.mark.parametrize("shards", [1, 4])
 def test_on_error_may_change(tmp_path: Path, shards: int, sql: str, begun: str) -> None:
-    """A query that stops goes on by setting aside what stopped it, and stops again at the next bad change, whichever
-    way it began."""
+    """A stopped query resumes by setting aside the change that stopped it, and stops again at the next bad change,
+    however it began."""
     ddl = "CREATE TABLE b (a INT, s STRING); CREATE TABLE c (a INT, s STRING)"
     job = compile_job(sql, ddl, shards, {"b": 5, "c": 4}, (), begun == "quarantine")
     running, bags, total = LevelJob(job, tmp_path / "checkpoint", tmp_path / "arena"), Bags(shards), Sum()
@@ -228,8 +228,8 @@ MANY_WAYS = {
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shards", [2, 4])
 def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) -> None:
-    """Nobody judges for all views, if the query began without: what one shard refuses is set aside for all when the
-    batch is run again."""
+    """If the query began without that level, no shard checks changes for all views: a change that one shard refuses is
+    set aside for all when the batch is run again."""
     ddl = "CREATE TABLE b (a INT, s STRING); CREATE TABLE c (a INT, s STRING)"
     job = compile_job(MANY_WAYS, ddl, shards, {"b": 5, "c": 4})
     running, bags, sums = LevelJob(job, tmp_path / "checkpoint"), Bags(seed), {v: Sum() for v in MANY_WAYS}
@@ -251,7 +251,7 @@ def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) ->
         found = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
         parsed = [(r["table"], json.loads(r["row"])) for r in found]
         aside = sorted((t, (r["a"], r["s"])) for t, r in parsed)
-        # Of b each view sees a part alone: what is a row too many to one may be none to others.
+        # Each view sees only a part of b: a surplus row for one view may be no row for others.
         assert {x for x in aside if x[0] == "c"} == {x for x in wrong if x[0] == "c"}
         for table, row in aside:
             if (table, row) not in wrong:  # set aside together with one that looks the same
@@ -279,8 +279,8 @@ def test_what_cannot_be_noted() -> None:
 
 @pytest.mark.timeout(900)
 def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """A bad row stops the stream with its name and loses nothing: corrected, the stream goes on. Set aside, it comes
-    out once in addition to the answers."""
+    """A bad row stops the stream with a message that names it, and nothing is lost: after a correction, the stream
+    continues. If it is set aside, it is emitted once in addition to the answers."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     first, fine = {"k": rows("k", (1, 5, 1), (2, 5, 1))}, {"k": rows("k", (1, 5, -1), (3, 5, 1))}
     wrong = {

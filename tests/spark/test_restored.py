@@ -1,4 +1,5 @@
-"""A checkpoint of the version before goes on: its job is read in the words of that version, and known by its state."""
+"""A checkpoint of the previous version can be resumed: its job is read in the format of that version, and identified by
+its state."""
 
 from __future__ import annotations
 

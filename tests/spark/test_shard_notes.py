@@ -1,4 +1,4 @@
-"""What shards note of their join trees is what the same views hold in one process, node by node."""
+"""The notes of shards about their join trees equal the state of the same views in one process, node by node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIEWS = ("Q3", "Q4", "Q5", "Q13", "Q17", "Q18", "Q21")
 
 
 def sizes(described: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Every node of every tree with its tuples and alive tuples, where they are told."""
+    """Every node of every tree with its tuples and alive tuples, if they are reported."""
     own = [(n["relation"], n["tuples"], n["alive"]) for n in described.get("tree", []) if "tuples" in n]
     return own + [node for below in described["inputs"].values() for node in sizes(below)]
 

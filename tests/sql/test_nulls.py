@@ -1,4 +1,5 @@
-"""Which functions are NULL on a NULL: what the rewrites of LEFT JOIN assume of each function that is registered."""
+"""Which functions are NULL for a NULL argument: the assumption of the rewrites of LEFT JOIN about each registered
+function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What `*` shows over chains of joins, in which order, and what EXCEPT takes from it: each query with Spark's columns
-and rows, None if it is refused."""
+"""The columns of `*` over chains of joins, their order, and the effect of EXCEPT: each query with Spark's columns and
+rows, None if it is refused."""
 
 from __future__ import annotations
 

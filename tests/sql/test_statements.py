@@ -1,4 +1,4 @@
-"""CREATE, DROP, INSERT, UPDATE, DELETE: what each statement becomes."""
+"""CREATE, DROP, INSERT, UPDATE, DELETE: the bound form of each statement."""
 
 from __future__ import annotations
 

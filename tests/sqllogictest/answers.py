@@ -1,7 +1,5 @@
-"""Answers as sqllogictest writes them, and when two are the same.
-
-Views are bags, so rows are compared in sorted order whatever the record says. Numbers are equal when they are as
-numbers, to the three decimals that the format shows of a real.
+"""Answers in the format of sqllogictest, and their comparison. Views are bags, so rows are compared in sorted order
+whatever the record says. Numbers are compared as numbers, to the three decimals that the format has for a real.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ def written(value: Any, letter: str) -> str:
 
 
 def difference(query: Query, rows: Sequence[Sequence[Any]]) -> str | None:
-    """What is wrong with an answer; None where it is right."""
+    """The error in an answer; None if it is correct."""
     width = max(len(query.types), 1)
     found = [tuple(written(v, t) for v, t in zip(row, query.types, strict=False)) for row in rows]
     if any(len(row) != width for row in rows):
@@ -75,7 +73,8 @@ def _same(mine: str, theirs: str) -> bool:
 
 
 def _hash_difference(query: Query, found: list[Row]) -> str | None:
-    """Values hashed in the order a record without ORDER BY names; one in the query's own order cannot be told."""
+    """Values hashed in the order that a record without ORDER BY names; a hash in the query's own order cannot be
+    compared."""
     assert query.hashed is not None
     count, wanted = query.hashed
     values = [v for row in (sorted(found) if query.sort == "rowsort" else found) for v in row]

@@ -1,4 +1,4 @@
-"""The sqllogictest runner: what it reads, and that a wrong answer is one."""
+"""The sqllogictest runner: the records it reads, and that it detects a wrong answer."""
 
 from __future__ import annotations
 

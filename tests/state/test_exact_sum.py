@@ -1,4 +1,4 @@
-"""Exact sums against fractions: whatever comes and goes in whatever order, reading rounds the true sum once."""
+"""Exact sums compared with fractions: for any changes in any order, reading rounds the exact sum once."""
 
 from __future__ import annotations
 

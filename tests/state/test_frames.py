@@ -1,4 +1,4 @@
-"""Aggregates of frames compared with plain twins, and that no row of a wide frame is added again and again."""
+"""Aggregates of frames compared with simple twins, and that rows of a wide frame are not added repeatedly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import counted
 
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[Int64s, Int64s, int]:
-    """Bounds that never go back, over so many rows."""
+    """Bounds that never decrease, over a number of rows."""
     rows = draw(st.integers(1, 30))
     places = st.lists(st.integers(0, rows), min_size=rows, max_size=rows)
     low = np.sort(np.array(draw(places), np.int64))

@@ -1,4 +1,4 @@
-"""The index that grows a home at a time: every entry is found, whatever came, went and ran over the end before."""
+"""The index that grows one home at a time: every entry is found, after any inserts, deletes and wrap-arounds."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def called(name: str, texts: Sequence[str | None], *args: object, type_: Type = 
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """All matches in Java's order: after an empty one the search goes on a character further."""
+    """All matches in Java's order: after an empty one the search continues one character further."""
     at = 0
     while at <= len(text) and (found := pattern.search(text, at)) is not None:
         yield found
@@ -98,7 +98,7 @@ def replaced(pattern: re.Pattern[str], text: str, group: int) -> str:
 def test_all_that_is_found_is_what_python_finds(pattern: Both, texts: list[str]) -> None:
     try:
         groups = read(pattern.spark).groups
-    except UnsupportedError:  # a repetition of what may be empty
+    except UnsupportedError:  # a repetition of a pattern that may be empty
         assume(False)
     twin = re.compile(pattern.python, re.DOTALL)
     first = [twin.search(t) for t in texts]

@@ -1,8 +1,7 @@
-"""What the threads of a stress run share: tables whose rows say themselves whether they are right, and views over them.
-
-Law: a row's text is a function of its numbers, so a reader knows a wrong text when it sees one, of whatever version.
-And the deltas of a view, added up in order of versions, are its answer: what any reader found at version v is compared,
-when all is over, with the sum of the deltas up to v.
+"""The shared data of the threads of a stress run: tables with self-checking rows, and views over them. Law: a row's
+text is a function of its numbers, so a reader can detect a wrong text at any version. And the deltas of a view, added
+up in order of versions, are its answer: what any reader found at version v is compared, when all is over, with the sum
+of the deltas up to v.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def item(key: int, n: int, **more: Any) -> dict[str, Any]:
 
 
 def check(view: str, found: pa.Table | pa.RecordBatch, random: Random) -> None:
-    """Some of the rows, against what their numbers say."""
+    """Checks some of the rows against their numbers."""
     names = found.schema.names
     if not found.num_rows:
         return
@@ -129,7 +128,7 @@ def move(array: Growable) -> None:
 
 
 class World:
-    """The database under stress, what was found in it, and what went wrong."""
+    """The database under stress, its recorded answers, and the errors."""
 
     def __init__(self, folder: Path | None) -> None:
         self.db = freshet.connect(folder, adapt=freshet.Adapt(ratio=1.0, paying=0.0, patience=500))
@@ -159,7 +158,7 @@ class World:
         self.stop.set()
 
     def heard(self, tx: freshet.Transaction) -> None:
-        """Reads a transaction's deltas. Whoever else has read them, or does so now, finds the same."""
+        """Reads a transaction's deltas. Other threads that have read them, or are reading them now, get the same."""
         found = {name: tx.deltas[name] for name in VIEWS if name in tx.deltas}
         with self._lock:
             known = self._deltas.setdefault(tx.version, found)
@@ -177,7 +176,7 @@ class World:
             self._followed.append((version, view, delta))
 
     def compare(self, final: dict[str, pa.Table]) -> None:
-        """When all threads have ended: deltas add up to every answer that was found, and to the last ones."""
+        """When all threads have ended: deltas add up to every recorded answer, and to the last ones."""
         versions = sorted(self._deltas)
         assert versions == list(range(1, versions[-1] + 1)), "a transaction was not heard of, or not once"
         for version, view, delta in self._followed:

@@ -168,7 +168,7 @@ def body(draw: random.Random) -> bytes:
 
 @dataclass(slots=True)
 class Attack:
-    """What was done to a server, and what was wrong with what it did."""
+    """The requests to a server, and the errors in its responses."""
 
     server: Server
     draw: random.Random
@@ -219,7 +219,7 @@ class Attack:
         self._send(raw[: draw.randrange(len(raw))] if draw.random() < 0.05 else raw, lines[0])
 
     def look(self) -> None:
-        """A page that looks at views in all ways."""
+        """A page that opens views in all ways."""
         draw = self.draw
         try:
             with connect(f"ws{self.origin[4:]}/api/live", origin=Origin(self.origin), open_timeout=PATIENCE) as page:
@@ -227,7 +227,7 @@ class Attack:
                     looking = self._looking()
                     odd: list[str | bytes] = ["{", "[" * 5_000, b"\xff", "x" * 20_000]
                     page.send(json.dumps(looking) if draw.random() < 0.8 else draw.choice(odd))
-                    for _ in range(2):  # the first may still be of what was looked at before
+                    for _ in range(2):  # the first may still be of the previous view
                         self._heard(page.recv(timeout=PATIENCE), looking)
         except (WebSocketException, OSError) as e:
             if isinstance(e, TimeoutError):
@@ -285,7 +285,7 @@ class Attack:
             self.wrong.append(f"{status} to {shown}: {found[-200:]!r}")
 
     def watch(self, ended: threading.Event) -> None:
-        """Asks for the state all the time, and notes how much of this process's time goes by until it is there."""
+        """Requests the state continuously, and records the processor time of this process until each response."""
         place = ("127.0.0.1", self.server.port)
         request = f"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\nConnection: close\r\n\r\n"
         while not ended.wait(0.02):
@@ -302,7 +302,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Broken(logging.Handler):
-    """What the server's log says of itself."""
+    """The errors in the server's log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -1,8 +1,8 @@
 """Window functions, QUALIFY, and conditions on ranks, which are a top-k of each partition.
 
-Rows that an order cannot tell apart are in that of the columns below the window; so that DuckDB agrees, orders that
-matter go by every column. Which copy of a row comes first no order says, and two windows may differ in it; so only one
-of a query's windows looks at single copies.
+Ties of an order are broken by the columns below the window; so that DuckDB agrees, an order that matters has every
+column as a key. No order determines which copy of a row comes first, and two windows may differ in it; so only one of a
+query's windows distinguishes copies.
 """
 
 from __future__ import annotations
