@@ -72,8 +72,8 @@ def sqlite_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.
         rows = [tuple(map(_for_sqlite, row)) for row in zip(*values, strict=True)]
         connection.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
     answer = connection.execute(sql).fetchall()
-    found = list(zip(*answer, strict=True)) or [()] * len(like)
-    arrays = [pa.array([_from_sqlite(v, f.type) for v in column]) for column, f in zip(found, like, strict=True)]
+    by_column = list(zip(*answer, strict=True)) or [()] * len(like)
+    arrays = [pa.array([_from_sqlite(v, f.type) for v in column]) for column, f in zip(by_column, like, strict=True)]
     return pa.table(arrays, names=like.names)
 
 

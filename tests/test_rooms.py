@@ -32,11 +32,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 
 
 def modules() -> dict[str, Path]:
-    found = {}
+    paths = {}
     for path in (SOURCE / "freshet").rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:

@@ -214,5 +214,5 @@ def test_one_row_has_no_spread() -> None:
 def test_bits_of_null_alone_are_int() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT)")
-    found = db.execute("SELECT BIT_AND(NULL) AS a, BIT_XOR(NULLIF(NULL, a)) AS b FROM t")
-    assert found.schema.types == [pa.int32(), pa.int32()] and found.to_pylist() == [{"a": None, "b": None}]
+    answer = db.execute("SELECT BIT_AND(NULL) AS a, BIT_XOR(NULLIF(NULL, a)) AS b FROM t")
+    assert answer.schema.types == [pa.int32(), pa.int32()] and answer.to_pylist() == [{"a": None, "b": None}]

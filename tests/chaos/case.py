@@ -87,8 +87,8 @@ def shortest(failed: Outcome, tries: int = 300) -> Outcome:
     """The smallest case found that fails like this one."""
 
     def fails(made: list[int]) -> bool:
-        found = run_case(Choices(made=made))
-        return found.kind == "failed" and found.why.split(":")[0] == failed.why.split(":")[0]
+        outcome = run_case(Choices(made=made))
+        return outcome.kind == "failed" and outcome.why.split(":")[0] == failed.why.split(":")[0]
 
     return run_case(Choices(made=shrunk(failed.made, fails, tries)))
 

@@ -93,7 +93,7 @@ def _answers(sql: str, drawn: Drawn, states: list[dict[str, pa.Table]]) -> list[
     """DuckDB's answers after each transaction, if the view changes, is supported on Spark, and can be written to a file
     and compared. It is run in this process first, so that failures on Spark are caused by the injected faults."""
     try:
-        compiled, total, found = compile_job(sql, drawn.ddl, 2, {}), Sum(), list[pa.Table]()
+        compiled, total, answers = compile_job(sql, drawn.ddl, 2, {}), Sum(), list[pa.Table]()
         if compiled.levels > LEVELS:
             return None
         job = LocalJob(compiled)
@@ -103,9 +103,9 @@ def _answers(sql: str, drawn: Drawn, states: list[dict[str, pa.Table]]) -> list[
             if not all(any(kept(f.type) for kept in _KEPT) and f.name.isidentifier() for f in schema):
                 return None
             total.add(delta)
-            found.append(expected(for_duckdb(sql), state))
-            same_bag(total.answer(schema), found[-1])
-        return found if len({t.num_rows for t in found}) > 1 else None
+            answers.append(expected(for_duckdb(sql), state))
+            same_bag(total.answer(schema), answers[-1])
+        return answers if len({t.num_rows for t in answers}) > 1 else None
     except (UnsupportedError, NoOracleError, NoValueError, ChangeError):
         return None
 
@@ -231,9 +231,9 @@ def _kill(running: subprocess.Popen[bytes], what: str, rng: random.Random) -> bo
     wanted: Callable[[psutil.Process], bool] = _is_worker if what == "worker" else _is_executor
     for _ in range(100):
         try:
-            found = [p for p in psutil.Process(running.pid).children(recursive=True) if wanted(p)]
-            if found:
-                rng.choice(found).kill()
+            victims = [p for p in psutil.Process(running.pid).children(recursive=True) if wanted(p)]
+            if victims:
+                rng.choice(victims).kill()
                 return True
         except psutil.NoSuchProcess:
             if running.poll() is not None:
@@ -294,8 +294,8 @@ def _files(noted: Path) -> list[str]:
     return [json.loads(line)["path"].removeprefix("file://") for line in lines]
 
 
-def _same(what: str, batch: int, found: pa.Table, wanted: pa.Table) -> None:
+def _same(what: str, batch: int, actual: pa.Table, wanted: pa.Table) -> None:
     try:
-        same_bag(found, wanted)
+        same_bag(actual, wanted)
     except AssertionError as e:
         raise AssertionError(f"{what} at micro-batch {batch}: {e}") from e

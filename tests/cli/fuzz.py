@@ -85,19 +85,19 @@ def files(folder: Path, draw: random.Random) -> list[str]:
 def command_line(draw: random.Random, there: list[str]) -> list[str]:
     words = [*WORDS, *there, *there]
     command = draw.choice(list(OPTIONS)) if draw.random() < 0.97 else draw.choice(words)
-    found = [command]
+    line = [command]
     if command in TAKES_FILE and draw.random() < 0.9:
-        found.append(draw.choice(there) if draw.random() < 0.8 else draw.choice(words))
+        line.append(draw.choice(there) if draw.random() < 0.8 else draw.choice(words))
     for option in draw.sample(OPTIONS.get(command, []), k=min(len(OPTIONS.get(command, [])), draw.randrange(4))):
-        found.append(option)
+        line.append(option)
         if option not in ("--web", "--once", "--paused", "--no-browser", "--read-only"):
-            found.append(draw.choice(PLACES if option == "--db" else words))
+            line.append(draw.choice(PLACES if option == "--db" else words))
     if command == "bench":
-        found += ["--seconds", "0.01", "--source", draw.choice(["graph", "market"])]
-        found += ["--scale", draw.choice(["0.0001", "0", "-1", "nan", "inf", "1e-9", "1e9"])]
+        line += ["--seconds", "0.01", "--source", draw.choice(["graph", "market"])]
+        line += ["--scale", draw.choice(["0.0001", "0", "-1", "nan", "inf", "1e-9", "1e9"])]
     if draw.random() < 0.5:
-        found.insert(draw.randrange(len(found) + 1), "--json")
-    return found
+        line.insert(draw.randrange(len(line) + 1), "--json")
+    return line
 
 
 def judge(arguments: list[str], code: object, out: str, err: str) -> Iterator[str]:

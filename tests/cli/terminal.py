@@ -50,9 +50,9 @@ class Terminal:
     def _read(self, seconds: float) -> None:
         while select.select([self.line], [], [], seconds)[0]:
             with suppress(OSError):  # the other end is gone
-                found = os.read(self.line, 65_536)
-                if found:
-                    self.raw += found.decode(errors="replace")
+                data = os.read(self.line, 65_536)
+                if data:
+                    self.raw += data.decode(errors="replace")
                     seconds = 0.0
                     continue
             return

@@ -33,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 def shown(address: str) -> dict[str, int]:
     with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
-        found: dict[str, int] = json.load(answer)["sizes"]
-        return found
+        sizes: dict[str, int] = json.load(answer)["sizes"]
+        return sizes
 
 
 def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:

@@ -99,10 +99,10 @@ def test_a_copy_in_postgresql(tmp_path: Path) -> None:
 def test_delta_to_delta(tmp_path: Path) -> None:
     """Delta is published for each line of Spark; until there is one for this line, there is nothing to run."""
     line = ".".join(pyspark.__version__.split(".")[:2])
-    found = [jar(f"io.delta:{name}:4.4.0") for name in (f"delta-spark_{line}_2.13", "delta-storage")]
-    if any(f is None for f in found):
+    jars = [jar(f"io.delta:{name}:4.4.0") for name in (f"delta-spark_{line}_2.13", "delta-storage")]
+    if any(f is None for f in jars):
         pytest.skip(f"Delta 4.4.0 is not published for Spark {line}")
-    files = f"SET spark.jars = '{','.join(map(str, found))}';\nSET trigger = 'available now';\n"
+    files = f"SET spark.jars = '{','.join(map(str, jars))}';\nSET trigger = 'available now';\n"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("1,ada,1.50\n2,bob,2.00\n3,ada,4.00\n")
     (tmp_path / "write.sql").write_text(

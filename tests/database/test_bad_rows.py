@@ -134,8 +134,8 @@ TAKEN: list[tuple[Any, str, list[Any]]] = [
 @pytest.mark.parametrize(("rows", "column", "values"), TAKEN)
 def test_rare_forms_are_taken(db: Database, rows: Any, column: str, values: list[Any]) -> None:
     (added,) = [db.apply({"t": rows}).deltas["answer"]]
-    found = [row[column] for row in added.to_pylist() for _ in range(row["_weight"])]
-    assert sorted(found, key=lambda v: (v is not None, v)) == values
+    read = [row[column] for row in added.to_pylist() for _ in range(row["_weight"])]
+    assert sorted(read, key=lambda v: (v is not None, v)) == values
 
 
 def test_moments_read_straight_from_memory_are_of_the_years_there_are() -> None:

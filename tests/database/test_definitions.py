@@ -180,12 +180,12 @@ class Definitions(RuleBasedStateMachine):
         if name in self.tables:
             return self.tables[name]
         below, number = self.views[name]
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         for each in below:
             for x, n in self.answer(each).items():
                 if x % 5 != number % 5:
-                    found[(x * 3 + number) % 50] += n
-        return found
+                    counts[(x * 3 + number) % 50] += n
+        return counts
 
     def readers(self, name: str) -> list[str]:
         """All views that go with a name, those made last first."""
@@ -251,10 +251,10 @@ class Definitions(RuleBasedStateMachine):
         self.tables[name] += Counter(values)
         assert set(tx.deltas) == set(self.views)
         for view in self.views:
-            found: Counter[int] = Counter()
+            counts: Counter[int] = Counter()
             for row in tx.deltas[view].to_pylist():
-                found[row["x"]] += row["_weight"]
-            assert found == self.answer(view) - before[view]
+                counts[row["x"]] += row["_weight"]
+            assert counts == self.answer(view) - before[view]
 
     @invariant()
     def agree(self) -> None:

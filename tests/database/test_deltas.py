@@ -41,8 +41,8 @@ def replaced(db: freshet.Database, step: int) -> freshet.Transaction:
 
 def is_of(tx: freshet.Transaction, step: int) -> None:
     expected = [*(shown(step - 1, -1) if step else []), *shown(step)]
-    found = sorted(tx.deltas["v"].to_pylist(), key=lambda r: (r["_weight"], r["id"]))
-    assert found == sorted(expected, key=lambda r: (r["_weight"], r["id"]))
+    rows = sorted(tx.deltas["v"].to_pylist(), key=lambda r: (r["_weight"], r["id"]))
+    assert rows == sorted(expected, key=lambda r: (r["_weight"], r["id"]))
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -90,12 +90,12 @@ def test_read_after_the_database_is_closed(folder: Path | None) -> None:
 
 def test_read_by_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All get one table, also when the pool is swept at that moment."""
-    db, start, found = made(), threading.Barrier(5), list[pa.Table]()
+    db, start, tables = made(), threading.Barrier(5), list[pa.Table]()
     tx = replaced(db, 0)
 
     def read() -> None:
         start.wait()
-        found.append(tx.deltas["v"])
+        tables.append(tx.deltas["v"])
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
@@ -105,7 +105,7 @@ def test_read_by_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     replaced(db, 1)
     for thread in threads:
         thread.join()
-    assert all(table is found[0] for table in found)
+    assert all(table is tables[0] for table in tables)
     is_of(tx, 0)
 
 

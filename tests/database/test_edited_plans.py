@@ -22,8 +22,8 @@ EXISTS = "SELECT a.id FROM a WHERE EXISTS (SELECT * FROM b JOIN c ON b.m = c.m W
 
 
 def document(sql: str = SQL) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(freshet.plan(sql, DDL).to_json())
-    return found
+    plan: dict[str, Any] = json.loads(freshet.plan(sql, DDL).to_json())
+    return plan
 
 
 def with_tree(*nodes: tuple[str, str | None], sql: str = SQL) -> str:

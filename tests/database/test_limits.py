@@ -158,7 +158,9 @@ def busy() -> freshet.Database:
 def test_rows_of_an_answer() -> None:
     db = busy()
     assert db.execute("SELECT k FROM t", rows=20_000).num_rows == 20_000
-    with pytest.raises(freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or raise the limit"):
+    with pytest.raises(
+        freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or raise the limit"
+    ):
         db.execute("SELECT k FROM t", rows=19_999)
     with pytest.raises(ValueError, match="rows is 0; give a number above 0"):
         db.execute("SELECT 1 AS one", rows=0)
@@ -179,13 +181,13 @@ def test_time_of_a_statement() -> None:
 
 @pytest.mark.parametrize("what", ["query", "view"])
 def test_interrupting_from_another_thread(what: str) -> None:
-    db, found = busy(), list[BaseException]()
+    db, errors = busy(), list[BaseException]()
 
     def ask() -> None:
         try:
             db.execute(LONG if what == "query" else f"CREATE MATERIALIZED VIEW long AS {LONG}")
         except freshet.FreshetError as e:
-            found.append(e)
+            errors.append(e)
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -194,8 +196,8 @@ def test_interrupting_from_another_thread(what: str) -> None:
     while thread.is_alive():
         db.interrupt()
         thread.join(0.05)
-    assert "it was interrupted" in str(found[0])
-    assert isinstance(found[0], freshet.BudgetError)
+    assert "it was interrupted" in str(errors[0])
+    assert isinstance(errors[0], freshet.BudgetError)
     assert not db.views
     assert db.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": 20_000}]
 

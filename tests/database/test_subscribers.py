@@ -119,19 +119,19 @@ def test_a_subscriber_may_wait_for_a_thread_that_reads(db: Database) -> None:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    found: list[list[object]] = []
+    answers: list[list[object]] = []
 
     def wait(tx: freshet.Transaction) -> None:
         asked.put(tx)
-        found.append(answered.get(timeout=60))
+        answers.append(answered.get(timeout=60))
 
     view.subscribe(wait)
     for i in (1, 2):
         assert db.apply({"t": [{"id": i, "body": f"text {i}"}]}).errors == ()
     asked.put(None)
     reader.join(60)
-    assert found[0] == [[1], [1], [1], [1], [1], [1], [1], [1], [2], [True], [True]]
-    assert found[1] == [[2], [1, 2], [1, 2], [2], [2], [2], [2], [1, 2], [2], [True], [True]]
+    assert answers[0] == [[1], [1], [1], [1], [1], [1], [1], [1], [2], [True], [True]]
+    assert answers[1] == [[2], [1, 2], [1, 2], [2], [2], [2], [2], [1, 2], [2], [True], [True]]
 
 
 @pytest.mark.parametrize("change", ["apply", "execute", "create_view"])

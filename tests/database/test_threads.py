@@ -46,9 +46,9 @@ def test_deltas_read_in_other_threads_while_the_writer_goes_on(
     def read() -> None:
         while (got := handed.get()) is not None:
             try:
-                found = got[1].deltas["v"].sort_by("id")
-                if not found.equals(change(got[0]).sort_by("id").cast(found.schema)):
-                    wrong.append((got[0], found))
+                delta = got[1].deltas["v"].sort_by("id")
+                if not delta.equals(change(got[0]).sort_by("id").cast(delta.schema)):
+                    wrong.append((got[0], delta))
             except Exception as e:
                 wrong.append(e)
 

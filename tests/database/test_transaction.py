@@ -25,11 +25,11 @@ def db() -> freshet.Database:
 
 
 def elsewhere(call: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    other = threading.Thread(target=lambda: found.append(call()))
+    results: list[Any] = []
+    other = threading.Thread(target=lambda: results.append(call()))
     other.start()
     other.join()
-    return found[0]
+    return results[0]
 
 
 def test_commit(db: freshet.Database) -> None:

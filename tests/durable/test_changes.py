@@ -162,13 +162,13 @@ def test_async(tmp_path: Path, expected: Expected) -> None:
     db = make(tmp_path, 3, durability="os")
 
     async def read() -> list[int]:
-        found = []
+        versions = []
         async for version, _ in db.view("v").changes(since=1):
-            found.append(version)
+            versions.append(version)
             if version == 3:
                 threading.Timer(0.05, lambda: db.apply(step(4))).start()
             if version == 4:
                 break
-        return found
+        return versions
 
     assert asyncio.run(read()) == [2, 3, 4]

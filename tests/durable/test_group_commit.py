@@ -237,11 +237,11 @@ def test_a_subscriber_that_writes_keeps_the_others_out(tmp_path: Path) -> None:
 
 def partly(unsynced: bytes, rng: random.Random) -> bytes:
     """What a disk may have of unsynced bytes: some of the blocks, up to some position."""
-    found = bytearray(unsynced[: rng.randint(0, len(unsynced)) if rng.random() < 0.3 else len(unsynced)])
-    for start in range(0, len(found), 32):
+    data = bytearray(unsynced[: rng.randint(0, len(unsynced)) if rng.random() < 0.3 else len(unsynced)])
+    for start in range(0, len(data), 32):
         if rng.random() < 0.2:
-            found[start : start + 32] = bytes(len(found[start : start + 32]))
-    return bytes(found)
+            data[start : start + 32] = bytes(len(data[start : start + 32]))
+    return bytes(data)
 
 
 def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> None:
@@ -287,11 +287,11 @@ def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> N
         last = [r.end for r in log.records(log.first)][-1]
         torn += bool(whole_ones(log, last))
         log.close()
-        with freshet.connect(image) as found:
-            assert found.version >= safe
-            lost += found.version == safe
-            assert found.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": found.version}]
-            assert sum(r["n"] for r in found.view("v").to_arrow().to_pylist()) == found.version
+        with freshet.connect(image) as opened:
+            assert opened.version >= safe
+            lost += opened.version == safe
+            assert opened.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": opened.version}]
+            assert sum(r["n"] for r in opened.view("v").to_arrow().to_pylist()) == opened.version
     assert lost and torn, "no image lacked a record before one it has: the test proves nothing"
     whole = bytearray((folder / "log").read_bytes())
     whole[len(whole) // 3] ^= 4

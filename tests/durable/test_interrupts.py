@@ -235,11 +235,11 @@ def test_a_subscriber_can_be_interrupted(expected: Expected) -> None:
 
 
 def test_other_threads_and_nesting() -> None:
-    found: list[str] = []
+    events: list[str] = []
 
     def other() -> None:
         with Deferred():
-            found.append("through")
+            events.append("through")
         deliver()
 
     thread = threading.Thread(target=other)
@@ -251,10 +251,10 @@ def test_other_threads_and_nesting() -> None:
             signal.raise_signal(signal.SIGALRM)
         deliver()
         time.sleep(0)
-        found.append("not raised")
+        events.append("not raised")
     with pytest.raises(AlarmError):
         deliver()
-    assert found == ["through", "not raised"]
+    assert events == ["through", "not raised"]
     deliver()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -38,9 +38,9 @@ def folder(tmp_path: Path) -> Path:
 def boundaries(folder: Path) -> list[tuple[int, int]]:
     """The end of each record, and its version."""
     log = Log(folder / "log", write=False)
-    found = [(r.end, r.version) for r in log.records(log.first)]
+    ends = [(r.end, r.version) for r in log.records(log.first)]
     log.close()
-    return found
+    return ends
 
 
 def test_a_log_cut_anywhere_leads_to_the_last_whole_record(folder: Path, expected: Expected, tmp_path: Path) -> None:

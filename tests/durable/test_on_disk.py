@@ -176,9 +176,9 @@ def test_after_a_drop(tmp_path: Path) -> None:
 
 
 def _arrays(folder: Path) -> set[str]:
-    found = checkpoint.read(folder / "checkpoint")
-    assert not isinstance(found, str), found
-    return set(found[1])
+    saved = checkpoint.read(folder / "checkpoint")
+    assert not isinstance(saved, str), saved
+    return set(saved[1])
 
 
 def test_views_over_views_are_found_again(tmp_path: Path) -> None:

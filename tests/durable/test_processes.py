@@ -102,14 +102,14 @@ def test_a_fork_has_no_right_to_the_folder(tmp_path: Path, expected: Expected) -
     read, write = os.pipe()
     child = os.fork()
     if child == 0:  # no assertions here: the result is passed to the parent
-        found = []
+        messages = []
         for change in (lambda: db.apply(step(4)), lambda: db.execute("DROP VIEW v"), db.close):
             try:
                 change()
-                found.append("nothing")
+                messages.append("nothing")
             except freshet.StateError as e:
-                found.append(str(e))
-        os.write(write, "\n".join(found).encode())
+                messages.append(str(e))
+        os.write(write, "\n".join(messages).encode())
         signal.pause()
     try:
         told = os.read(read, 10_000).decode().split("\n")

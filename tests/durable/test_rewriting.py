@@ -132,11 +132,11 @@ def outcome(folder: Path, base: int) -> str:
         if "freshet recover" not in str(e):
             return str(e)
     try:
-        found = recover(folder)
+        recovered = recover(folder)
     except freshet.StateError as e:
         return "refused" if "restore it from a copy" in str(e) else str(e)
     (folder / "log.damaged").unlink()
-    return "recovered" if found.version >= base else f"recovered at version {found.version}"
+    return "recovered" if recovered.version >= base else f"recovered at version {recovered.version}"
 
 
 @pytest.mark.usefixtures("often")

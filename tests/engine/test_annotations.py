@@ -180,7 +180,7 @@ SPREADS = """SELECT a.v, VAR_POP(b.w) AS p, VAR_SAMP(b.i) AS q, STDDEV_POP(c.y) 
 def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
     """Doubles of many sizes and with large means, NULLs, and rows that are inserted and deleted."""
     rng = np.random.default_rng(seed)
-    found = []
+    sizes = []
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, v BIGINT); CREATE TABLE b (k BIGINT, w DOUBLE, i INT)")
     db.execute("CREATE TABLE c (k BIGINT, y DOUBLE)")
@@ -213,8 +213,8 @@ def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
             there[t] += come[t]
         answers = [sorted(map(repr, view.to_arrow().to_pylist())) for view in (carried, enumerated)]
         assert answers[0] == answers[1]
-        found.append(len(answers[0]))
-    assert max(found) == 2
+        sizes.append(len(answers[0]))
+    assert max(sizes) == 2
 
 
 def test_a_sum_too_great_is_refused() -> None:

@@ -122,5 +122,5 @@ def test_one_set_and_keys_in_none() -> None:
 def test_a_key_that_every_set_has_is_never_grouped_away() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2), (3, 4)")
-    found = db.execute("SELECT b, GROUPING(b) AS g, COUNT(*) AS n FROM t GROUP BY b, ROLLUP (b)").to_pylist()
-    assert sorted((r["b"], r["g"], r["n"]) for r in found) == [(2, 0, 1), (2, 0, 1), (4, 0, 1), (4, 0, 1)]
+    rows = db.execute("SELECT b, GROUPING(b) AS g, COUNT(*) AS n FROM t GROUP BY b, ROLLUP (b)").to_pylist()
+    assert sorted((r["b"], r["g"], r["n"]) for r in rows) == [(2, 0, 1), (2, 0, 1), (4, 0, 1), (4, 0, 1)]

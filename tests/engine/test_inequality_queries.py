@@ -159,8 +159,8 @@ def test_ranges_at_the_end_of_numbers() -> None:
     db.execute("CREATE TABLE a (v BIGINT); CREATE TABLE b (w BIGINT)")
     view = db.create_view("v", "SELECT v, w FROM a JOIN b ON v <= w AND w - 5 <= v")
     db.apply({"a": [{"v": v} for v in (least, least + 5, 0, most - 5, most)], "b": [{"w": w} for w in (0, 5, most)]})
-    found = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
-    assert found == {(0, 0), (0, 5), (most - 5, most), (most, most)}
+    pairs = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
+    assert pairs == {(0, 0), (0, 5), (most - 5, most), (most, most)}
 
 
 EQUAL = {

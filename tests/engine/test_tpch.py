@@ -61,7 +61,7 @@ def folded(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 def stock(sql: str, tables: dict[str, pa.Table], whole: bool = False) -> list[TwinTable]:
     """The tables a query reads, with the columns it reads or with all."""
-    found = []
+    twins = []
     for name, statement in zip(schema.tables_of(sql), schema.ddl(schema.tables_of(sql)), strict=True):
         listed = re.search(r"PRIMARY KEY \((.*?)\)", statement)
         inline = re.search(r"(\w+) \w+ PRIMARY KEY", statement)
@@ -69,8 +69,8 @@ def stock(sql: str, tables: dict[str, pa.Table], whole: bool = False) -> list[Tw
         used = [c for c in tables[name].column_names if whole or c in schema.columns_of(sql) or c in key]
         table = TwinTable(name, tables[name].select(used), key)
         _, first = np.unique(table.keys(), return_index=True)  # tiny partsupp names some keys twice
-        found.append(TwinTable(name, table.known.take(np.sort(first)), key))
-    return found
+        twins.append(TwinTable(name, table.known.take(np.sort(first)), key))
+    return twins
 
 
 def changed(table: TwinTable, places: Places, rng: np.random.Generator) -> Places:

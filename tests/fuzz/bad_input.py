@@ -173,11 +173,11 @@ def _check(rows: Any, delta: pa.Table) -> None:
         given = [{str(name).lower(): value for name, value in row.items()} for row in _as_dicts(rows)]
     except (OverflowError, ValueError):
         return  # moments that Arrow holds and Python does not
-    found = delta.to_pylist()
+    rows_added = delta.to_pylist()
     if any(w.get("_weight", 1) != 1 or "_change_type" in w or any(v is pd.NaT for v in w.values()) for w in given):
         return
     want = sorted(repr([_wanted(type_, row.get(name)) for name, type_ in COLUMNS.items()]) for row in given)
-    got = sorted(repr([row[name] for name in COLUMNS]) for row in found for _ in range(row["_weight"]))
+    got = sorted(repr([row[name] for name in COLUMNS]) for row in rows_added for _ in range(row["_weight"]))
     if want != got:
         pairs = [f"given {w}, found {g}" for w, g in zip(want, got, strict=False) if w != g]
         raise WrongError(pairs[0] if pairs else f"{len(want)} rows given, {len(got)} found")

@@ -207,8 +207,8 @@ def shortest(failed: Outcome, tries: int = 300) -> Outcome:
     """The smallest case found that fails like this one."""
 
     def fails(made: list[int]) -> bool:
-        found = run_case(Choices(made=made))
-        return found.kind == "failed" and _sort_of(found) == _sort_of(failed)
+        outcome = run_case(Choices(made=made))
+        return outcome.kind == "failed" and _sort_of(outcome) == _sort_of(failed)
 
     return run_case(Choices(made=shrunk(failed.made, fails, tries)))
 

@@ -242,9 +242,9 @@ class _Stream:
         """The first rows of one or two tables are deleted and inserted again and again."""
         chosen = self.random.sample(self.tables, min(len(self.tables), self.random.randint(1, 2)))
         first = [next((r for r in rows if r[0] == table), None) for table in chosen]
-        found = [r for r in first if r is not None]
+        present = [r for r in first if r is not None]
         for i in range(self.n):
-            table, row = found[i // 2 % len(found)]
+            table, row = present[i // 2 % len(present)]
             self.change(table, row, -1 if i % 2 == 0 else 1)
 
     def window(self) -> None:

@@ -47,8 +47,8 @@ def check(case: Case) -> Outcome:
     except (UnsupportedError, PlanError) as e:
         return Outcome("refused", str(e))
     for size in sizes:
-        found, steps = paid(case, plan, size)
-        for name, ratio in found.items():
+        costs, steps = paid(case, plan, size)
+        for name, ratio in costs.items():
             ratios.setdefault(name, []).append(ratio)
         if steps > MOST_STEPS and len(ratios) and size != sizes[-1]:
             break
@@ -59,9 +59,9 @@ def check(case: Case) -> Outcome:
         if not suspects:
             return Outcome("kept" if measured > 2 else "too large", ratios=ratios)
         longer *= 2
-        found, _ = paid(case, plan, longer)
+        costs, _ = paid(case, plan, longer)
         for name in ratios:
-            ratios[name].append(found.get(name, 0.0))
+            ratios[name].append(costs.get(name, 0.0))
         suspects = [name for name in suspects if growing(ratios[name])]
     if not suspects:
         return Outcome("kept", ratios=ratios)

@@ -42,8 +42,8 @@ class Expressions:
 
     def column(self, scope: Scope, kind: str) -> str:
         """A column of the type; a literal if there is none."""
-        found = [c.text for c in scope if c.type == kind]
-        return self.choices.pick(found) if found else self.literal(kind)
+        columns = [c.text for c in scope if c.type == kind]
+        return self.choices.pick(columns) if columns else self.literal(kind)
 
     def value(self, kind: str, scope: Scope, depth: int = 2) -> str:
         if depth == 0 or not self.choices.chance(35):

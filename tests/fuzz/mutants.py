@@ -59,12 +59,12 @@ _INTERNAL = re.compile(
 @cache
 def known() -> tuple[tuple[freshet.Database, tuple[str, ...]], ...]:
     """Texts as lists of words, with the tables they are about."""
-    found = []
+    databases = []
     for ddl, sql in texts():
         words = split(sql)
         if words and len(words) < 400:
-            found.append((database(ddl), words))
-    return tuple(found)
+            databases.append((database(ddl), words))
+    return tuple(databases)
 
 
 def split(sql: str) -> tuple[str, ...]:
@@ -81,15 +81,15 @@ def mutant(rng: random.Random) -> tuple[freshet.Database, str]:
 @cache
 def parsed() -> tuple[tuple[freshet.Database, exp.Expr, tuple[exp.Expr, ...]], ...]:
     """The texts as trees, with the parts that may be put elsewhere."""
-    found = []
+    trees = []
     for db, words in known():
         try:
             tree = Reader().parse(" ".join(words))[0]
         except SqlglotError:
             continue
         if tree is not None:
-            found.append((db, tree, tuple(n for n in tree.walk() if n.parent is not None and _is_part(n))))
-    return tuple(f for f in found if f[2])
+            trees.append((db, tree, tuple(n for n in tree.walk() if n.parent is not None and _is_part(n))))
+    return tuple(f for f in trees if f[2])
 
 
 def _is_part(node: exp.Expr) -> bool:
@@ -176,9 +176,9 @@ def fault(error: freshet.SqlError, sql: str) -> str | None:
     if ";" not in plain:
         return "no remedy"
     written = set(re.findall(r"\w+", sql))
-    for found in _INTERNAL.finditer(plain):
-        if not set(found[0].split()) & written and not (found[0].isspace() and "  " in sql):
-            return f"{found[0]!r} in it"
+    for match in _INTERNAL.finditer(plain):
+        if not set(match[0].split()) & written and not (match[0].isspace() and "  " in sql):
+            return f"{match[0]!r} in it"
     parts = [part.strip() for part in plain.split(";")]
     return "said twice" if len(set(parts)) < len(parts) else None
 

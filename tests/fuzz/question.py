@@ -46,16 +46,16 @@ class Question:
         """The first answer there is, in types that hold it."""
         rows = {t.name: t.arrow() for t in tables}
         try:
-            found = expected(self.duckdb, rows)
+            table = expected(self.duckdb, rows)
         except NoOracleError:
             second = self._second_opinion(rows, like)
             if second is None:
                 raise
             return second
-        for column, field in zip(found.columns, like, strict=True):
+        for column, field in zip(table.columns, like, strict=True):
             if pa.types.is_int64(field.type) and pa.types.is_decimal(column.type):
                 _check_fits(column)
-        return found
+        return table
 
     def check(self, seen: pa.Table, tables: list[TableModel]) -> None:
         """Raises AssertionError if `seen` is wrong."""

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 def named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
     """The second column of a name gets _2."""
     taken: set[str] = set()
-    found = []
+    apart = []
     for name in names:
         new, number = name, 1
         while new.lower() in taken:
             number += 1
             new = f"{name}_{number}"
         taken.add(new.lower())
-        found.append(new)
-    return tuple(found)
+        apart.append(new)
+    return tuple(apart)
 
 
 def type_name(written: str) -> str:
@@ -34,8 +34,8 @@ Test = Callable[[str, "Answer", "Answer", str], bool]
 
 def _written(pattern: str, *errors: str) -> Test:
     """A query that matches this is answered here, and refused by Spark with one of these errors."""
-    found = re.compile(pattern, re.I)
-    return lambda sql, ours, theirs, why: bool(found.search(sql)) and any(e in theirs.error for e in errors)
+    regex = re.compile(pattern, re.I)
+    return lambda sql, ours, theirs, why: bool(regex.search(sql)) and any(e in theirs.error for e in errors)
 
 
 def _refused(pattern: str) -> Test:
@@ -75,16 +75,16 @@ def _unknown_in(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
 
 def _two_queries_out(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
     """A name of a relation in the text, read where Spark sees only the next enclosing query."""
-    found = re.search(r"UNRESOLVED_COLUMN.* name `(\w+)`\.`\w+` cannot be resolved", theirs.error)
-    if not found or len(re.findall(r"\bSELECT\b", sql, re.I)) < 3:
+    match = re.search(r"UNRESOLVED_COLUMN.* name `(\w+)`\.`\w+` cannot be resolved", theirs.error)
+    if not match or len(re.findall(r"\bSELECT\b", sql, re.I)) < 3:
         return False
-    return bool(re.search(rf"\bAS {found[1]}\b", sql, re.I))
+    return bool(re.search(rf"\bAS {match[1]}\b", sql, re.I))
 
 
 def _key_of_sets(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
     """HAVING over a key of grouping sets that the select list does not show."""
-    found = re.search(r"UNRESOLVED_COLUMN.* name (?:`\w+`\.)?`(\w+)` cannot .*UnresolvedHaving", theirs.error)
-    return bool(found and re.search(rf"GROUP BY .*\b{found[1]}\b.*HAVING .*\b{found[1]}\b", sql, re.I))
+    match = re.search(r"UNRESOLVED_COLUMN.* name (?:`\w+`\.)?`(\w+)` cannot .*UnresolvedHaving", theirs.error)
+    return bool(match and re.search(rf"GROUP BY .*\b{match[1]}\b.*HAVING .*\b{match[1]}\b", sql, re.I))
 
 
 def _any_row(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:

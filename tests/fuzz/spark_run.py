@@ -122,12 +122,12 @@ def _others_agree(sql: str, ours: Answer, number: int) -> bool:
         return False
     try:
         like = _database(number).execute(sql).schema
-        found = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
+        answer = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
     except NoOracleError:
         return True
     except NoValueError:
         return False
-    rows = zip(*(c.to_pylist() for c in found.columns), strict=True)
+    rows = zip(*(c.to_pylist() for c in answer.columns), strict=True)
     return sorted(map(_key, rows)) == sorted(map(_key, ours.rows))
 
 
@@ -266,18 +266,18 @@ def _some(rows: tuple[tuple[Any, ...], ...]) -> str:
 
 def shortest(outcome: Outcome, spark: SparkSession, tries: int) -> Outcome:
     """The same failure, made by fewer choices."""
-    found = outcome
+    least = outcome
 
     def fails(made: list[int]) -> bool:
-        nonlocal found
+        nonlocal least
         again = run_query(Choices(made=made), spark)
         if again.kind == "failed" and again.why.split(" ")[0] == outcome.why.split(" ")[0]:
-            found = again
+            least = again
             return True
         return False
 
     shrunk(outcome.made, fails, tries)
-    return found
+    return least
 
 
 def main() -> int:
@@ -299,8 +299,8 @@ def main() -> int:
         if outcome.kind == "allowed":
             reasons[outcome.why] += 1
         if outcome.kind == "failed":
-            found = shortest(outcome, spark, given.shrink) if given.shrink else outcome
-            print(f"FAILED with seed {first + number}: {found.why}\n  {found.sql}\n{found.tables}\n", flush=True)
+            least = shortest(outcome, spark, given.shrink) if given.shrink else outcome
+            print(f"FAILED with seed {first + number}: {least.why}\n  {least.sql}\n{least.tables}\n", flush=True)
         if (number + 1) % 100 == 0:
             print(f"{number + 1:>6} queries: {_line(kinds)}", flush=True)
         if kinds["failed"] >= given.failures:

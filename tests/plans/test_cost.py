@@ -65,8 +65,8 @@ def run(db: Database, transactions: Iterable[dict[str, pa.Table]]) -> None:
 
 
 def described(db: Database, view: str = "v0") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(db.view(view).explain("json"))
-    return found
+    explained: dict[str, Any] = json.loads(db.view(view).explain("json"))
+    return explained
 
 
 def counters_a_change(db: Database, view: str = "v0") -> float:

@@ -28,7 +28,7 @@ def verdict(atoms: Sequence[int], predicates: Sequence[int], output: int) -> tup
 
 def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> set[Subtree]:
     """All over all atoms."""
-    found: dict[int, set[Subtree]] = {}
+    best: dict[int, set[Subtree]] = {}
     for size in range(1, len(atoms) + 1):
         for part in (p for p in range(1 << len(atoms)) if p.bit_count() == size):
             made: set[Subtree] = set()
@@ -37,7 +37,7 @@ def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> s
                 made = {Subtree(label, 0, None)} | ({Subtree(label, 0, label)} if not label & ~output else set())
             for blocks in _partitions(part):
                 variables = [_union(atoms, b) for b in blocks]
-                for children in product(*(found[b] for b in blocks)):
+                for children in product(*(best[b] for b in blocks)):
                     made.update(_topped(children, variables, predicates, output))
             ahead = list(made)
             while ahead:  # nodes with one child
@@ -46,8 +46,8 @@ def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> s
                     if t not in made:
                         made.add(t)
                         ahead.append(t)
-            found[part] = _best(made)
-    return found[(1 << len(atoms)) - 1]
+            best[part] = _best(made)
+    return best[(1 << len(atoms)) - 1]
 
 
 def _best(trees: set[Subtree]) -> set[Subtree]:
@@ -107,8 +107,8 @@ def _subsets(bits: int) -> Iterator[int]:
 
 
 def _union(atoms: Sequence[int], part: int) -> int:
-    found = 0
+    union = 0
     for i, a in enumerate(atoms):
         if part >> i & 1:
-            found |= a
-    return found
+            union |= a
+    return union

@@ -38,7 +38,7 @@ def subsets(attributes: str) -> list[str]:
 @cache
 def small_queries(most_relations: int, attributes: str = ATTRIBUTES) -> tuple[Hypergraph, ...]:
     """Every query over few attributes, one for each renaming of attributes and order of relations, with all outputs."""
-    found = []
+    queries = []
     for count in range(1, most_relations + 1):
         for relations in combinations_with_replacement(subsets(attributes), count):
             renamed = (
@@ -50,8 +50,8 @@ def small_queries(most_relations: int, attributes: str = ATTRIBUTES) -> tuple[Hy
             )
             if sorted(relations) == min(renamed):
                 used = "".join(sorted(set("".join(relations))))
-                found += [hypergraph(relations, output) for output in subsets(used)]
-    return tuple(found)
+                queries += [hypergraph(relations, output) for output in subsets(used)]
+    return tuple(queries)
 
 
 @cache

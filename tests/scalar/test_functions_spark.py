@@ -34,8 +34,8 @@ APPROXIMATE = {
 def parse_type(text: str) -> Type:
     if text.startswith("INTERVAL "):
         return interval(*text.removeprefix("INTERVAL ").split(" TO "))
-    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
-    return decimal(int(found[1]), int(found[2])) if found else Type(text)
+    match = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
+    return decimal(int(match[1]), int(match[2])) if match else Type(text)
 
 
 def value_of(kind: str, text: str | None) -> Literal:
@@ -167,8 +167,8 @@ def _served(columns: list[Column], column: ColumnRef) -> Column:
 @pytest.mark.parametrize("name", sorted({c["name"] for c in CASES}))
 def test_function_is_read_from_sql(name: str) -> None:
     """Some cases of each function as the text of a view: the parser's nodes are bound to the right functions."""
-    found = [c for c in CASES if c["name"] == name and "error" not in c and not is_exempt(c) and c["value"] is not None]
-    with_columns = [c for c in found if any(len(a) == 2 for a in c["args"]) and "FLOAT" not in str(c["args"])]
+    cases = [c for c in CASES if c["name"] == name and "error" not in c and not is_exempt(c) and c["value"] is not None]
+    with_columns = [c for c in cases if any(len(a) == 2 for a in c["args"]) and "FLOAT" not in str(c["args"])]
     for case in with_columns[:: max(1, len(with_columns) // 3)][:3]:
         expression, fields = spark_cases.sql(name, case["args"], case.get("to"))
         db = freshet.connect()
@@ -177,5 +177,5 @@ def test_function_is_read_from_sql(name: str) -> None:
         db.execute(f"CREATE TABLE t ({', '.join(columns)})")
         view = db.create_view("v", f"SELECT {shown} AS x FROM t")
         db.execute(f"INSERT INTO t SELECT {fields}")
-        (found,) = view.to_arrow()["x"].to_pylist()
-        assert same((case["type"], found), (case["type"], case["value"]), name), (expression, found, case)
+        (value,) = view.to_arrow()["x"].to_pylist()
+        assert same((case["type"], value), (case["type"], case["value"]), name), (expression, value, case)

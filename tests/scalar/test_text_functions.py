@@ -141,11 +141,11 @@ def test_a_function_that_skips_nulls_keeps_rows_without_a_partner() -> None:
     db.execute("CREATE TABLE a (k INT PRIMARY KEY); CREATE TABLE b (k INT PRIMARY KEY, s STRING)")
     joined = "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE"
     kept = db.create_view("kept", f"{joined} CONCAT_WS('-', b.s, 'x') = 'x'")
-    found = db.create_view("found", f"{joined} LOCATE('q', b.s, b.k) = 0")
+    located = db.create_view("found", f"{joined} LOCATE('q', b.s, b.k) = 0")
     db.execute("INSERT INTO a VALUES (1), (2)")
     db.execute("INSERT INTO b VALUES (2, 'y')")
     assert kept.to_arrow()["k"].to_pylist() == [1]
-    assert sorted(found.to_arrow()["k"].to_pylist()) == [1, 2]
+    assert sorted(located.to_arrow()["k"].to_pylist()) == [1, 2]
 
 
 def test_concat_ws_of_nothing_but_nulls_is_empty() -> None:
@@ -154,5 +154,5 @@ def test_concat_ws_of_nothing_but_nulls_is_empty() -> None:
     db.execute("CREATE TABLE t (k INT PRIMARY KEY, m STRING, s STRING)")
     view = db.create_view("v", "SELECT k, CONCAT_WS('+-', s, s) AS l, CONCAT_WS(m, s, NULL, s) AS c FROM t")
     db.execute("INSERT INTO t VALUES (1, '/', NULL), (2, '/', 'a'), (3, NULL, 'b'), (4, '', '')")
-    found = {row["k"]: (row["l"], row["c"]) for row in view.to_arrow().to_pylist()}
-    assert found == {1: ("", ""), 2: ("a+-a", "a/a"), 3: ("b+-b", None), 4: ("+-", "")}
+    rows = {row["k"]: (row["l"], row["c"]) for row in view.to_arrow().to_pylist()}
+    assert rows == {1: ("", ""), 2: ("a+-a", "a/a"), 3: ("b+-b", None), 4: ("+-", "")}

@@ -120,7 +120,7 @@ def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...
     rng = random.Random(seed)
     held: dict[str, list[tuple[object, ...]]] = {name: [] for name in SCHEMAS}
     numbers = 0
-    found = []
+    txs = []
     for _ in range(count):
         tx: dict[str, list[tuple[object, ...]]] = {}
         for name in SCHEMAS:
@@ -150,8 +150,8 @@ def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...
                 held[name].append(row)
                 changes.append((*row, 1))
             tx[name] = changes
-        found.append(tx)
-    return found
+        txs.append(tx)
+    return txs
 
 
 class Present:

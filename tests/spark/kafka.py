@@ -27,8 +27,8 @@ CONNECTOR = (
 
 
 def connector_jars() -> list[Path] | None:
-    found = [f for f in map(jar, CONNECTOR) if f is not None]
-    return found if len(found) == len(CONNECTOR) else None
+    jars = [f for f in map(jar, CONNECTOR) if f is not None]
+    return jars if len(jars) == len(CONNECTOR) else None
 
 
 def console(address: str, program: str, *arguments: str, given: str = "") -> str:

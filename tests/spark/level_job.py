@@ -114,7 +114,7 @@ class LevelJob:
                 fields = [struct.field(i) for i in range(struct.type.num_fields)]
                 delta = pa.table([*fields, batch.column("_weight")], [*(f.name for f in struct.type), "_weight"])
                 parts.setdefault(view, []).append(delta)
-        return {view: pa.concat_tables(found) for view, found in parts.items()}
+        return {view: pa.concat_tables(deltas) for view, deltas in parts.items()}
 
     def _shard(self, level: int, shard: int, rows: list[Row]) -> list[Row]:
         key = shard_keys(self.job.shards)[shard]

@@ -30,12 +30,12 @@ def write_files(
 
 
 def read_files(spark: SparkSession, folder: Path, tables: Sequence[str]) -> dict[str, DataFrame]:
-    found = {}
+    frames = {}
     for name in tables:
         schema = spark.read.parquet(str(folder / name / "00000.parquet")).schema
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").option("latestFirst", "false")
-        found[name] = reader.parquet(str(folder / name))
-    return found
+        frames[name] = reader.parquet(str(folder / name))
+    return frames
 
 
 def run(changes: DataFrame, out: Path, checkpoint: Path) -> Any:

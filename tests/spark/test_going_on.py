@@ -124,8 +124,8 @@ def test_a_job_sets_aside_what_stopped_it(spark: SparkSession, tmp_path: Path) -
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     (tmp_path / "in").mkdir()
     batches = [[(1, "x", 2), (2, "y", 1)], [(1, "x", -1), (3, "z", -1), (4, "w", 1)]]
-    for number, found in enumerate(batches):
-        lines = [json.dumps({"a": a, "s": s, "_weight": weight}) for a, s, weight in found]
+    for number, changes in enumerate(batches):
+        lines = [json.dumps({"a": a, "s": s, "_weight": weight}) for a, s, weight in changes]
         path = tmp_path / "in" / f"{number}.json"
         path.write_text("\n".join(lines))
         os.utime(path, (1e9 + number, 1e9 + number))

@@ -84,18 +84,18 @@ def database(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
         file = str(tmp_path / "copy.db")
         return Database(f"jdbc:sqlite:{file}", "org.sqlite.JDBC", file)
     port = request.getfixturevalue("server")
-    found = Database(f"jdbc:postgresql://127.0.0.1:{port}/postgres", "org.postgresql.Driver", port)
-    found.rows("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    return found
+    opened = Database(f"jdbc:postgresql://127.0.0.1:{port}/postgres", "org.postgresql.Driver", port)
+    opened.rows("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return opened
 
 
 def held_rows(database: Database) -> Counter[Row]:
-    found: Counter[Row] = Counter()
+    rows: Counter[Row] = Counter()
     for k, s, d, weight in database.rows('SELECT k, s, d, "_weight" FROM copy'):
         row = (None if k is None else int(k), s, None if d is None else Decimal(str(d)))
-        assert row not in found and int(weight) > 0
-        found[row] = int(weight)
-    return found
+        assert row not in rows and int(weight) > 0
+        rows[row] = int(weight)
+    return rows
 
 
 def keyed_rows(database: Database) -> dict[Row, Row]:

@@ -57,9 +57,9 @@ def test_the_default_is_private(temporary: Path) -> None:
     started()
     (root,) = temporary.iterdir()
     assert root == default_arenas() and root.name.endswith(str(os.getuid()))
-    found = [root, *root.rglob("*")]
-    assert len(found) > 10
-    assert {stat.S_IMODE(f.lstat().st_mode) for f in found} == {0o700, 0o600}
+    files = [root, *root.rglob("*")]
+    assert len(files) > 10
+    assert {stat.S_IMODE(f.lstat().st_mode) for f in files} == {0o700, 0o600}
 
 
 def test_one_that_was_open_is_closed(temporary: Path) -> None:

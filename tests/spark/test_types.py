@@ -88,6 +88,6 @@ def test_bytes(spark: SparkSession, tmp_path: Path) -> None:
     for name, sql in BYTES_VIEWS.items():
         expected = db.create_view(name, sql).to_arrow()
         shown = snapshot(spark, str(tmp_path / "checkpoint"), name)
-        found = [tuple(bytes(v) if isinstance(v, bytearray) else v for v in r) for r in shown.collect()]
-        assert sorted(map(repr, found)) == sorted(repr(tuple(r.values())) for r in expected.to_pylist())
+        collected = [tuple(bytes(v) if isinstance(v, bytearray) else v for v in r) for r in shown.collect()]
+        assert sorted(map(repr, collected)) == sorted(repr(tuple(r.values())) for r in expected.to_pylist())
     assert dict(snapshot(spark, str(tmp_path / "checkpoint"), "top").dtypes) == {"k": "binary", "v": "binary"}

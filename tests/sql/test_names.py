@@ -195,8 +195,8 @@ def db() -> freshet.Database:
 
 
 def rows(db: freshet.Database, sql: str) -> Answer:
-    found = db.execute(sql)
-    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr)
+    answer = db.execute(sql)
+    return sorted(zip(*(column.to_pylist() for column in answer.columns), strict=True), key=repr)
 
 
 @pytest.mark.parametrize(("sql", "expected"), CASES)

@@ -35,10 +35,10 @@ def test_strict_functions_are_null_on_null() -> None:
                     given = [*args]
                     given[position] = Literal(args[position].type, None)
                     try:
-                        found = transform(functions.build(name, tuple(given)), fold)
+                        folded = transform(functions.build(name, tuple(given)), fold)
                     except SqlError:
                         continue
-                    assert isinstance(found, Literal) and found.value is None, (name, given)
+                    assert isinstance(folded, Literal) and folded.value is None, (name, given)
                     tried.add(name)
     assert {"add", "eq", "like", "substring", "year", "date_add", "not"} <= tried
 

@@ -275,9 +275,9 @@ def test_as_in_spark(
             db.execute(sql)
         assert raised.value.line == 1
         return
-    found = db.execute(sql)
-    assert found.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
-    assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr) == rows
+    answer = db.execute(sql)
+    assert answer.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
+    assert sorted(zip(*(column.to_pylist() for column in answer.columns), strict=True), key=repr) == rows
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from freshet.sql.parse import parse
 
 
 def one(text: str, catalog: Catalog) -> object:
-    (found,) = parse(text, catalog)
-    return found
+    (statement,) = parse(text, catalog)
+    return statement
 
 
 def test_create_table() -> None:

@@ -43,8 +43,8 @@ class _File:
 
         self.sqlite.set_progress_handler(count, 10_000)
         try:
-            found = self.sqlite.execute(sql)
-            rows = found.fetchall()
+            cursor = self.sqlite.execute(sql)
+            rows = cursor.fetchall()
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
                 return
@@ -54,7 +54,7 @@ class _File:
         if len(rows) > 400:
             return
         types = "".join(
-            "R" if any(isinstance(row[i], float) for row in rows) else "I" for i in range(len(found.description))
+            "R" if any(isinstance(row[i], float) for row in rows) else "I" for i in range(len(cursor.description))
         )
         if not self._is_sure(sql, rows, types):
             return
@@ -67,8 +67,10 @@ class _File:
             others = self.duckdb.execute(sql).fetchall()
         except duckdb.Error:
             return True
-        found = (sorted([written(v, t) for v, t in zip(row, types, strict=True)] for row in r) for r in (rows, others))
-        return next(found) == next(found)
+        answers = (
+            sorted([written(v, t) for v, t in zip(row, types, strict=True)] for row in r) for r in (rows, others)
+        )
+        return next(answers) == next(answers)
 
     def table(self, name: str, columns: list[str], rows: int, most: int = 99, nulls: int = 20) -> None:
         typed = ", ".join(f"{c} BIGINT" for c in columns)

@@ -61,9 +61,9 @@ def _tables(sql: str) -> set[str]:
 
 
 class _Run:
-    def __init__(self, name: str, found: list[Record]) -> None:
-        self.name, self.records, self.db, self.report = name, found, freshet.connect(), Report()
-        self.reads = {i: _tables(r.sql) for i, r in enumerate(found) if isinstance(r, Query)}
+    def __init__(self, name: str, records: list[Record]) -> None:
+        self.name, self.records, self.db, self.report = name, records, freshet.connect(), Report()
+        self.reads = {i: _tables(r.sql) for i, r in enumerate(records) if isinstance(r, Query)}
         self.broken: set[str] = set()  # tables and views that a refused statement left in another state
         self.views: dict[int, str] = {}  # query records that are views, or why they are not
 

@@ -73,8 +73,8 @@ def test_a_walk_finds_what_a_search_does(runs: list[list[tuple[int, int]]], beyo
     ends, out = ends[of_run] if runs else np.zeros(0, np.int64), np.empty(len(keys), np.int64)
     reach(keys, bounds, starts, ends, beyond, out)
     for i, bound in enumerate(bounds):
-        found = np.searchsorted(keys[starts[i] : ends[i]], bound, "right" if beyond else "left")
-        assert out[i] == starts[i] + found
+        position = np.searchsorted(keys[starts[i] : ends[i]], bound, "right" if beyond else "left")
+        assert out[i] == starts[i] + position
 
 
 def test_wide_frames_cost_a_constant_a_row() -> None:

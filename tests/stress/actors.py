@@ -55,15 +55,15 @@ class Writer:
 
     def _owners(self, random: Random) -> dict[str, list[dict[str, object]]]:
         """Upserts of owners, which all writers share, and events, which are only added and removed together."""
-        found: dict[str, list[dict[str, object]]] = {}
+        rows: dict[str, list[dict[str, object]]] = {}
         if random.random() < 0.3:
             name = owner(random.randrange(OWNERS))
             region = f"region of {name}, {random.choice('abc')}"
-            found["owner"] = [{"name": name, "region": region, "_change_type": "upsert"}]
+            rows["owner"] = [{"name": name, "region": region, "_change_type": "upsert"}]
         if random.random() < 0.5:
             names = [owner(random.randrange(2 * OWNERS)) for _ in range(random.randint(1, 30))]
-            found["event"] = [{"owner": name, "kind": f"kind {random.randrange(40)}"} for name in names]
-        return found
+            rows["event"] = [{"owner": name, "kind": f"kind {random.randrange(40)}"} for name in names]
+        return rows
 
     def _by_statement(self, world: World, random: Random) -> freshet.Transaction:
         key = random.choice(sorted(self.held))
@@ -265,8 +265,8 @@ def transact(world: World, random: Random) -> None:
             tx.apply({"item": [item(key, 3)]})
             assert world.db.view("plain").get(key)["n"] == 3
             tx.execute("UPDATE item SET n = 4, body = ? WHERE id = ?", [item(key, 4)["body"], key])
-            found = tx.query("SELECT n FROM plain WHERE id = ?", [key]).to_pylist()
-            assert found == [{"n": 4}], found
+            rows = tx.query("SELECT n FROM plain WHERE id = ?", [key]).to_pylist()
+            assert rows == [{"n": 4}], rows
             raise InterruptedError
     except InterruptedError:
         world.did("transactions rolled back")
@@ -276,18 +276,18 @@ def ask(world: World, random: Random) -> None:
     """One-off queries: their answers are consistent in themselves, because they are of one version."""
     db, rest = world.db, random.randrange(9)
     if random.random() < 0.3:
-        found = db.execute("SELECT id, n, CONCAT(UPPER(body), '!') AS loud, body FROM item WHERE id % 11 = 0")
-        check("asked", found, random)
+        answer = db.execute("SELECT id, n, CONCAT(UPPER(body), '!') AS loud, body FROM item WHERE id % 11 = 0")
+        check("asked", answer, random)
         assert all(
             loud == body.upper() + "!"
-            for loud, body in zip(found["loud"].to_pylist(), found["body"].to_pylist(), strict=True)
+            for loud, body in zip(answer["loud"].to_pylist(), answer["body"].to_pylist(), strict=True)
         )
     else:
-        found = db.execute(
+        answer = db.execute(
             f"SELECT (SELECT COUNT(*) FROM item WHERE n <= {rest}) AS low, (SELECT COUNT(*) FROM item WHERE n > {rest})"
             " AS high, (SELECT COUNT(*) FROM plain) AS every"
         ).to_pylist()[0]
-        assert found["low"] + found["high"] == found["every"], found
+        assert answer["low"] + answer["high"] == answer["every"], answer
     world.did("queries asked")
 
 

@@ -63,13 +63,13 @@ def item(key: int, n: int, **more: Any) -> dict[str, Any]:
     return {"id": key, "n": n, "owner": owner(key), "body": body(key, n), **more}
 
 
-def check(view: str, found: pa.Table | pa.RecordBatch, random: Random) -> None:
+def check(view: str, rows: pa.Table | pa.RecordBatch, random: Random) -> None:
     """Checks some of the rows against their numbers."""
-    names = found.schema.names
-    if not found.num_rows:
+    names = rows.schema.names
+    if not rows.num_rows:
         return
-    for at in random.sample(range(found.num_rows), min(found.num_rows, 40)):
-        row = dict(zip(names, (found.column(i)[at].as_py() for i in range(len(names))), strict=True))
+    for at in random.sample(range(rows.num_rows), min(rows.num_rows, 40)):
+        row = dict(zip(names, (rows.column(i)[at].as_py() for i in range(len(names))), strict=True))
         if "id" in row and "body" in row:
             assert row["body"] == body(row["id"], row["n"]), (view, row)
         elif view == "loud":
@@ -159,11 +159,11 @@ class World:
 
     def heard(self, tx: freshet.Transaction) -> None:
         """Reads a transaction's deltas. Other threads that have read them, or are reading them now, get the same."""
-        found = {name: tx.deltas[name] for name in VIEWS if name in tx.deltas}
+        deltas = {name: tx.deltas[name] for name in VIEWS if name in tx.deltas}
         with self._lock:
-            known = self._deltas.setdefault(tx.version, found)
-        assert known.keys() == found.keys()
-        for name, delta in found.items():
+            known = self._deltas.setdefault(tx.version, deltas)
+        assert known.keys() == deltas.keys()
+        for name, delta in deltas.items():
             assert delta.equals(known[name]), (tx.version, name)
 
     def found(self, version: int, view: str, answer: pa.Table) -> None:
@@ -180,10 +180,10 @@ class World:
         versions = sorted(self._deltas)
         assert versions == list(range(1, versions[-1] + 1)), "a transaction was not heard of, or not once"
         for version, view, delta in self._followed:
-            found, known = (
+            actual, known = (
                 Counter(zip(*t.to_pydict().values(), strict=True)) for t in (delta, self._deltas[version][view])
             )
-            assert found == known, (version, view)
+            assert actual == known, (version, view)
         answers = sorted(self._answers, key=lambda a: a[0]) + [(versions[-1], n, t) for n, t in final.items()]
         empty = {name: delta.slice(0, 0).drop_columns("_weight") for name, delta in self._deltas[1].items()}
         sums = {name: RunningSum(empty[name]) for name in VIEWS}

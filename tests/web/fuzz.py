@@ -248,17 +248,17 @@ class Attack:
 
     def _heard(self, message: str | bytes, looking: object) -> None:
         try:
-            found = json.loads(message, parse_constant=_no_constant)
+            document = json.loads(message, parse_constant=_no_constant)
         except ValueError as e:
             self.wrong.append(f"a message is no JSON ({e}), looking at {looking}")
             return
-        said = found.get("error") or found.get("seen", {}).get("error") or ""
+        said = document.get("error") or document.get("seen", {}).get("error") or ""
         if "something broke inside" in said:
             self.wrong.append(f"{said}, looking at {looking}")
 
     def _columns(self, view: str) -> list[dict[str, Any]]:
-        found = self.server.hub.views.get(view.lower())
-        return [] if found is None else found.columns
+        watched = self.server.hub.views.get(view.lower())
+        return [] if watched is None else watched.columns
 
     def _ask(self, method: str, path: str, content: bytes = b"", shown: object = "") -> None:
         head = (
@@ -268,21 +268,21 @@ class Attack:
         self._send(head.encode() + content, f"{method} {path} {shown}")
 
     def _send(self, raw: bytes, shown: str) -> None:
-        found = b""
+        response = b""
         try:
             with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE) as connection:
                 with contextlib.suppress(ConnectionError):
                     connection.sendall(raw)
-                while len(found) < 100_000 and (part := connection.recv(65_536)):
-                    found += part
+                while len(response) < 100_000 and (part := connection.recv(65_536)):
+                    response += part
         except TimeoutError:
             self.wrong.append(f"no answer to {shown}")
         except OSError:
             pass  # it was closed, which is an answer
-        status = found[9:12].decode("latin-1")
+        status = response[9:12].decode("latin-1")
         self.answers[status or "closed"] += 1
         if status.startswith("5") and status != "503":
-            self.wrong.append(f"{status} to {shown}: {found[-200:]!r}")
+            self.wrong.append(f"{status} to {shown}: {response[-200:]!r}")
 
     def watch(self, ended: threading.Event) -> None:
         """Requests the state continuously, and records the processor time of this process until each response."""
@@ -351,11 +351,11 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=int(time.time()) % (1 << 31))
     given = options.parse_args()
     print(f"seed {given.seed}", flush=True)
-    found = attack(given.seed, given.cases)
-    for each in dict.fromkeys(found.wrong):
+    outcome = attack(given.seed, given.cases)
+    for each in dict.fromkeys(outcome.wrong):
         print(f"WRONG {each}")
-    print(f"{dict(found.answers)}; the state took {found.slowest:.2f} s at most; {len(found.wrong)} wrong")
-    return 1 if found.wrong else 0
+    print(f"{dict(outcome.answers)}; the state took {outcome.slowest:.2f} s at most; {len(outcome.wrong)} wrong")
+    return 1 if outcome.wrong else 0
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def said_to(server: Server, request: bytes) -> bytes:
     """The server's response to some bytes, until it has sent a status or closes."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(request)
-        found = b""
-        while b"\r\n" not in found and (part := connection.recv(65_536)):
-            found += part
-        return found
+        response = b""
+        while b"\r\n" not in response and (part := connection.recv(65_536)):
+            response += part
+        return response
 
 
 def deaf_page(port: int) -> socket.socket:

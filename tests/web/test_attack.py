@@ -175,8 +175,8 @@ def test_a_signal_ends_it_whatever_is_under_way() -> None:
 
         def state() -> dict[str, Any]:
             with urllib.request.urlopen(address + "api/state", timeout=60) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                served: dict[str, Any] = json.load(answer)
+                return served
 
         wait_until(lambda: state()["health"]["tuples"] > 2_000, 120)
         making = opened.enter_context(socket.create_connection(("127.0.0.1", port)))

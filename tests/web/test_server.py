@@ -55,10 +55,10 @@ def test_the_page_and_its_files(page: Server) -> None:
 
 
 def test_explain_without_running(page: Server) -> None:
-    status, found = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
+    status, explained = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
     assert status == 200
-    assert found["explain"]["class"] == "q-hierarchical" and "tree" in found["text"]
-    assert ask(page, "/api/explain", {"text": found["plan"]})[1]["plan"] == found["plan"]
+    assert explained["explain"]["class"] == "q-hierarchical" and "tree" in explained["text"]
+    assert ask(page, "/api/explain", {"text": explained["plan"]})[1]["plan"] == explained["plan"]
     assert "n" not in page.hub.views
 
 
