@@ -91,7 +91,7 @@ def _any_row(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
     """Rows that differ in x alone, which a subquery with LIMIT takes from any row."""
     if not why.startswith("rows") or not re.search(r"\(SELECT (?:(?!ORDER BY).)*LIMIT \d+\) AS x", sql, re.I):
         return False
-    shown = [i for i, name in enumerate(ours.names) if name != "x"]
+    shown = [i for i, name in enumerate(ours.names) if name.lower() != "x"]
     mine, others = (sorted(str([row[i] for i in shown]) for row in answer.rows) for answer in (ours, theirs))
     return mine == others
 
