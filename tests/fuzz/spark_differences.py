@@ -89,7 +89,7 @@ def _key_of_sets(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
 
 def _shown_twice(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
     """A name that Spark cannot resolve because two outputs have it."""
-    pattern = r"UNRESOLVED_COLUMN.* name `(\w+)` cannot .* following\? \[`\1`, `\1`\]"
+    pattern = r"UNRESOLVED_COLUMN.* name `(\w+)` cannot .* following\? \[.*`\1`.*`\1`"
     return "ORDER BY" in sql.upper() and bool(re.search(pattern, theirs.error, re.I))
 
 

@@ -69,7 +69,19 @@ def reserve(nbytes: int) -> mmap.mmap | None:
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it again then."""
 
-    __slots__ = ("_file", "_inode", "_map", "_memory", "_spread", "columns", "data", "dtype", "fill", "name", "watchers")
+    __slots__ = (
+        "_file",
+        "_inode",
+        "_map",
+        "_memory",
+        "_spread",
+        "columns",
+        "data",
+        "dtype",
+        "fill",
+        "name",
+        "watchers",
+    )
 
     def __init__(
         self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None, memory: Memory,
