@@ -8,6 +8,7 @@ a second one is made over all rows, and has the same answer.
 
 from __future__ import annotations
 
+import datetime
 import re
 import time
 from collections.abc import Callable
@@ -64,9 +65,12 @@ def run_case(choices: Choices) -> Outcome:
 
 
 def _run(choices: Choices, outcome: Outcome) -> None:
-    tables = random_tables(choices)
+    timed, tables = choices.chance(20), random_tables(choices)
+    for table in tables if timed else ():
+        table.columns.append(("t", "d"))
     outcome.ddl = [t.ddl for t in tables]
     grammar = Grammar(choices, tables)
+    grammar.expressions.timed = timed
     text = grammar.statement()
     sql, qualified = re.sub(rf"\w+{BARE}\.", "", text), text.replace(BARE, "")
     oracle = Question.of(qualified, tables)
@@ -103,6 +107,13 @@ def _run(choices: Choices, outcome: Outcome) -> None:
                 t.rows = before[t.name]
             return None
 
+    def advance() -> freshet.Transaction:
+        """The clock moves on, over the days that dates are of."""
+        step = datetime.timedelta(hours=choices.pick((1, 24, 36, 29 * 24)))
+        oracle.clock.time = max(oracle.clock.time, datetime.datetime(2023, 12, 31)) + step
+        outcome.stream.append(Transaction({"clock": [((oracle.clock.time,), 1)]}))
+        return db.advance(oracle.clock.time)
+
     view = db.create_view("v", sql)
     schema = view.to_arrow().schema
     if choices.chance(50):
@@ -116,7 +127,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         reading.index(choices, db)
     sums = RunningSum(view.to_arrow())
     for _ in range(2 + choices.below(4)):
-        tx = change()
+        tx = advance() if timed and choices.chance(50) else change()
         if tx is None or not len(tx.deltas):
             continue
         answer = view.to_arrow()

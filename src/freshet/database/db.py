@@ -8,6 +8,7 @@ from typing import Any, NoReturn, overload
 
 import pyarrow as pa
 
+from freshet.database.advancing import Time
 from freshet.database.inspecting import changes_nothing
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
@@ -321,6 +322,42 @@ class Database(ViewCollection):
         [(-1, 0), (1, 2)]
         """
         return self._inner.transactions.apply(changes, deltas)
+
+    def advance(self, to: Time) -> Transaction:
+        """Move the clock on: what NOW() and CURRENT_DATE are in views.
+
+        One transaction, in which rows leave and enter the views that compare their times with the clock. The clock of a
+        database begins at 1970-01-01 and stands still in between.
+
+        Parameters
+        ----------
+        to
+            The time it is then: a datetime (of UTC, if it has no time zone), a date, or a text in ISO 8601. A timedelta
+            is counted from the time it is now.
+
+        Returns
+        -------
+        Transaction
+            The version it led to and every view's delta.
+
+        Raises
+        ------
+        ChangeError
+            That time is past, or is none.
+        StateError
+            A transaction is open.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE event (id INT, ts TIMESTAMP)")
+        >>> view = db.create_view("recent", "SELECT id FROM event WHERE ts > NOW() - INTERVAL 1 HOUR")
+        >>> tx = db.apply({"event": [{"id": 1, "ts": "2026-01-31 12:00:00"}]})
+        >>> db.advance("2026-01-31 13:00:00").deltas["recent"].to_pylist()
+        [{'id': 1, '_weight': -1}]
+        """
+        return self._inner.transactions.advance(to)
 
     def interrupt(self) -> None:
         """End the statements and definitions that are under way in other threads.

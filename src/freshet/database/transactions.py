@@ -17,8 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from freshet.budget import hold, unbudgeted, unlimited
 from freshet.database.access import Access
+from freshet.database.advancing import Time, shown, time_of
 from freshet.database.changes import resolve
 from freshet.database.delta import Delta, Deltas, Unread
 from freshet.database.intake import gathered
@@ -28,7 +31,7 @@ from freshet.engine.core import tables_of
 from freshet.engine.table import RowChange
 from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred, deliver
-from freshet.logical.query import Bracket
+from freshet.logical.query import CLOCK, Bracket
 from freshet.state.allocators import give_back
 from freshet.state.rows import Rows
 
@@ -66,6 +69,14 @@ class Transactions:
         with self._access.lock:
             self._access.check_writable()
             return self.transact(lambda: self._resolved(changes), deltas)
+
+    def advance(self, to: Time) -> Transaction:
+        """Moves the clock on; the rows that are due then are part of the transaction."""
+        with self._access.lock:
+            self._access.check_writable()
+            self._access.session.check_none("advancing the clock")
+            self._views.have_clock()
+            return self.transact(lambda: self._clock_at(time_of(to, self._state.now())))
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
@@ -123,10 +134,18 @@ class Transactions:
             raise
         return resolved
 
+    def _clock_at(self, time: int) -> dict[str, RowChange]:
+        clock, now = self._state.core.tables[CLOCK.name], self._state.now()
+        if time < now:
+            raise ChangeError(f"the clock stands at {shown(now)}, and time does not go back to {shown(time)}; go on from there")
+        rows = np.array([[now, 0], [time, 0]], np.int64)
+        gone = 1 - clock.tuples.live
+        return {CLOCK.name: clock.resolve(rows[gone:], np.array([-1, 1])[gone:])}
+
     def _no_table(self, name: str) -> ChangeError:
         if name.lower() in self._views.named:
             return ChangeError(f"{name} is a view; change the tables it reads")
-        tables = ", ".join(sorted(self._state.core.tables)) or "none yet"
+        tables = ", ".join(sorted(self._state.catalog.tables)) or "none yet"
         return ChangeError(f"no table {name}; the tables are {tables}")
 
     def _take(self, resolved: Resolved, deltas: bool) -> tuple[dict[str, RowChange], Transaction]:

@@ -22,7 +22,7 @@ from freshet.database.transaction import Subscription
 from freshet.engine.core import discard, tables_of
 from freshet.engine.maintained import Maintained
 from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
-from freshet.logical.query import AnyQuery, DropView
+from freshet.logical.query import CLOCK, AnyQuery, DropView
 from freshet.plans import Plan, build_plan, codec
 from freshet.plans.model import indexed, schemas
 from freshet.sql.output_names import apart, named_apart
@@ -72,6 +72,13 @@ class Views:
                 entries.update(old)
             raise
 
+    def have_clock(self) -> None:
+        """The clock is a table, whose row changes as time passes; it is made when it is first asked for."""
+        state = self._state
+        if CLOCK.name not in state.core.tables:
+            with state.lock, self.defining():
+                state.add_table(CLOCK, state.number())
+
     def create(self, name: str, query: str | Plan) -> KeptView:
         state, given = self._state, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
@@ -85,6 +92,8 @@ class Views:
         known = "the tables' rows stood for changes to come" if counts else "all tables counted alike"
         why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
         self._rehearse(bound, plan)
+        if CLOCK.name in tables_of(plan.root):
+            self.have_clock()
         with state.lock:
             return self.make(name, bound, reads, plan, given, why)
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
-from freshet.logical.query import AnyQuery, BoundedSums, Query, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
+from freshet.logical.query import (
+    AnyQuery,
+    BoundedSums,
+    Query,
+    SetOperation,
+    Sorted,
+    Timed,
+    TopK,
+    UnionAll,
+    Values,
+    Windowed,
+)
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
     Guarantee,
     SetPlan,
     SortPlan,
+    TimedPlan,
     TopPlan,
     UnionAllPlan,
     ValuesPlan,
@@ -20,7 +32,7 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -43,6 +55,8 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return below[0].guarantee
     if isinstance(query, Windowed):
         return _windowed(query)
+    if isinstance(query, Timed):
+        return _timed(query)
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -78,6 +92,20 @@ def _windowed(query: Windowed[AnyQuery]) -> Guarantee:
         f"that of its input, O(log n) for each row it changes, and the rows of {rows}",
         "constant for answers, computed from the rows in order",
         ("linear state: all rows of the input are kept in order",),
+    )
+
+
+def _timed(query: Timed[AnyQuery]) -> Guarantee:
+    update = "that of its input, and O(log n) for each row that comes, goes or falls due; time that passes costs no more"
+    if query.in_order_of_time:
+        name = query.source.fields[query.until[0].column].name
+        update += f"; rows inserted in order of {name} leave first in, first out (λ = 1 above)"
+    return Guarantee(
+        "temporal filter" if query.since or query.until else "comparison with the clock",
+        0,
+        update,
+        "constant for answers",
+        ("linear state: rows whose moment is still to come are kept in order of it",),
     )
 
 

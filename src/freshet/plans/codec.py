@@ -13,6 +13,7 @@ from freshet.logical import query as bound
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.plans import model
 from freshet.scalar import expression
+from freshet.scalar.clock import Moment, Step, StepKind
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.types import Type
 from freshet.windows.call import Frame, FrameUnit, WindowCall
@@ -26,10 +27,10 @@ _CLASSES: dict[str, Any] = {
         Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, expression.AggregateCall,
         expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan,
     )
 }  # fmt: skip
 
@@ -39,6 +40,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Edge", "kind"): JoinKind,
     ("Frame", "unit"): FrameUnit,
     ("Arm", "kind"): JoinKind,
+    ("Step", "kind"): StepKind,
     ("SetPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
     ("Comparison", "operator"): ComparisonOperator,

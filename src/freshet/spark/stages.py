@@ -19,6 +19,7 @@ from freshet.plans.model import (
     QueryPlan,
     RelationPlan,
     SetPlan,
+    TimedPlan,
     TopPlan,
     UnionAllPlan,
     WindowPlan,
@@ -135,6 +136,9 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
+        if isinstance(plan, TimedPlan):
+            remedy = "join with a table that holds the time, and change its row as time passes"
+            raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
         if isinstance(plan, SetPlan):

@@ -14,6 +14,7 @@ from sqlglot import exp
 from freshet.errors import SqlError
 from freshet.logical.extent import check_parts
 from freshet.scalar import functions, types
+from freshet.scalar.clock import Now
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
 from freshet.scalar.types import Type
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
@@ -313,6 +314,8 @@ class ScalarBinder:
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
+        if name == "now" and not node.expressions:
+            return self._now(node)
         if name in NONDETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
         if name not in SPELLED:
@@ -339,6 +342,14 @@ class ScalarBinder:
 
     def _without_over(self, node: exp.Expr) -> Expression:
         self.statement.fail(f"window function {sql_of(node)} without OVER; write OVER (ORDER BY ...) after it", node)
+
+    def _now(self, node: exp.Expr) -> Expression:
+        """The clock's time: where a statement runs once, as it stands then."""
+        if isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate)) and node.this is not None:
+            self.statement.refuse(sql_of(node), "leave out its argument; time is in UTC", node)
+        at = self.statement.now
+        now = Now(spot=self.statement.spot(node)) if at is None else Literal(types.TIMESTAMP, at)
+        return functions.cast(now, types.DATE) if isinstance(node, exp.CurrentDate) else now
 
     def _nondeterministic(self, node: exp.Expr) -> Expression:
         what = sql_of(node)
@@ -397,7 +408,8 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Window, None, ScalarBinder._window),
     (tuple(NEEDS_OVER), None, ScalarBinder._without_over),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
-    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
+    ((exp.CurrentTimestamp, exp.CurrentDate), ("this",), ScalarBinder._now),
+    (exp.CurrentTime, None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
     ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),

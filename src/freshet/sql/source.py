@@ -217,6 +217,7 @@ class Statement:
         self.source, self.tokens = source, tokens
         self.extents = Extents()
         self.once = False  # whether it is a one-time query, in which LIMIT without ORDER BY may return any rows
+        self.now: int | None = None  # what NOW() is, where the statement runs once; else time passes
 
     def parse(self) -> exp.Expr:
         wrong = misplaced(self.tokens)
