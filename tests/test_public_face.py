@@ -24,7 +24,7 @@ FACES = (
 #: What users need of these; everything else begins with an underscore.
 SHOWN = {
     freshet.Database: {
-        "apply", "catalog", "changes", "close", "closed", "create_view", "execute", "interrupt", "metrics", "nbytes",
+        "advance", "apply", "catalog", "changes", "close", "closed", "create_view", "execute", "interrupt", "metrics", "nbytes",
         "on_disk", "query", "transaction", "tuples", "version", "view", "views",
     },
     freshet.View: {
@@ -33,7 +33,7 @@ SHOWN = {
     },
     freshet.Transaction: {"deltas", "errors", "version"},
     freshet.PendingTransaction: {
-        "apply", "commit", "deltas", "errors", "execute", "query", "rollback", "version",
+        "advance", "apply", "commit", "deltas", "errors", "execute", "query", "rollback", "version",
     },
     freshet.Subscription: {"callback", "close", "closed", "since"},
     Changes: {"close", "version"},

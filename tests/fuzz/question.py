@@ -78,8 +78,8 @@ class Question:
             if second is None:
                 raise
             return second
-        for column, field in zip(found.columns, like, strict=True):
-            if pa.types.is_int64(field.type) and pa.types.is_decimal(column.type):
+        for column, shown in zip(found.columns, like, strict=True):
+            if pa.types.is_int64(shown.type) and pa.types.is_decimal(column.type):
                 _check_fits(column)
         return found
 

@@ -31,7 +31,8 @@ def time_of(to: Any, now: int) -> int:
             made = None
         if isinstance(made, Literal) and isinstance(made.value, int):
             return made.value
-    raise ChangeError(f"{brief(to)} is not a time; give a datetime, a timedelta, or a text such as '2026-01-31 12:00:00'")
+    remedy = "give a datetime, a date, a timedelta, or a text such as '2026-01-31 12:00:00'"
+    raise ChangeError(f"{brief(to)} is not a time; {remedy}")
 
 
 def shown(time: int) -> str:

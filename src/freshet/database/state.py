@@ -41,6 +41,7 @@ class State:
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
         self.catalog.clock = self.now
+        self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 
     # Where it stands ------------------------------------------------------------------------------------------
@@ -90,7 +91,12 @@ class State:
         return CLOCK if name == CLOCK.name else self.catalog.tables[name]
 
     def now(self) -> int:
-        """The clock's time; until it is set, 0."""
+        """What NOW() is in a statement that runs once: the clock's time, or the system's where it follows that."""
+        time = self.clock_time()
+        return time if self.system is None else max(time, self.system())
+
+    def clock_time(self) -> int:
+        """What NOW() is in views: the clock's time; until it is set, 0."""
         table = self.core.tables.get(CLOCK.name)
         with self.lock:
             return int(table.tuples.lanes.data[table.tuples.slots()[0], 0]) if table and table.tuples.live else 0

@@ -75,8 +75,21 @@ class Transactions:
         with self._access.lock:
             self._access.check_writable()
             self._access.session.check_none("advancing the clock")
+            if self._state.system is not None:
+                raise StateError('the clock follows the system\'s; connect without clock="system" to advance it')
             self._views.have_clock()
-            return self.transact(lambda: self._clock_at(time_of(to, self._state.now())))
+            return self.transact(lambda: self._clock_at(time_of(to, self._state.clock_time())))
+
+    def follow_clock(self) -> None:
+        """Moves the clock to the system's time, where it follows that and is behind."""
+        with self._access.lock:
+            state = self._state
+            if state.system is None or self._access.closed or self._access.session.mine:
+                return
+            time = state.now()
+            if time > state.clock_time():
+                self._views.have_clock()
+                self.transact(lambda: self._clock_at(time))
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
@@ -135,12 +148,17 @@ class Transactions:
         return resolved
 
     def _clock_at(self, time: int) -> dict[str, RowChange]:
-        clock, now = self._state.core.tables[CLOCK.name], self._state.now()
+        clock, now = self._state.core.tables[CLOCK.name], self._state.clock_time()
         if time < now:
-            raise ChangeError(f"the clock stands at {shown(now)}, and time does not go back to {shown(time)}; go on from there")
+            what = f"the clock stands at {shown(now)}, and time does not go back to {shown(time)}"
+            raise ChangeError(f"{what}; go on from there")
         rows = np.array([[now, 0], [time, 0]], np.int64)
         gone = 1 - clock.tuples.live
-        return {CLOCK.name: clock.resolve(rows[gone:], np.array([-1, 1])[gone:])}
+        moved = {CLOCK.name: clock.resolve(rows[gone:], np.array([-1, 1])[gone:])}
+        for name, table in self._state.core.tables.items():
+            if len(slots := table.overdue(time)):
+                moved[name] = RowChange(slots, np.empty((0, table.width), np.int64), np.empty(0, np.int64))
+        return moved
 
     def _no_table(self, name: str) -> ChangeError:
         if name.lower() in self._views.named:

@@ -40,6 +40,7 @@ class Views:
         self._state, self._adapt, self._save = state, adapt, save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
+        self.on_time: Callable[[], None] = lambda: None  # moves the clock, where it follows the system's
         self._look_at = 0  # changes applied when a view may next want another tree
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
@@ -94,6 +95,7 @@ class Views:
         self._rehearse(bound, plan)
         if CLOCK.name in tables_of(plan.root):
             self.have_clock()
+            self.on_time()
         with state.lock:
             return self.make(name, bound, reads, plan, given, why)
 

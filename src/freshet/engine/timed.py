@@ -159,9 +159,7 @@ class TimedOperator(Maintained):
         if not plan.flags:
             return Rows(leading(lanes, self.source.types, self.shown), weights)
         shown = [c.take(there) for c in columns]
-        flags = [
-            Column(BOOLEAN, (at <= now).astype(np.int64), valid) for at, valid in self._moments(shown, plan.flags)
-        ]
+        flags = [Column(BOOLEAN, (at <= now).astype(np.int64), valid) for at, valid in self._moments(shown, plan.flags)]
         return Rows(pack([*shown[: self.shown], *flags], self.pool, len(weights)), weights)
 
     # Answers --------------------------------------------------------------------------------------------------

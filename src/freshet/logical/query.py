@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from freshet.logical.kinds import JoinKind, SetKind
-from freshet.scalar.clock import Moment
+from freshet.scalar.clock import Moment, Step, StepKind
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
 from freshet.scalar.types import TIMESTAMP, Type
@@ -38,11 +38,24 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long rows stay: until the clock is so many microseconds past the time in that column."""
+
+    column: int
+    size: int
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.column, False, (Step(StepKind.PLUS, -self.size),))
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     name: str
     fields: tuple[Field, ...]
     primary_key: tuple[int, ...] = ()  # positions of the key columns
     foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
+    retention: Retention | None = None
 
     def position(self, column: str) -> int | None:
         wanted = column.lower()

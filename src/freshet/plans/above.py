@@ -17,6 +17,7 @@ from freshet.logical.query import (
     Values,
     Windowed,
 )
+from freshet.plans.claims import keeps_order
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -56,7 +57,7 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
     if isinstance(query, Windowed):
         return _windowed(query)
     if isinstance(query, Timed):
-        return _timed(query)
+        return _timed(query, below[0])
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -95,11 +96,11 @@ def _windowed(query: Windowed[AnyQuery]) -> Guarantee:
     )
 
 
-def _timed(query: Timed[AnyQuery]) -> Guarantee:
-    update = "that of its input, and O(log n) for each row that comes, goes or falls due; time that passes costs no more"
-    if query.in_order_of_time:
+def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
+    update = "that of its input, and O(log n) for each row that comes, goes or falls due"
+    if query.in_order_of_time and keeps_order(rows):
         name = query.source.fields[query.until[0].column].name
-        update += f"; rows inserted in order of {name} leave first in, first out (λ = 1 above)"
+        update += f"; rows only inserted, in order of {name}, are a first-in-first-out stream: λ = 1"
     return Guarantee(
         "temporal filter" if query.since or query.until else "comparison with the clock",
         0,

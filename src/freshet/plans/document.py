@@ -67,7 +67,12 @@ def table_ddl(schema: TableSchema) -> str:
         there = f" ({', '.join(f'`{c}`' for c in key.to_columns)})" if key.to_columns else ""
         here = ", ".join(f"`{schema.fields[i].name}`" for i in key.columns)
         parts.append(f"FOREIGN KEY ({here}) REFERENCES `{key.table}`{there}")
-    return f"CREATE TABLE `{schema.name}` ({', '.join(parts)})"
+    kept = schema.retention
+    properties = ""
+    if kept is not None:
+        length = f"{kept.size} microseconds"
+        properties = f" TBLPROPERTIES (retain = '{length}', retain_by = '{schema.fields[kept.column].name}')"
+    return f"CREATE TABLE `{schema.name}` ({', '.join(parts)}){properties}"
 
 
 # Reading ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ from freshet.plans.model import (
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey
 
+#: What is told of an operator where it has any, one line each.
+_TITLES = ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "rows")
+
 
 class Standing(NamedTuple):
     """The size and cost of a running view: tuples and alive tuples of each node of its tree, the steps it has taken,
@@ -53,7 +56,7 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
     if "tree" in d:
         yield "tree"
         yield from _branch(d["tree"], -1)
-    for title in ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "rows"):
+    for title in _TITLES:
         if d.get(title):
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
             yield f"{title:<10} {shown}"

@@ -86,7 +86,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ClockComparison:
     """A comparison whose outcome changes as time passes: g(NOW()), the operator, and the value of the row."""
 
     steps: tuple[Step, ...]
@@ -101,11 +101,14 @@ def reads_now(expression: Expression) -> bool:
 def refuse_now(expression: Expression) -> NoReturn:
     """For an expression that reads the clock where nothing can be made of it."""
     spot = next(e.spot for e in walk(expression) if isinstance(e, Now))
+    if any(e.type.name == "MONTHS" or (isinstance(e, Call) and e.name == "add_months") for e in walk(expression)):
+        remedy = "months differ in length: add them to the rows' time, as in ts + INTERVAL 1 MONTH > NOW()"
+        raise UnsupportedError(f"NOW() with months added is not supported; {remedy}", *(spot or ()))
     remedy = "compare it with a date or timestamp of the rows, as in ts > NOW() - INTERVAL 1 HOUR"
     raise UnsupportedError(f"NOW() as anything but the bound of a comparison is not supported; {remedy}", *(spot or ()))
 
 
-def turn_of(expression: Expression) -> Turn | None:
+def turn_of(expression: Expression) -> ClockComparison | None:
     """The expression, if it is a comparison with the clock."""
     operator = comparison_of(expression)
     if not isinstance(expression, Call) or operator is None or len(expression.args) != 2:
@@ -116,7 +119,7 @@ def turn_of(expression: Expression) -> Turn | None:
     if reads_now(right) or right.type not in (types.DATE, types.TIMESTAMP):
         return None
     steps = _steps(left)
-    return None if steps is None else Turn(steps, operator, right)
+    return None if steps is None else ClockComparison(steps, operator, right)
 
 
 def _steps(e: Expression) -> tuple[Step, ...] | None:

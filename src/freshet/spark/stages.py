@@ -45,6 +45,11 @@ def make_job(
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
     of tables with a primary key are found wherever they are."""
+    for plan in plans.values():
+        for table in schemas(plan):
+            if table.retention is not None:
+                remedy = "let its stream send the removals"
+                raise UnsupportedError(f"table {table.name} with retain is not supported on Spark; {remedy}")
     job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
     ordered = {n.lower() for n in normalized}
     wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]

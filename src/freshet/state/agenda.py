@@ -97,6 +97,10 @@ class Agenda:
             self.heap.grow(len(self) + len(slots) + 1)
             put_slots(self.heap.data, self.place.data, self.times.data, self.meta.data, slots, times)
 
+    def clear(self) -> None:
+        self.place.reset()
+        self.meta.data[0] = 0
+
     def take(self, slots: Slots) -> None:
         """Takes slots out that are there."""
         take_slots(self.heap.data, self.place.data, self.times.data, self.meta.data, slots)

@@ -21,13 +21,12 @@ from freshet.logical.rewrite.blocks import (
     map_expressions,
     optional,
     predicates_in,
-    select_all,
     upper_expressions,
 )
 from freshet.logical.rewrite.store import store_block
 from freshet.logical.rewrite.unwrap import unwrap
 from freshet.scalar import functions, types
-from freshet.scalar.clock import Moment, Step, Turn, reads_now, refuse_now, turn_of
+from freshet.scalar.clock import ClockComparison, Moment, reads_now, refuse_now, turn_of
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import (
@@ -42,6 +41,7 @@ from freshet.scalar.expression import (
     walk,
     with_children,
 )
+from freshet.scalar.functions.registry import comparison_of
 
 
 def settle_time(query: Query, again: Again) -> Query:
@@ -67,22 +67,19 @@ def _having(grouping: Grouping) -> list[Expression]:
     return [] if grouping.having is None else [grouping.having]
 
 
-def _turns(expression: Expression) -> list[Turn]:
+def _turns(expression: Expression) -> list[ClockComparison]:
     """The comparisons with the clock in an expression, which reads the clock nowhere else."""
     if not reads_now(expression):
         return []
     turn = turn_of(expression)
     if turn is not None:
         return [turn]
-    if not children(expression):
+    if not children(expression) or comparison_of(expression) is not None:
         refuse_now(expression)
-    found = [t for part in children(expression) for t in _turns(part)]
-    if not found:
-        refuse_now(expression)
-    return found
+    return [t for part in children(expression) for t in _turns(part)]
 
 
-def _is_joined(turn: Turn, query: Query) -> bool:
+def _is_joined(turn: ClockComparison, query: Query) -> bool:
     """Whether a comparison, read above the arms or in the block they are attached to, is one of joined rows."""
     read = references(turn.value)
     if len(read) > 1:
@@ -151,10 +148,10 @@ class _Timed:
             self.columns.append(value)
         return self.columns.index(value)
 
-    def moment(self, turn: Turn, strict: bool) -> Moment:
+    def moment(self, turn: ClockComparison, strict: bool) -> Moment:
         return Moment(self.place(turn.value), strict, turn.steps)
 
-    def require(self, turn: Turn) -> bool:
+    def require(self, turn: ClockComparison) -> bool:
         """Has the rows be there only while a comparison holds; False where it may hold twice."""
         match turn.operator:
             case ComparisonOperator.AT_LEAST | ComparisonOperator.GREATER:
@@ -168,13 +165,13 @@ class _Timed:
                 return False
         return True
 
-    def flag(self, turn: Turn, strict: bool) -> _Flag:
+    def flag(self, turn: ClockComparison, strict: bool) -> _Flag:
         moment = self.moment(turn, strict)
         if moment not in self.flags:
             self.flags.append(moment)
         return _Flag(types.BOOLEAN, self.relation, self.flags.index(moment), functions.nullable(turn.value))
 
-    def outcome(self, turn: Turn) -> Expression:
+    def outcome(self, turn: ClockComparison) -> Expression:
         """A comparison in terms of whether its moments have come."""
         operator = turn.operator
         if operator in (ComparisonOperator.EQUAL, ComparisonOperator.UNEQUAL):
@@ -237,7 +234,7 @@ class _Timing:
             return expression
         turn = turn_of(expression)
         if turn is None:
-            if not children(expression):
+            if not children(expression) or comparison_of(expression) is not None:
                 refuse_now(expression)
             return with_children(expression, tuple(self._settled(part, block) for part in children(expression)))
         read = references(turn.value) or frozenset(block.relations[:1])
@@ -261,10 +258,7 @@ class _Timing:
             return tuple(replace(m, column=columns.index(compared[m.column])) for m in moments)
 
         flags = moved(timed.flags)
-        fields = (*below.fields[: len(wanted)],) + tuple(
-            Field(m.described(below.fields[m.column].name, False), types.BOOLEAN, below.fields[m.column].nullable)
-            for m in flags
-        )
+        fields = (*below.fields[: len(wanted)], *(_flag_field(m, below.fields[m.column]) for m in flags))
         source: Timed[AnyQuery] = Timed(below, _CLOCK, moved(timed.since), moved(timed.until), flags, fields)
         relation = replace(query.relations[number], source=source, fields=fields)
         relations = (*query.relations[:number], relation, *query.relations[number + 1 :])
@@ -287,6 +281,10 @@ class _Timing:
                 if isinstance(c, ColumnRef) and c.relation == number:
                     found.setdefault(c.column, key(number, c.column, query.relations[number].fields[c.column]))
         return [found[c] for c in sorted(found)]
+
+
+def _flag_field(moment: Moment, value: Field) -> Field:
+    return Field(moment.described(value.name, False), types.BOOLEAN, value.nullable)
 
 
 def _same(one: Expression, other: ColumnRef) -> bool:
