@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import freshet
 from freshet.database.db import inside
@@ -70,17 +71,19 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         table.columns.append(("t", "d"))
     outcome.ddl = [t.ddl for t in tables]
     grammar = Grammar(choices, tables)
-    grammar.expressions.timed = timed
+    grammar.expressions.timed, grammar.expressions.python = timed, choices.chance(20)
     text = grammar.statement()
     sql, qualified = re.sub(rf"\w+{BARE}\.", "", text), text.replace(BARE, "")
-    oracle = Question.of(qualified, tables)
+    oracle = Question.of(qualified.replace("PY_", ""), tables)
     if choices.chance(30):
         sql = recased(sql, choices.pick(CASES), choices.below(1_000))
     outcome.sql = sql
-    _check_planning(sql, outcome.ddl)
     db = freshet.connect()
     for ddl in outcome.ddl:
         db.execute(ddl)
+    db.create_function("py_abs", lambda x: pc.abs_checked(x.cast(pa.int64())), returns="BIGINT")
+    db.create_function("py_upper", pc.utf8_upper, returns="STRING")
+    _check_planning(sql, db.catalog)
 
     def change() -> freshet.Transaction | freshet.PendingTransaction | None:
         """A transaction; None where it is refused, since no value fits."""
@@ -200,9 +203,9 @@ def _made(
         raise
 
 
-def _check_planning(sql: str, ddl: list[str]) -> None:
+def _check_planning(sql: str, catalog: freshet.Catalog) -> None:
     start = time.process_time()
-    freshet.plan(sql, "; ".join(ddl))
+    freshet.plan(sql, catalog)
     took = time.process_time() - start
     assert took < PLANNING, f"planning took {took:.1f} s of processor time"
 

@@ -25,6 +25,7 @@ Scope = Sequence[Col]
 class Expressions:
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
+        self.python = False  # whether PY_ABS and PY_UPPER may be called, which do as ABS and UPPER
         self.timed = False  # whether conditions may read the clock
 
     def literal(self, kind: str) -> str:
@@ -62,6 +63,8 @@ class Expressions:
             return f"NULLIF({part()}, {part()})"
         if shape == 3:
             return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
+        if self.python and kind in "is" and self.choices.chance(20):
+            return f"PY_ABS({part()})" if kind == "i" else f"PY_UPPER({part()})"
         if kind == "i" and self.choices.chance(10):  # what has no value is never reached
             test = self.condition(scope, depth - 1)
             return self.choices.pick(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from freshet.budget import Memory, parse_size
 from freshet.database.adapt import Adapt
@@ -17,6 +19,7 @@ from freshet.state.kernel_cache import compile_kernels
 def connect(
     directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
     read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None, clock: str = "advance",
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Database:  # fmt: skip
     """Open a database, in memory or in a folder.
 
@@ -41,6 +44,8 @@ def connect(
     clock
         What NOW() is in views. ``"advance"``: the time that `Database.advance` was last given, so that time moves when
         the program says so. ``"system"``: that of this machine, looked at five times a second.
+    functions
+        Functions in Python that views of the folder call, by name (see `Database.create_function`).
 
     Returns
     -------
@@ -73,9 +78,9 @@ def connect(
     if directory is None:
         if read_only:
             raise ValueError("a database in memory cannot be read only; give the folder of one")
-        inner = open_instance(None, when, memory)
+        inner = open_instance(None, when, memory, functions)
     else:
-        inner = open_instance(Store(Path(directory), durability, read_only, retain), when, memory)
+        inner = open_instance(Store(Path(directory), durability, read_only, retain), when, memory, functions)
     if clock == "system":
         Ticking(inner)
     return Database(inner)

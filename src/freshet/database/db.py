@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 import pyarrow as pa
@@ -212,6 +212,47 @@ class Database(ViewCollection):
         [{'n': 0}]
         """
         return self._face(self._inner.ddl.create_view(name, query, replace))
+
+    def create_function(
+        self, name: str, function: Callable[..., Any], *, returns: str, deterministic: bool = True
+    ) -> None:
+        """Let SQL call a function that is written in Python.
+
+        It is called once for each batch of changes, with each distinct row of arguments once. It must not use the
+        database. If it raises an exception, the transaction is refused. On disk a view keeps the function's name:
+        `freshet.connect(folder, functions={name: function})` gives it again.
+
+        Parameters
+        ----------
+        name
+            A name that no function of SQL has.
+        function
+            Takes a ``pyarrow.Array`` for each argument, all of one length, and returns as many values: an Arrow array,
+            a numpy array or a list.
+        returns
+            The type of its values, as SQL writes it.
+        deterministic
+            Whether it always gives the same value for the same arguments. Views call only such functions; others may
+            be called by statements that run once, as INSERT and UPDATE, which store the value with the row.
+
+        Raises
+        ------
+        SqlError
+            The name is taken, or views call another function of that name, or the type is unknown.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> import pyarrow.compute as pc
+        >>> db = freshet.connect()
+        >>> db.create_function("score", lambda x: pc.sqrt(x), returns="DOUBLE")
+        >>> db.execute("CREATE TABLE t (a DOUBLE)")
+        >>> view = db.create_view("v", "SELECT SUM(score(a)) AS s FROM t")
+        >>> tx = db.apply({"t": [{"a": 4.0}, {"a": 9.0}]})
+        >>> view.to_dicts()
+        [{'s': 5.0}]
+        """
+        self._inner.ddl.create_function(name, function, returns, deterministic)
 
     def view(self, name: str) -> View:
         """Find a view by name; names ignore case.

@@ -41,6 +41,7 @@ class State:
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
         self.catalog.clock = self.now
+        self.given: dict[str, Callable[..., Any]] = {}  # functions of Python that views on disk may call, by name
         self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 

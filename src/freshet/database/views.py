@@ -100,7 +100,8 @@ class Views:
             return self.make(name, bound, reads, plan, given, why)
 
     def _rehearse(self, query: AnyQuery, plan: Plan) -> None:
-        self._state.rehearse(schemas(plan.root), (query, plan))
+        """Not where it calls functions of Python, which are for the rows that there are."""
+        self._state.rehearse(schemas(plan.root), None if codec.functions_in(plan.root) else (query, plan))
 
     def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
         """A view of a bound query on a plan of it; `fixed`: it stays on that plan."""
@@ -139,7 +140,7 @@ class Views:
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state is there already."""
         state, key = self._state, definition["name"].lower()
-        plan, bound = _kept(definition)
+        plan, bound = self._kept(definition)
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
@@ -152,7 +153,9 @@ class Views:
         its SQL is planned again."""
         state, key = self._state, definition["name"].lower()
         try:
-            plan, bound = _kept(definition)
+            plan, bound = self._kept(definition)
+        except StateError:
+            raise
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
             bound, _ = bind_reading(sql, state.catalog)
@@ -221,6 +224,17 @@ class Views:
                 "query": codec.encode(self._state.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
+
+    def _kept(self, definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
+        """A view's plan and query as they are kept; columns that shared a name get names of their own."""
+        functions = self._state.catalog.functions
+        with codec.calling(self._state.given | {name: f.body for name, f in functions.items()}):
+            plan = codec.from_json(definition["plan"])
+            plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+            query = named_apart(codec.decode(definition["query"]))
+        for function in codec.functions_in(plan.root):
+            functions.setdefault(function.name.lower(), function)
+        return plan, query
 
     # Building -------------------------------------------------------------------------------------------------
 
@@ -304,10 +318,3 @@ def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:
     """The indexes of a view by name, each the columns it is on."""
     found: dict[str, list[int]] = definition.get("indexes", {})
     return found
-
-
-def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
-    """A view's plan and query as they are kept; columns that shared a name get names of their own."""
-    plan = codec.from_json(definition["plan"])
-    plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
-    return plan, named_apart(codec.decode(definition["query"]))

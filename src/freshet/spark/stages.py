@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.logical.query import Field, TableSchema
+from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -46,6 +47,9 @@ def make_job(
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
     of tables with a primary key are found wherever they are."""
     for plan in plans.values():
+        for function in codec.functions_in(plan):
+            remedy = "compute it in a column of the stream, as with pandas_udf"
+            raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
         for table in schemas(plan):
             if table.retention is not None:
                 remedy = "let its stream send the removals"

@@ -122,6 +122,7 @@ def bind_statement(statement: Statement, catalog: Definitions) -> Bound:
 
 
 def _bind(statement: Statement, catalog: Definitions) -> Bound:
+    statement.functions = catalog.functions
     first = statement.tokens[0]
     word = first.text.upper()
     if word in _BRACKETS:

@@ -16,6 +16,7 @@ from freshet.logical.extent import check_parts
 from freshet.scalar import functions, types
 from freshet.scalar.clock import Now
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
+from freshet.scalar.functions.python import PythonFunction
 from freshet.scalar.types import Type
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
@@ -318,9 +319,25 @@ class ScalarBinder:
             return self._now(node)
         if name in NONDETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
+        if name in self.statement.functions:
+            return self._python(self.statement.functions[name], node)
         if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         return self._call(name, node.expressions, node)
+
+    def _python(self, function: PythonFunction, node: exp.Expr) -> Expression:
+        if not function.deterministic and self.statement.now is None:
+            remedy = "store its value with the row, by INSERT INTO ... SELECT or UPDATE"
+            self.statement.refuse(f"function {function.name}, which is not deterministic, in a view", remedy, node)
+        if not node.expressions:
+            self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
+        args = [self.bind(part) for part in node.expressions]
+        for arg, part in zip(args, node.expressions, strict=True):
+            if arg.type.items is not None or arg.type == types.VOID:
+                self.statement.refuse(f"{function.name} of {arg.type}", "cast its argument to a type", part)
+        made = function.call(args)
+        check_parts(self.statement.extents.parts(made), self.statement, node)
+        return made
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
