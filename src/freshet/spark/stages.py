@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.logical.query import Field, TableSchema
+from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
@@ -19,6 +20,7 @@ from freshet.plans.model import (
     QueryPlan,
     RelationPlan,
     SetPlan,
+    TimedPlan,
     TopPlan,
     UnionAllPlan,
     WindowPlan,
@@ -44,6 +46,14 @@ def make_job(
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
     of tables with a primary key are found wherever they are."""
+    for plan in plans.values():
+        for function in codec.functions_in(plan):
+            remedy = "compute it in a column of the stream, as with pandas_udf"
+            raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
+        for table in schemas(plan):
+            if table.retention is not None:
+                remedy = "let its stream send the removals"
+                raise UnsupportedError(f"table {table.name} with retain is not supported on Spark; {remedy}")
     job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
     ordered = {n.lower() for n in normalized}
     wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
@@ -135,6 +145,9 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
+        if isinstance(plan, TimedPlan):
+            remedy = "join with a table that holds the time, and change its row as time passes"
+            raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
         if isinstance(plan, SetPlan):
