@@ -10,6 +10,7 @@ from dataclasses import replace
 from freshet.errors import UnsupportedError
 from freshet.logical.annotate import Annotations, annotated
 from freshet.logical.attributes import Attributes, ColumnAttribute, HiddenAttribute, column_attribute
+from freshet.logical.distinct_groups import as_distinct, as_groups
 from freshet.logical.factorise import factorised
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Block, Grouping, Query, Relation, Sorted, TableSchema, UnionAll
@@ -21,6 +22,7 @@ from freshet.plans.arms import Arms
 from freshet.plans.bags import bag_relation
 from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared
+from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
 from freshet.plans.linear import is_linear
@@ -32,15 +34,12 @@ from freshet.query import (
     Hypergraph,
     JoinTree,
     TreeAssertion,
-    TreeNode,
-    best_tree,
     classify,
     decompose,
-    some_trees,
 )
 from freshet.query.attribute import AttributeSet, in_order
 from freshet.scalar.describe import describe
-from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, walk
+from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, Literal, references, transform, walk
 from freshet.scalar.functions.compiled import is_total
 
 
@@ -80,6 +79,10 @@ class _Plans:
         if not isinstance(query, Query):
             passes = isinstance(query, (Sorted, UnionAll))
             return plan_above(query, lambda below: self.plan(below, stored or not passes))
+        if self._factorise and stored and len(query.block.relations) > 1:
+            query = as_distinct(query)
+        if query.distinct and query.grouping is None:
+            return self._distinct(query, stored)
         why = ""
         if self._factorise and not stored:  # else the rows are stored in any case
             found = self._factorised(query)
@@ -92,6 +95,22 @@ class _Plans:
         if why and not is_linear(made):
             lost = (*lost, f"state linear in the tables: groups are stored, and may be more; {why}")
         return replace(made, guarantee=replace(made.guarantee, totals=totals, lost=lost))
+
+    def _distinct(self, query: Query, stored: bool) -> QueryPlan:
+        """By a tree that produces each row once; else as groups, where these are joined rows of totals, or where totals
+        keep rows from multiplying; else by counting rows."""
+        free = self if self._chosen is not None else _Plans(self.updates, None, self._factorise)
+        made = free._select(query, stored)  # wanted trees are for one way only
+        groups = as_groups(query) if self._factorise and made.distinct else None
+        if groups is not None:
+            found = self._factorised(groups)
+            if not isinstance(found, str):
+                return found
+            fewer, totals = annotated(groups, self._annotations)
+            if fewer is not groups:
+                made = self._select(fewer, stored)
+                return replace(made, guarantee=replace(made.guarantee, totals=totals))
+        return made if free is self else self._select(query, stored)
 
     def _factorised(self, query: Query) -> QueryPlan | str:
         """The plan by which groups are enumerated; or why they are stored: "" if they are few."""
@@ -153,34 +172,32 @@ class _Planner:
         if not whole.is_acyclic and along is None:
             keys = [None] * len(keys)
         readable = self._readable(block, hypergraph, keys, predicates)
-        tree: JoinTree | None = None
+        if not whole.is_acyclic and along is None:
+            if any(null_safe for _, _, null_safe in inner.equalities):
+                return without_null_safe(query)  # bags hold keys without NULLs
+            block, inner, whole = self._store_bags(block, inner, whole)
         assertions: tuple[TreeAssertion, ...] = ()
         placed: tuple[Compared, ...] = ()
-        distinct_tree = False
-        if query.distinct and query.grouping is None and not residual and not _has_left(block):
-            tree = self._distinct_tree(block, hypergraph, inner.attributes)
-            distinct_tree = tree is not None
-        if tree is None:
-            if not whole.is_acyclic and along is None:
-                if any(null_safe for _, _, null_safe in inner.equalities):
-                    return without_null_safe(query)  # bags hold keys without NULLs
-                block, inner, whole = self._store_bags(block, inner, whole)
+        compared_tree = self._distinct_tree(block, inner, residual)
+        produces_once = compared_tree is not None
+        if compared_tree is None:
             compared_tree = self.choice.compare(block, whole, inner)
-            if compared_tree is not None:
-                tree, placed = compared_tree
-                residual = [p for p in residual if p not in {c.predicate for c in placed}]
-            else:
-                tree, assertions = self.choice.choose(block, whole, along)
+        if compared_tree is not None:
+            tree, placed = compared_tree
+            residual = [p for p in residual if p not in {c.predicate for c in placed}]
+        else:
+            tree, assertions = self.choice.choose(block, whole, along)
         self.layout.add_tree(block, tree, inner, assertions, placed=placed)
-        if distinct_tree:
+        if produces_once:
             outputs = tuple(self._shown_by(o, inner.attributes) for o in outputs)
+            residual = [self._shown_by(p, inner.attributes) for p in residual]
         arms_from = len(self.layout.nodes)
         for arm in block.arms:
-            unfit = self.arms.add(query.block, inner.attributes, 0, arm, distinct_tree)
+            unfit = self.arms.add(query.block, inner.attributes, 0, arm, produces_once)
             if unfit is not None:
                 return fitted(query, unfit)
         self.choice.above = _columns_above(query, residual)
-        if not distinct_tree:
+        if not produces_once:
             self._skip_unread()
         plan = QueryPlan(
             tuple(self.relations),
@@ -189,8 +206,8 @@ class _Planner:
             None if query.grouping is None else _guarded(query.grouping),
             outputs,
             query.fields,
-            query.distinct and not distinct_tree,
-            distinct_tree,
+            query.distinct and not produces_once,
+            produces_once,
             UNSAID,
             tuple(self.layout.described),
             () if self.choice.wanted is None else self.choice.wanted.shares,
@@ -299,29 +316,43 @@ class _Planner:
         unknown = [None] * (len(armed.hypergraph.relations) - len(keys))
         return classify(armed.hypergraph, [*keys, *unknown], armed.predicates)
 
-    def _distinct_tree(self, block: Block, h: Hypergraph, attributes: Attributes) -> JoinTree | None:
-        """A tree whose output nodes hold only output attributes, so that every row is produced once."""
-        outputs = self.query.outputs
-        if not all(isinstance(o, ColumnRef) for o in outputs) or not h.is_acyclic or not h.is_free_connex:
+    def _distinct_tree(
+        self, block: Block, inner: Inner, checks: Sequence[Expression]
+    ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
+        """A tree by which every row is produced once, if DISTINCT asks for one."""
+        query, attributes = self.query, inner.attributes
+        if not query.distinct or query.grouping is not None or _has_left(block):
             return None
-        trees = (_projected(t, h.output) for t in (*some_trees(h), best_tree(h)))
-        good = [
-            t
-            for t in trees
-            if all(n.attributes <= h.output for n in t.nodes if n.output) and self.choice.fits(block, t)
-        ]
-        return min(good, key=lambda t: self.choice.cost(block, t), default=None)
+        if not all(isinstance(o, ColumnRef) for o in query.outputs):
+            return None
+        h = self._hypergraph(block, attributes, self._shown(attributes), frozenset())
 
-    def _shown_by(self, output: Expression, attributes: Attributes) -> Expression:
-        """A shown column as read from an output node."""
-        assert isinstance(output, ColumnRef)
-        attribute = column_attribute(attributes, output)
-        for node in self.layout.nodes:
-            if node.output and str(attribute) in node.attributes:
-                return self.layout.value(
-                    node.relation, node.generalized, node.attributes, attribute, Inner({}, attributes, [])
-                )
-        raise AssertionError(f"no output node has {attribute}")
+        def reads(tree: JoinTree, check: Expression) -> bool:
+            shown = [n for n in tree.nodes if n.output]
+            own = {block.relations[n.relation] for n in shown if n.relation is not None}
+            held = frozenset[Attribute]().union(*(n.attributes for n in shown))
+            columns = (c for c in walk(check) if isinstance(c, ColumnRef))
+            return all(c.relation in own or column_attribute(attributes, c) in held for c in columns)
+
+        return distinct_tree(
+            h, block.relations, self.choice.candidates(block, h, inner), checks, reads,
+            lambda t: self.choice.cost(block, t), lambda t: self.choice.fits(block, t),
+        )  # fmt: skip
+
+    def _shown_by(self, e: Expression, attributes: Attributes) -> Expression:
+        """An expression over columns that output nodes have, as read from them."""
+        own = {n.relation for n in self.layout.nodes if n.output}
+
+        def shown(column: Expression) -> Expression:
+            if not isinstance(column, ColumnRef) or column.relation in own:
+                return column
+            attribute = column_attribute(attributes, column)
+            node = next(n for n in self.layout.nodes if n.output and str(attribute) in n.attributes)
+            return self.layout.value(
+                node.relation, node.generalized, node.attributes, attribute, Inner({}, attributes, [])
+            )
+
+        return transform(e, shown)
 
     def _store_bags(self, block: Block, inner: Inner, h: Hypergraph) -> tuple[Block, Inner, Hypergraph]:
         """The block with bags as additional relations, which make it acyclic."""
@@ -381,22 +412,6 @@ def _columns_above(query: Query, residual: Sequence[Expression]) -> frozenset[in
         for call in query.grouping.aggregates:
             expressions += call.reads
     return frozenset().union(*(references(e) for e in expressions)) if expressions else frozenset()
-
-
-def _projected(tree: JoinTree, output: AttributeSet) -> JoinTree:
-    """The tree with every lowest output node that holds more than shown attributes put below a generalized node of the
-    shown ones: its tuples then only have to exist."""
-    nodes: list[TreeNode] = []
-    moved: dict[int, int] = {}
-    for i, n in enumerate(tree.nodes):
-        parent = moved.get(n.parent, -1)
-        lowest = n.output and not any(tree.nodes[c].output for c in tree.children(i))
-        if lowest and n.relation is not None and not n.attributes <= output:
-            nodes.append(TreeNode(None, n.attributes & output, parent, True))
-            n, parent = replace(n, output=False), len(nodes) - 1
-        moved[i] = len(nodes)
-        nodes.append(replace(n, parent=parent))
-    return JoinTree(tuple(nodes))
 
 
 def _has_left(block: Block) -> bool:
