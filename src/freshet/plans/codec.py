@@ -29,7 +29,7 @@ _CLASSES: dict[str, Any] = {
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.LookedUpPlan,
     )
 }  # fmt: skip
 
@@ -40,6 +40,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Frame", "unit"): FrameUnit,
     ("Arm", "kind"): JoinKind,
     ("SetPlan", "kind"): SetKind,
+    ("LookedUpPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
     ("Comparison", "operator"): ComparisonOperator,
     ("BoundedSums", "operator"): ComparisonOperator,
@@ -49,7 +50,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 
 #: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
 #: state knows it.
-_LATER: dict[tuple[Any, str], Any] = {("QueryPlan", "key"): ()}
+_LATER: dict[tuple[Any, str], Any] = {("QueryPlan", "key"): (), ("QueryPlan", "copies"): (), ("Query", "copies"): ()}
 
 
 def register(part: type) -> None:
