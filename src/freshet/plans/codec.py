@@ -36,7 +36,7 @@ _CLASSES: dict[str, Any] = {
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan,
     )
 }  # fmt: skip
 
@@ -48,6 +48,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Arm", "kind"): JoinKind,
     ("Step", "kind"): StepKind,
     ("SetPlan", "kind"): SetKind,
+    ("LookedUpPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
     ("Comparison", "operator"): ComparisonOperator,
     ("BoundedSums", "operator"): ComparisonOperator,
@@ -57,7 +58,12 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 
 #: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
 #: state knows it.
-_LATER: dict[tuple[Any, str], Any] = {("QueryPlan", "key"): (), ("TableSchema", "retention"): None}
+_LATER: dict[tuple[Any, str], Any] = {
+    ("QueryPlan", "key"): (),
+    ("QueryPlan", "copies"): (),
+    ("Query", "copies"): (),
+    ("TableSchema", "retention"): None,
+}
 
 
 #: Fields that are not written: functions of Python are found by their names when a plan is read.

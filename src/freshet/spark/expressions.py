@@ -40,9 +40,11 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
             aggregates=tuple(c.mapped(change) for c in grouping.aggregates),
             having=having,
         )
+    copies = tuple(c for c in each(plan.copies) if isinstance(c, ColumnRef))
     return replace(
-        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
-    )
+        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs),
+        copies=copies,
+    )  # fmt: skip
 
 
 def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:

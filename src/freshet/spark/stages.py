@@ -17,6 +17,7 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    LookedUpPlan,
     QueryPlan,
     RelationPlan,
     SetPlan,
@@ -150,10 +151,8 @@ class _Stages:
             raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
-        if isinstance(plan, SetPlan):
-            sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
-            whole = [(self.shards, range(len(plan.fields)))]
-            return [self._above(sides, [whole] * 2, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+        if isinstance(plan, (SetPlan, LookedUpPlan)):
+            return [self._set_operation(plan)]
         if isinstance(plan, BoundedSumsPlan):
             sides = [(self._add(p), p.fields) for p in (plan.rows, plan.bounds)]
             by_key = [(self.shards, range(plan.keys))]
@@ -171,6 +170,15 @@ class _Stages:
                 self.over.setdefault(o, []).append(plan)
             return below
         return [self._select(plan)]
+
+    def _set_operation(self, plan: SetPlan | LookedUpPlan) -> int:
+        """A shard stores the rows of both sides that are its own: those it could look up are on other shards."""
+        sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
+        whole = [(self.shards, range(len(plan.fields)))]
+        every = isinstance(plan, SetPlan) and plan.all
+        return self._above(
+            sides, [whole] * 2, lambda rows: SetPlan(plan.kind, every, rows[0], rows[1], plan.fields, plan.guarantee)
+        )
 
     def _select(self, plan: QueryPlan) -> int:
         inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
