@@ -51,8 +51,6 @@ VIEWS = {
     "anti": "SELECT id, a FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.b = r.b AND t.w > 2)",
     "outer_join": "SELECT r.id, t.w FROM r LEFT JOIN t ON r.b = t.b",
     "outer_groups": "SELECT r.a, COUNT(t.w) AS n, SUM(t.w) AS total FROM r LEFT JOIN t ON r.b = t.b GROUP BY r.a",
-    "groups_of_the_outer_side": "SELECT t.id, COUNT(DISTINCT r.a) AS n, MIN(r.s) AS s FROM r LEFT JOIN t ON r.id = t.id "
-    "GROUP BY t.id",
     "self_join": "SELECT x.a, y.s FROM r AS x JOIN r AS y ON x.b = y.a",
     "three_hops": "SELECT x.id AS p, y.id AS q, z.id AS o "
     "FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b",
