@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from benchmarks import tpch
 from benchmarks.streams import OrderWindow, order_window
 from freshet.job.session import start_spark
+from freshet.spark.sizes import shards_for
 from freshet.state.kernel_cache import compile_kernels
 
 VIEWS = ("q3", "q4", "q5", "q10")
@@ -53,18 +54,19 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
 
     compile_kernels()  # once here, rather than in each of Spark's workers
     settings = {"spark.driver.memory": "2g", "spark.sql.streaming.minBatchesToRetain": "2"}
-    spark = start_spark("local[2]", options.shards, folder / "spark.log", settings)
+    sizes = {name: float(table.num_rows) for name, table in tables.items()}
+    shards = options.shards or shards_for(sizes, 2)
+    spark = start_spark("local[2]", shards, folder / "spark.log", settings)
     try:
         from freshet.spark import explain, maintain
 
         queries = {name: tpch.QUERIES[name] for name in VIEWS}
         ddl = ";\n".join(tpch.ddl(tables))
-        sizes = {name: float(table.num_rows) for name, table in tables.items()}
         print(f"Started Spark {spark.version} on {spark.sparkContext.master}; how the views run:\n")
-        print(explain(queries, ddl, options.shards, sizes) + "\n", flush=True)
+        print(explain(queries, ddl, shards, sizes) + "\n", flush=True)
         sources = read_stream(spark, folder / "in", list(tables))
         changes = maintain(
-            spark, queries, sources, schema=ddl, shards=options.shards, sizes=sizes, arena=str(folder / "arena"),
+            spark, queries, sources, schema=ddl, shards=shards, sizes=sizes, arena=str(folder / "arena"),
             checkpoint=str(folder / "checkpoint"),
         )  # fmt: skip
         progress = Progress(folder)
@@ -207,7 +209,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="share of the stream to run (default 0.36, early 1995: no answer is empty)",
     )
     parser.add_argument("--batches", type=int, default=12, help="micro-batches (default 12)")
-    parser.add_argument("--shards", type=int, default=2, help="shards (default 2)")
+    parser.add_argument("--shards", type=int, help="shards (default: one for each million rows)")
     return parser.parse_args(arguments)
 
 

@@ -24,8 +24,8 @@ FACES = (
 #: The public attributes of these; all others begin with an underscore.
 SHOWN = {
     freshet.Database: {
-        "apply", "catalog", "changes", "close", "closed", "create_view", "execute", "interrupt", "metrics", "nbytes",
-        "on_disk", "query", "transaction", "tuples", "version", "view", "views",
+        "advance", "apply", "catalog", "changes", "close", "closed", "create_function", "create_view", "execute",
+        "interrupt", "metrics", "nbytes", "on_disk", "query", "transaction", "tuples", "version", "view", "views",
     },
     freshet.View: {
         "at", "batches", "changes", "count", "explain", "find", "get", "metrics", "name", "plan", "schema", "subscribe",

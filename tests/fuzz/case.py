@@ -6,12 +6,14 @@ transactions; at the end a second one is created over all rows, and has the same
 
 from __future__ import annotations
 
+import datetime
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import freshet
 from freshet.database.db import inside
@@ -62,19 +64,24 @@ def run_case(choices: Choices) -> Outcome:
 
 
 def _run(choices: Choices, outcome: Outcome) -> None:
-    tables = random_tables(choices)
+    timed, tables = choices.chance(20), random_tables(choices)
+    for table in tables if timed else ():
+        table.columns.append(("t", "d"))
     outcome.ddl = [t.ddl for t in tables]
     grammar = Grammar(choices, tables)
+    grammar.expressions.timed, grammar.expressions.python = timed, choices.chance(20)
     text = grammar.statement()
     sql, qualified = re.sub(rf"\w+{BARE}\.", "", text), text.replace(BARE, "")
-    oracle = Question.of(qualified, tables)
+    oracle = Question.of(qualified.replace("PY_", ""), tables)
     if choices.chance(30):
         sql = recased(sql, choices.pick(CASES), choices.below(1_000))
     outcome.sql = sql
-    _check_planning(sql, outcome.ddl)
     db = freshet.connect()
     for ddl in outcome.ddl:
         db.execute(ddl)
+    db.create_function("py_abs", lambda x: pc.abs_checked(x.cast(pa.int64())), returns="BIGINT")
+    db.create_function("py_upper", pc.utf8_upper, returns="STRING")
+    _check_planning(sql, db.catalog)
 
     def change() -> freshet.Transaction | freshet.PendingTransaction | None:
         """A transaction; None if it is refused because a value does not fit."""
@@ -101,6 +108,13 @@ def _run(choices: Choices, outcome: Outcome) -> None:
                 t.rows = before[t.name]
             return None
 
+    def advance() -> freshet.Transaction:
+        """The clock moves on, over the days that dates are of."""
+        step = datetime.timedelta(hours=choices.pick((1, 24, 36, 29 * 24)))
+        oracle.clock.time = max(oracle.clock.time, datetime.datetime(2023, 12, 31)) + step
+        outcome.stream.append(Transaction({"clock": [((oracle.clock.time,), 1)]}))
+        return db.advance(oracle.clock.time)
+
     view = db.create_view("v", sql)
     schema = view.to_arrow().schema
     if choices.chance(50):
@@ -114,7 +128,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         reading.index(choices, db)
     sums = RunningSum(view.to_arrow())
     for _ in range(2 + choices.below(4)):
-        tx = change()
+        tx = advance() if timed and choices.chance(50) else change()
         if tx is None or not len(tx.deltas):
             continue
         answer = view.to_arrow()
@@ -187,9 +201,9 @@ def _made(
         raise
 
 
-def _check_planning(sql: str, ddl: list[str]) -> None:
+def _check_planning(sql: str, catalog: freshet.Catalog) -> None:
     start = time.process_time()
-    freshet.plan(sql, "; ".join(ddl))
+    freshet.plan(sql, catalog)
     took = time.process_time() - start
     assert took < PLANNING, f"planning took {took:.1f} s of processor time"
 

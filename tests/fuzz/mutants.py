@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
 
 import freshet
-from freshet.logical.query import AnyQuery
+from freshet.logical.query import is_query
 from freshet.sql.parse import parse
 from freshet.sql.source import Reader
 from tests.sql.texts import database, texts
@@ -147,7 +147,7 @@ def respelled(rng: random.Random) -> tuple[freshet.Database, str]:
 def outcome(db: freshet.Database, sql: str) -> str:
     """The result for a text: "read", or the kind of refusal. Anything else is raised."""
     try:
-        if all(isinstance(bound, AnyQuery) for bound in parse(sql, db.catalog)):
+        if all(is_query(bound) for bound in parse(sql, db.catalog)):
             db.execute(sql)
     except freshet.SqlError as error:
         wrong = fault(error, sql)

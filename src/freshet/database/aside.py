@@ -52,7 +52,7 @@ class Aside:
             self.core = Core(arena)
             for name in tables:
                 scope = state.core.tables[name].scope.prefix
-                self.core.tables[name] = self.core.table(scope, state.catalog.tables[name])
+                self.core.tables[name] = self.core.table(scope, state.schema(name))
         except BaseException:
             arena.release()
             raise

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 import pyarrow as pa
 
+from freshet.database.advancing import Time
 from freshet.database.inspecting import changes_nothing
 from freshet.database.instance import Instance
 from freshet.database.kept_view import KeptView
@@ -212,6 +213,47 @@ class Database(ViewCollection):
         """
         return self._face(self._inner.ddl.create_view(name, query, replace))
 
+    def create_function(
+        self, name: str, function: Callable[..., Any], *, returns: str, deterministic: bool = True
+    ) -> None:
+        """Let SQL call a function that is written in Python.
+
+        It is called once for each batch of changes, with each distinct row of arguments once. It must not use the
+        database. If it raises an exception, the transaction is refused. On disk a view keeps the function's name:
+        `freshet.connect(folder, functions={name: function})` gives it again.
+
+        Parameters
+        ----------
+        name
+            A name that no function of SQL has.
+        function
+            Takes a ``pyarrow.Array`` for each argument, all of one length, and returns as many values: an Arrow array,
+            a numpy array or a list.
+        returns
+            The type of its values, as SQL writes it.
+        deterministic
+            Whether it always gives the same value for the same arguments. Views call only such functions; others may
+            be called by statements that run once, as INSERT and UPDATE, which store the value with the row.
+
+        Raises
+        ------
+        SqlError
+            The name is taken, or views call another function of that name, or the type is unknown.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> import pyarrow.compute as pc
+        >>> db = freshet.connect()
+        >>> db.create_function("score", lambda x: pc.sqrt(x), returns="DOUBLE")
+        >>> db.execute("CREATE TABLE t (a DOUBLE)")
+        >>> view = db.create_view("v", "SELECT SUM(score(a)) AS s FROM t")
+        >>> tx = db.apply({"t": [{"a": 4.0}, {"a": 9.0}]})
+        >>> view.to_dicts()
+        [{'s': 5.0}]
+        """
+        self._inner.ddl.create_function(name, function, returns, deterministic)
+
     def view(self, name: str) -> View:
         """Find a view by name, ignoring case.
 
@@ -322,6 +364,42 @@ class Database(ViewCollection):
         [(-1, 0), (1, 2)]
         """
         return self._inner.transactions.apply(changes, deltas)
+
+    def advance(self, to: Time) -> Transaction:
+        """Move the clock on: what NOW() and CURRENT_DATE are in views.
+
+        One transaction, in which rows leave and enter the views that compare their times with the clock. The clock of a
+        database begins at 1970-01-01 and stands still in between.
+
+        Parameters
+        ----------
+        to
+            The time it is then: a datetime (of UTC, if it has no time zone), a date, or a text in ISO 8601. A timedelta
+            is counted from the time it is now.
+
+        Returns
+        -------
+        Transaction
+            The version it led to and every view's delta.
+
+        Raises
+        ------
+        ChangeError
+            That time is past, or is none.
+        StateError
+            A transaction is open.
+
+        Examples
+        --------
+        >>> import freshet
+        >>> db = freshet.connect()
+        >>> db.execute("CREATE TABLE event (id INT, ts TIMESTAMP)")
+        >>> view = db.create_view("recent", "SELECT id FROM event WHERE ts > NOW() - INTERVAL 1 HOUR")
+        >>> tx = db.apply({"event": [{"id": 1, "ts": "2026-01-31 12:00:00"}]})
+        >>> db.advance("2026-01-31 13:00:00").deltas["recent"].to_pylist()
+        [{'id': 1, '_weight': -1}]
+        """
+        return self._inner.transactions.advance(to)
 
     def interrupt(self) -> None:
         """End the statements and definitions that other threads are executing. Each of them raises `BudgetError` and

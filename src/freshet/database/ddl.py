@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from freshet.budget import Budget
 from freshet.database.access import Access
 from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
 from freshet.errors import SqlError
 from freshet.logical.query import CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
-from freshet.plans import Plan
+from freshet.plans import Plan, codec
+from freshet.scalar.functions.python import PythonFunction
+from freshet.sql.python_function import python_function
 from freshet.state.allocators import give_back
 
 _MUCH = 1 << 22  # dropped bytes from which memory is returned to the system
@@ -51,6 +56,21 @@ class Ddl:
             with self._access.interruptible(Budget()):
                 return self._views.create(name, query)
 
+    def create_function(self, name: str, body: Callable[..., Any], returns: str, deterministic: bool) -> None:
+        """One of that name that no view calls is replaced; the very same one may be given again."""
+        with self._access.changing():
+            function = python_function(name, body, returns, deterministic)
+            functions = self._state.catalog.functions
+            old = functions.get(name.lower())
+            callers = [] if old is None else [view.name for view in self._views.named.values() if old in _called(view)]
+            if callers and old is not None:
+                if (old.body, old.returns, old.deterministic) == (body, function.returns, deterministic):
+                    return
+                raise SqlError(
+                    f"views {', '.join(callers)} call function {name}; drop them first, or choose another name"
+                )
+            functions[name.lower()] = function
+
     def create_named(self, statement: CreateView) -> KeptView:
         """CREATE MATERIALIZED VIEW."""
         known = self._views.named.get(statement.name.lower())
@@ -79,3 +99,7 @@ class Ddl:
                     table.scope.drop()
                 if before - state.core.arena.nbytes() > _MUCH:
                     give_back()
+
+
+def _called(view: KeptView) -> list[PythonFunction]:
+    return codec.functions_in(view.plan.root)

@@ -6,7 +6,7 @@ and gives the same delta as before. The log reaches back to its last rewrite; wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,19 @@ def history_of(access: Access, view: str, version: int) -> History:
     with access.state.lock:
         access.check_open()
         access.store.log.flush()
-    return History(access.store.path, view.lower(), version, access.state.memory)
+        functions = {name: f.body for name, f in access.state.catalog.functions.items()}
+    return History(access.store.path, view.lower(), version, access.state.memory, functions)
 
 
 class History:
     """One view at an earlier version, and then at one version after the other."""
 
-    def __init__(self, folder: Path, key: str, version: int, memory: Memory) -> None:
+    def __init__(
+        self, folder: Path, key: str, version: int, memory: Memory, functions: Mapping[str, Callable[..., Any]]
+    ) -> None:
         self.key, self._logs = key, KeptLogs(folder)
         self.state = State(Arena(memory=memory), memory)
+        self.state.given.update(functions)
         self.views = Views(self.state)
         self._log = self._logs.holding(version)
         catalog: dict[str, Any] = {"numbers": 0, "tables": {}, "views": {}}

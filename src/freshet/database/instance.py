@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from freshet.budget import Memory
@@ -34,6 +35,12 @@ class Instance:
         self.access = Access(self.state, self.views, store)
         self.transactions, self.ddl, self.asking = Transactions(self.access), Ddl(self.access), Asking(self.access)
         self.statements = Statements(self.access, self.ddl, self.transactions, self.asking)
+        self._stop: Callable[[], None] | None = None
+
+    def clock_follows(self, system: Callable[[], int], stop: Callable[[], None]) -> None:
+        """Has the clock follow a time; `stop` ends what moves it."""
+        self.state.system, self._stop = system, stop
+        self.views.on_time = self.transactions.follow_clock
 
     def _save(self) -> None:
         if self.store is not None:
@@ -41,6 +48,8 @@ class Instance:
 
     def close(self) -> None:
         """Publishes transactions that are durable, and releases the folder."""
+        if self._stop is not None:
+            self._stop()
         try:
             with self.access.lock, Deferred():
                 if self.access.closed:

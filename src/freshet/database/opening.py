@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from freshet.budget import Memory
@@ -15,11 +16,15 @@ from freshet.errors import StateError
 from freshet.plans import codec
 
 
-def open_instance(store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None) -> Instance:
+def open_instance(
+    store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> Instance:  # fmt: skip
     """The database of a folder, or an empty one in memory. A read-only database is not rehearsed."""
     reads_only = store is not None and store.read_only
     try:
         made = Instance(store, adapt, memory, unrehearsed if reads_only else rehearse)
+        made.state.given.update({name.lower(): body for name, body in (functions or {}).items()})
         if store is not None:
             _restore(made, store)
     except BaseException:

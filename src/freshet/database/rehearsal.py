@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -22,7 +23,7 @@ from freshet.budget import Budget, unbudgeted
 from freshet.database.instance import Instance
 from freshet.database.reading import whole
 from freshet.durable.record import rows_payload, stored
-from freshet.logical.query import AnyQuery, CreateTable, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, CreateTable, TableSchema
 from freshet.plans import AnyPlan, Plan
 from freshet.plans.model import Node, RelationPlan
 from freshet.state.kernel_cache import KERNELS
@@ -58,11 +59,17 @@ def _played(tables: list[TableSchema], view: tuple[AnyQuery, Plan] | None) -> bo
     """Whether the view has ever changed."""
     made = Instance()
     try:
+        timed, tables = CLOCK in tables, [schema for schema in tables if schema != CLOCK]
         for schema in tables:
             made.ddl.create_table(CreateTable(schema))
+        if timed:
+            made.views.have_clock()
         if view is not None:
             made.views.make(" ", view[0], set(), view[1], True, "")
-        return _play(made, tables)
+        changed = _play(made, tables)
+        if timed:
+            made.transactions.advance(timedelta(days=1))
+        return changed
     finally:
         made.close()
 

@@ -16,7 +16,7 @@ from freshet.budget import Memory
 from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
-from freshet.logical.query import AnyQuery, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, TableSchema
 from freshet.plans import Plan, codec
 from freshet.sql.catalog import Catalog
 from freshet.state.arena import Arena, Growable
@@ -40,6 +40,9 @@ class State:
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
+        self.catalog.clock = self.now
+        self.given: dict[str, Callable[..., Any]] = {}  # functions of Python that views on disk may call, by name
+        self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 
     # Version --------------------------------------------------------------------------------------------------
@@ -79,9 +82,25 @@ class State:
         """A table with the rows in its part of the arena: none if it is new."""
         self.rehearse([schema], None)
         name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
-        self.catalog.add(schema)
+        if schema != CLOCK:
+            self.catalog.add(schema)
         self.core.tables[name] = table
         self._changed[name] = changes_of(table.scope)
+
+    def schema(self, name: str) -> TableSchema:
+        """Of a table by its name in lower case. The clock is not in the catalog: it is not the user's."""
+        return CLOCK if name == CLOCK.name else self.catalog.tables[name]
+
+    def now(self) -> int:
+        """What NOW() is in a statement that runs once: the clock's time, or the system's where it follows that."""
+        time = self.clock_time()
+        return time if self.system is None else max(time, self.system())
+
+    def clock_time(self) -> int:
+        """What NOW() is in views: the clock's time; until it is set, 0."""
+        table = self.core.tables.get(CLOCK.name)
+        with self.lock:
+            return int(table.tuples.lanes.data[table.tuples.slots()[0], 0]) if table and table.tuples.live else 0
 
     def take_table(self, name: str) -> None:
         """Removes a table from the catalog; its rows still exist."""
@@ -98,7 +117,7 @@ class State:
     def described(self) -> dict[str, Any]:
         """The catalog, as it is stored on disk."""
         tables = {
-            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
+            name: {"number": number_of(table), "schema": codec.encode(self.schema(name))}
             for name, table in self.core.tables.items()
         }
         return {"numbers": self.numbers, "tables": tables, "views": self.definitions}

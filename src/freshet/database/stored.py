@@ -18,7 +18,7 @@ class StoredViews(Definitions):
 
     @classmethod
     def over(cls, catalog: Definitions, inlined: set[str]) -> Self:
-        return cls(catalog.tables, catalog.views, catalog.reads, None, inlined)
+        return cls(catalog.tables, catalog.views, catalog.reads, None, catalog.functions, catalog.clock, inlined)
 
     def copy(self) -> Self:
         """A query defines nothing: there is nothing to isolate."""

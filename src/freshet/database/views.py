@@ -22,7 +22,7 @@ from freshet.database.transaction import Subscription
 from freshet.engine.core import discard, tables_of
 from freshet.engine.maintained import Maintained
 from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
-from freshet.logical.query import AnyQuery, DropView
+from freshet.logical.query import CLOCK, AnyQuery, DropView
 from freshet.plans import Plan, build_plan, codec
 from freshet.plans.model import indexed, schemas
 from freshet.sql.output_names import apart, named_apart
@@ -40,6 +40,7 @@ class Views:
         self._state, self._adapt, self._save = state, adapt, save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
+        self.on_time: Callable[[], None] = lambda: None  # moves the clock, where it follows the system's
         self._look_at = 0  # number of changes at which a view may next switch trees
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
@@ -72,6 +73,13 @@ class Views:
                 entries.update(old)
             raise
 
+    def have_clock(self) -> None:
+        """The clock is a table, whose row changes as time passes; it is made when it is first asked for."""
+        state = self._state
+        if CLOCK.name not in state.core.tables:
+            with state.lock, self.defining():
+                state.add_table(CLOCK, state.number())
+
     def create(self, name: str, query: str | Plan) -> KeptView:
         state, given = self._state, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
@@ -85,11 +93,15 @@ class Views:
         known = "changes were estimated by the tables' rows" if counts else "all tables were given the same weight"
         why = "the plan was given, and is kept" if given else f"when the view was created, {known}"
         self._rehearse(bound, plan)
+        if CLOCK.name in tables_of(plan.root):
+            self.have_clock()
+            self.on_time()
         with state.lock:
             return self.make(name, bound, reads, plan, given, why)
 
     def _rehearse(self, query: AnyQuery, plan: Plan) -> None:
-        self._state.rehearse(schemas(plan.root), (query, plan))
+        """Not where it calls functions of Python, which are for the rows that there are."""
+        self._state.rehearse(schemas(plan.root), None if codec.functions_in(plan.root) else (query, plan))
 
     def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
         """Creates a view of a bound query on one of its plans; `fixed`: it keeps that plan."""
@@ -128,7 +140,7 @@ class Views:
     def attach(self, definition: dict[str, Any]) -> None:
         """A view whose state already exists."""
         state, key = self._state, definition["name"].lower()
-        plan, bound = _kept(definition)
+        plan, bound = self._kept(definition)
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
@@ -141,7 +153,9 @@ class Views:
         its SQL is planned again."""
         state, key = self._state, definition["name"].lower()
         try:
-            plan, bound = _kept(definition)
+            plan, bound = self._kept(definition)
+        except StateError:
+            raise
         except FreshetError:
             sql = json.loads(definition["plan"])["sql"]
             bound, _ = bind_reading(sql, state.catalog)
@@ -210,6 +224,17 @@ class Views:
                 "query": codec.encode(self._state.catalog.views[key]),
                 "chosen": asdict(view.following.chosen),
             }
+
+    def _kept(self, definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
+        """A view's plan and query as they are kept; columns that shared a name get names of their own."""
+        functions = self._state.catalog.functions
+        with codec.calling(self._state.given | {name: f.body for name, f in functions.items()}):
+            plan = codec.from_json(definition["plan"])
+            plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
+            query = named_apart(codec.decode(definition["query"]))
+        for function in codec.functions_in(plan.root):
+            functions.setdefault(function.name.lower(), function)
+        return plan, query
 
     # Building -------------------------------------------------------------------------------------------------
 
@@ -295,10 +320,3 @@ def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:
     """The indexes of a view by name, each as a list of columns."""
     indexes: dict[str, list[int]] = definition.get("indexes", {})
     return indexes
-
-
-def _kept(definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
-    """A view's stored plan and query; columns that share a name get distinct names."""
-    plan = codec.from_json(definition["plan"])
-    plan = replace(plan, root=replace(plan.root, fields=apart(plan.root.fields)))
-    return plan, named_apart(codec.decode(definition["query"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from freshet.scalar.types import BOOLEAN, VOID, Type
 
@@ -99,6 +100,11 @@ class Call(Compound):
 
     def of(self, args: tuple[Expression, ...]) -> Call:
         return Call(self.type, self.name, args)
+
+    @property
+    def record(self) -> Any:
+        """What is known of the function, where it is not one that all databases have."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

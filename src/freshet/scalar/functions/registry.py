@@ -106,7 +106,8 @@ def declare(*functions: Function) -> None:
 
 
 def function_of(call: Call) -> Function:
-    return FUNCTIONS[call.name]
+    """What is known of a call's function: calls of functions written in Python have their own."""
+    return FUNCTIONS[call.name] if call.record is None else call.record
 
 
 def comparison_of(expression: Expression) -> ComparisonOperator | None:
