@@ -27,7 +27,7 @@ __all__ = [
     "enclosure_stream", "plan",
 ]  # fmt: skip
 
-#: Where the rest is. It is imported when it is first asked for, because the engine brings a compiler.
+#: The modules of the other names. They are imported at first use, because the engine loads a compiler.
 _HOMES = {
     "Adapt": "database.adapt",
     "Catalog": "sql.catalog",

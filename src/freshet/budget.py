@@ -1,11 +1,11 @@
-"""What an evaluation may cost, and what a database may hold.
+"""Limits for the cost of an evaluation, and for the memory of a database.
 
-A `Budget` limits one evaluation: whoever starts it enters a budget, and the engine looks at it between chunks. A
-`Memory` limits what a database holds: arrays count their bytes when they grow, and rows that are kept while something
-is under way are held on top (`hold`), until it is over.
+A `Budget` limits one evaluation: its caller enters a budget, and the engine checks it between chunks. A `Memory` limits
+the memory of a database: arrays count their bytes when they grow, and rows that are kept during an operation are
+counted in addition (`hold`), until it is over.
 
 Law: `look` and `hold` are called, and arrays grow, only where an EvaluationError could be raised as well, so an
-evaluation that is stopped is undone exactly as one that has no value. Between two looks lies one call of a kernel or of
+evaluation that is stopped is undone exactly like one that fails. Between two checks there is one call of a kernel or of
 Arrow over one chunk, which is short. Without a budget nothing is limited.
 """
 
@@ -30,9 +30,9 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 class Budget:
-    """Processor time of this thread, rows of an answer, and memory by which the process may grow, while it is entered;
-    entered again, what was spent before counts. One that is entered within another limits on top of it. `remedy`: what
-    whoever exceeds it can do. Any thread may cancel it."""
+    """Limits the processor time of this thread, the rows of an answer, and the growth of the process's memory, while it
+    is entered; if it is entered again, earlier spending counts. A budget entered within another adds its own limits.
+    `remedy`: the advice in its errors. Any thread may cancel it."""
 
     def __init__(
         self, seconds: float | None = None, memory: int | None = None, remedy: str = "ask for less",
@@ -60,7 +60,7 @@ class Budget:
 
     @contextmanager
     def stopped_by(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Whoever cancels it, or one that it is entered within, calls `stop` as well."""
+        """Cancelling it, or a budget around it, also calls `stop`."""
         self._stop = stop
         try:
             if self._around is None:
@@ -72,7 +72,7 @@ class Budget:
             self._stop = None
 
     def renew(self) -> None:
-        """The next evaluation begins with nothing spent."""
+        """The next evaluation starts with nothing spent."""
         self.spent = 0.0
 
     def __enter__(self) -> Budget:
@@ -105,7 +105,7 @@ class Budget:
                 raise BudgetError(f"it takes more than {self.memory >> 20:,} MB of memory; {self.remedy}")
 
     def give(self, rows: int) -> None:
-        """So many rows of the answer more, or fewer where it is begun again."""
+        """Counts more rows of the answer, or fewer if it is started again."""
         if self._around is not None:
             self._around.give(rows)
         self.given += rows
@@ -114,34 +114,34 @@ class Budget:
 
 
 def look() -> None:
-    """Raises BudgetError if the evaluation under way in this thread has used up its budget or was cancelled."""
+    """Raises BudgetError if the current evaluation of this thread has used up its budget or was cancelled."""
     budget = _current.get()
     if budget is not None:
         budget.look()
 
 
 def given(rows: int) -> None:
-    """So many rows more are given out as the answer of what is under way in this thread."""
+    """Counts rows that are returned as the answer of the current evaluation of this thread."""
     budget = _current.get()
     if budget is not None:
         budget.give(rows)
 
 
 def metered() -> bool:
-    """Whether what is under way in this thread may take only so much time or memory, and must look again and again."""
+    """Whether the current evaluation of this thread has limits of time or memory, and must check them repeatedly."""
     budget = _current.get()
     return budget is not None and budget.metered
 
 
 @contextmanager
 def stopped_by(stop: Callable[[], None]) -> Iterator[None]:
-    """What runs now does not look; it ends early where `stop` is called, which another thread does to cancel it."""
+    """A block that does not check its budget; another thread cancels it by calling `stop`."""
     budget = _current.get()
     if budget is None:
         yield
         return
     with budget.stopped_by(stop):
-        look()  # from here on whoever cancels it finds `stop`
+        look()  # from here on, cancelling calls `stop`
         yield
     look()
 
@@ -157,13 +157,13 @@ class _Unbudgeted:
 
 
 def unbudgeted() -> _Unbudgeted:
-    """No budget counts: what runs now is somebody else's."""
+    """A block that is not charged to the current budgets, because it works for others."""
     return _Unbudgeted()
 
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Neither a budget nor a limit counts: what was begun must be put back, whatever it costs."""
+    """A block to which neither a budget nor a limit applies: changes must be undone, whatever it costs."""
     token = _exempt.set(True)
     try:
         with unbudgeted():
@@ -173,14 +173,14 @@ def unlimited() -> Iterator[None]:
 
 
 class Memory:
-    """The bytes that a database holds, and the most it may. Any thread may take and give."""
+    """The bytes that a database holds, and their limit. Any thread may allocate and free."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit, self.held = limit, 0
         self._lock = threading.Lock()
 
     def take(self, nbytes: int) -> None:
-        """Counts so many bytes more, or raises BudgetError and counts nothing."""
+        """Counts more bytes, or raises BudgetError and counts nothing."""
         with self._lock:
             if self.limit is not None and self.held + nbytes > self.limit and not _exempt.get():
                 raise BudgetError(
@@ -194,7 +194,7 @@ class Memory:
             self.held -= nbytes
 
     def lend(self) -> _Lent:
-        """What is held while it is entered is counted until it is left."""
+        """Memory that is held within this block is counted until its end."""
         return _Lent(self)
 
 
@@ -224,7 +224,7 @@ _exempt: ContextVar[bool] = ContextVar("exempt", default=False)
 
 
 def hold(nbytes: int) -> None:
-    """What is under way in this thread keeps so many bytes more, outside of all arrays; or fewer, if negative."""
+    """Counts bytes that the current operation of this thread keeps outside of arrays; fewer, if negative."""
     lent = _lent.get()
     if lent is not None:
         lent.hold(nbytes)
@@ -243,9 +243,9 @@ def parse_size(given: object) -> int | None:
         return None
     size = -1
     if isinstance(given, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", given)
-        if found is not None and found[2].lower() in _UNITS:
-            size = int(float(found[1]) * _UNITS[found[2].lower()])
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", given)
+        if match is not None and match[2].lower() in _UNITS:
+            size = int(float(match[1]) * _UNITS[match[2].lower()])
     elif isinstance(given, int) and not isinstance(given, bool):
         size = given
     if size <= 0:
@@ -254,7 +254,7 @@ def parse_size(given: object) -> int | None:
 
 
 def _size(nbytes: int) -> str:
-    """Bytes as people read them."""
+    """Bytes in readable form."""
     for unit, letters in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if nbytes >= unit:
             return f"{nbytes / unit:,.1f} {letters}".replace(".0 ", " ")
@@ -262,7 +262,7 @@ def _size(nbytes: int) -> str:
 
 
 def resident() -> int:
-    """Bytes of memory this process holds; 0 where the system does not say."""
+    """Resident memory of this process in bytes; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):
@@ -270,9 +270,9 @@ def resident() -> int:
 
 
 def available() -> int:
-    """Bytes of memory that the machine could still give; no bound where the system does not say."""
+    """Available memory of the machine in bytes; unbounded if the system does not report it."""
     try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-        return sys.maxsize if found is None else int(found[1]) << 10
+        match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        return sys.maxsize if match is None else int(match[1]) << 10
     except (OSError, ValueError):
         return sys.maxsize

@@ -1,16 +1,16 @@
-"""Every error Freshet raises for a user's mistake. Messages say the fact first, then the remedy."""
+"""Every error that Freshet raises for a user's mistake. Messages state the fact first, then the remedy."""
 
 from __future__ import annotations
 
 import re
 
-_WIDE, _BEFORE = 160, 60  # characters of a line that an error shows, and of those before its place
-_SHOWN = 60  # characters of a value that an error shows
-_FACT, _REMEDY = 170, 100  # characters of a message that quotes much
+_WIDE, _BEFORE = 160, 60  # characters of a line in an error, and of those before its position
+_SHOWN = 60  # characters of a value in an error
+_FACT, _REMEDY = 170, 100  # characters of a message with long quotes
 
 
 def brief(value: object) -> str:
-    """A value as an error shows it: cut where it is long."""
+    """A value as shown in an error: truncated if it is long."""
     if isinstance(value, str):
         size = len(value)
         return repr(value) if size <= _SHOWN else f"{value[:_SHOWN]!r}… ({size:,} characters)"
@@ -21,7 +21,7 @@ def brief(value: object) -> str:
         return f"a number of {value.bit_length():,} bits"
     try:
         shown = repr(value)
-    except Exception:  # an object of the user's
+    except Exception:  # a user's object
         shown = f"a {type(value).__name__}"
     return shown if len(shown) <= 2 * _SHOWN else shown[: 2 * _SHOWN] + "…"
 
@@ -41,16 +41,16 @@ class FreshetError(Exception):
 
 
 class SqlError(FreshetError):
-    """SQL text that cannot be read or bound: unknown names, wrong types, syntax.
+    """SQL text that cannot be parsed or bound: unknown names, wrong types, syntax.
 
     Attributes
     ----------
     reason
-        The message without place and text.
+        The message without position and text.
     text
-        The SQL text, if the error has a place in it.
+        The SQL text, if the error has a position in it.
     line, column
-        That place, counted from 1.
+        That position, counted from 1.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class SqlError(FreshetError):
 
 
 def _readable(message: str) -> str:
-    """A message of one line that is short enough to be read, whatever it quotes."""
+    """A message of one line that is short enough to read, whatever it quotes."""
     message = re.sub(r"\s*\n\s*", " ", message)
     if len(message) <= _FACT + _REMEDY:
         return message
@@ -89,19 +89,19 @@ def _readable(message: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """A text with its middle left out where it is long."""
+    """A text with its middle left out if it is long."""
     return text if len(text) <= most else f"{text[: most // 2].rstrip()} … {text[-most // 2 :].lstrip()}"
 
 
 def _around(line: str, at: int) -> tuple[str, int]:
-    """A line that fits a screen, cut around one place of it, and where that place now is."""
+    """A line that fits a screen, truncated around a position, and the new position."""
     begin = max(0, min(at - _BEFORE, len(line) - _WIDE)) if len(line) > _WIDE else 0
     head, tail = "…" if begin else "", "…" if begin + _WIDE < len(line) else ""
     return head + line[begin : begin + _WIDE] + tail, at - begin + len(head)
 
 
 class UnsupportedError(SqlError):
-    """A feature Freshet does not maintain; the message names it and the nearest thing that works.
+    """A feature that Freshet does not support; the message names it and the nearest thing that works.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class UnsupportedError(SqlError):
 
 
 class PlanError(FreshetError):
-    """A plan that cannot be made, read or run, and why.
+    """A plan that cannot be created, read or run, and why.
 
     Examples
     --------
@@ -134,9 +134,9 @@ class ChangeError(FreshetError):
     Attributes
     ----------
     reason
-        What is wrong, and what would be right.
+        The error and the remedy.
     table, row
-        Which table's change it is and which of the given rows, counted from 0; None if it is not one row's.
+        The table, and the number of the given row, counted from 0; None if the error is not about one row.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class ChangeError(FreshetError):
 
 
 class EvaluationError(FreshetError):
-    """An expression that has no value on some row under ANSI rules: overflow, division by zero, a cast that fails."""
+    """An expression that has no value on some row under ANSI rules: overflow, division by zero, a failing cast."""
 
     def __init__(self, reason: str, row: int | None = None) -> None:
         self.reason, self.row = reason, row
@@ -182,11 +182,11 @@ class BudgetError(FreshetError):
 
 
 class TooMuchTextError(EvaluationError):
-    """More bytes of text than the rows of a batch may have together; fewer rows have fewer."""
+    """More bytes of text than the rows of a batch may have together; use fewer rows."""
 
 
 class StateError(FreshetError):
-    """State that cannot be used: closed, dropped, past, or on disk and missing, damaged or in use elsewhere.
+    """State that cannot be used: closed, dropped, past, or on disk and missing, damaged or in use by another process.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """Signals wait while state is half changed.
 
 Law: Python runs signal handlers in the main thread only, between any two bytecodes, and a handler may raise (Ctrl-C
-does). While `Deferred` is entered every Python handler is replaced by one that only takes a note, so nothing raises; at
-the end the handlers are put back, and `deliver` calls those whose signal came, in the order they came. What is `lifted`
-meanwhile is code of the user's, which may take long: signals come through as soon as it runs, and not a bytecode
-before. Blocking signals instead would not do: another thread of the process may take the signal, and the handler still
+does). While `Deferred` is entered, every Python handler is replaced by one that only records the signal, so nothing
+raises; at the end the handlers are restored, and `deliver` calls those whose signals arrived, in order of arrival. User
+code runs `lifted`, because it may take long: signals are delivered as soon as it runs, and not one bytecode earlier.
+Blocking signals instead would not work: another thread of the process may receive the signal, and the handler still
 runs in the main thread.
 """
 
@@ -19,16 +19,16 @@ from types import FrameType
 from typing import Any
 
 _NUMBERS = tuple(sorted(_signal.valid_signals()))
-_seen: list[Any] = []  # what was last found to handle each of them
-_handled: tuple[tuple[int, Callable[[int, FrameType | None], Any]], ...] = ()  # those of them that Python handles
+_seen: list[Any] = []  # the last known handler of each signal
+_handled: tuple[tuple[int, Callable[[int, FrameType | None], Any]], ...] = ()  # the signals that Python handles
 _swapped: dict[int, Callable[[int, FrameType | None], Any]] = {}
 _came: list[tuple[int, FrameType | None]] = []
 _depth = 0
-_caller: FrameType | None = None  # the frame that runs code of the user's, if one does
+_caller: FrameType | None = None  # the frame that runs user code, if there is one
 
 
 class Deferred:
-    """A context manager. In other threads than the main one it does nothing."""
+    """A context manager. In threads other than the main one it does nothing."""
 
     __slots__ = ("_caller",)
 
@@ -41,7 +41,7 @@ class Deferred:
                 for number, handler in _handlers():
                     _swapped[number] = handler
                     before = _signal.signal(number, _note)
-                    if before is not handler:  # a handler that just ran has installed another
+                    if before is not handler:  # a handler that just ran has installed another one
                         _swapped[number] = before
             except BaseException:
                 _restore()
@@ -60,7 +60,7 @@ class Deferred:
 
 
 def lifted(call: Callable[..., object], *args: object) -> None:
-    """Calls it with signals coming through."""
+    """Calls a function while signals are delivered."""
     global _caller
     if not _is_main() or not _depth:
         call(*args)
@@ -73,7 +73,8 @@ def lifted(call: Callable[..., object], *args: object) -> None:
 
 
 def deliver() -> None:
-    """Calls the handlers of signals that came while they were deferred; each is called, also when another raises."""
+    """Calls the handlers of signals that arrived while they were deferred; each is called, even if another one
+    raises."""
     if _depth or not _came or not _is_main():
         return
     try:
@@ -88,12 +89,12 @@ def deliver() -> None:
 
 
 def _handlers() -> tuple[tuple[int, Callable[[int, FrameType | None], Any]], ...]:
-    """The signals that Python handles. Nearly always they are those of the last time, which takes one comparison."""
+    """The signals that Python handles. They are nearly always the same as last time, which takes one comparison."""
     global _seen, _handled
-    found = list(map(_signal.getsignal, _NUMBERS))
-    if found != _seen:
-        _handled = tuple((n, handler) for n, handler in zip(_NUMBERS, found, strict=True) if callable(handler))
-        _seen = found
+    handlers = list(map(_signal.getsignal, _NUMBERS))
+    if handlers != _seen:
+        _handled = tuple((n, handler) for n, handler in zip(_NUMBERS, handlers, strict=True) if callable(handler))
+        _seen = handlers
     return _handled
 
 
@@ -109,7 +110,7 @@ def _is_main() -> bool:
 
 
 def _restore() -> None:
-    """Safe to be interrupted by a handler that is back already: a signal is forgotten only when its handler is."""
+    """Safe to be interrupted by a handler that is already restored: a signal is discarded only when its handler is."""
     try:
         while _swapped:
             number = next(iter(_swapped))

@@ -143,7 +143,7 @@ def test_sizes_that_are_none(given: object) -> None:
         freshet.connect(memory_limit=given)  # type: ignore[arg-type]
 
 
-# Queries asked once -------------------------------------------------------------------------------------------------
+# One-off queries ----------------------------------------------------------------------------------------------------
 
 LONG = "SELECT COUNT(*) AS n FROM t AS a JOIN t AS b ON a.v = b.v JOIN t AS c ON b.v + c.v > a.k % 7"
 

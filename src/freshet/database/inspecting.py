@@ -161,7 +161,7 @@ class Inspecting:
         start = time.perf_counter()
         rows = self._asking.ask(asked.query).num_rows
         spent = 1000 * (time.perf_counter() - start)
-        return f"{plan}\nanswered   {rows:,} {'row' if rows == 1 else 'rows'} in {spent:.1f} ms, asked once"
+        return f"{plan}\nanswered   {rows:,} {'row' if rows == 1 else 'rows'} in {spent:.1f} ms, as a one-off query"
 
 
 def _table(forms: dict[str, pa.DataType], rows: Sequence[tuple[object, ...]]) -> pa.Table:
