@@ -157,7 +157,7 @@ def busy() -> freshet.Database:
 def test_rows_of_an_answer() -> None:
     db = busy()
     assert db.execute("SELECT k FROM t", rows=20_000).num_rows == 20_000
-    with pytest.raises(freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or allow more"):
+    with pytest.raises(freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or raise the limit"):
         db.execute("SELECT k FROM t", rows=19_999)
     with pytest.raises(ValueError, match="rows is 0; give a number above 0"):
         db.execute("SELECT 1 AS one", rows=0)
