@@ -1,4 +1,5 @@
-"""ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: NULLs left out, ascending where the query names no order."""
+"""ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: NULLs are left out, and values are ascending if the query names
+no order."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import freshet
 from freshet.scalar.lists import read_lists, write_lists
 from tests.small_tables import follow, two_tables
 
-#: As Freshet takes it, and as DuckDB, which keeps NULLs and has no list where there is nothing.
+#: The query for Freshet, and for DuckDB, which keeps NULLs and returns NULL instead of an empty list.
 CALLS = (
     ("ARRAY_AGG(c)", "COALESCE(LIST(c ORDER BY c) FILTER (c IS NOT NULL), [])"),
     ("COLLECT_LIST(b)", "COALESCE(LIST(b ORDER BY b) FILTER (b IS NOT NULL), [])"),

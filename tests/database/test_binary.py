@@ -1,4 +1,4 @@
-"""BINARY from the rows that are given to the answers, in process and in folders, and where it is shown."""
+"""BINARY from input rows to answers, in memory and in folders, and its display."""
 
 from __future__ import annotations
 

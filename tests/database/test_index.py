@@ -22,8 +22,8 @@ def small(folder: Path | None = None) -> freshet.Database:
 def agrees(view: freshet.View) -> None:
     rows = view.to_dicts()
     for value in {row["w"] for row in rows} | {"none such"}:
-        found = Counter(str(row) for row in view.find(value, by="w"))
-        assert found == Counter(str(row) for row in rows if row["w"] == value)
+        matches = Counter(str(row) for row in view.find(value, by="w"))
+        assert matches == Counter(str(row) for row in rows if row["w"] == value)
 
 
 def test_follows_transactions() -> None:

@@ -1,4 +1,4 @@
-"""What is refused changes nothing: every array of the state is compared, byte for byte, before and after.
+"""A refused change has no effect: every array of the state is compared, byte for byte, before and after.
 
 Arrays may have grown (their first bytes count) and the string pool may have seen texts it was told to forget again, so
 of the pool only what it still knows counts. Refusals found only while views are computed (an overflow, a division by
@@ -56,7 +56,7 @@ def db() -> Database:
 
 
 def fingerprint(db: Database) -> dict[str, Any]:
-    """The contents of every array, and what else a database knows."""
+    """The contents of every array, and the other state of a database."""
     arrays = {a.name: a.data.copy() for a in inside(db).state.core.arena if not a.name.startswith("text/")}
     texts = {
         i: inside(db).state.core.pool.text(np.array([i]))[0].as_py() for i in range(inside(db).state.core.pool.used)
@@ -222,7 +222,7 @@ def test_a_refusal_leaves_the_state_as_it_was(db: Database, case: Refused) -> No
 
 
 def goes_on(db: Database) -> None:
-    """The database works on as if nothing had been asked."""
+    """The database works as if nothing had been requested."""
     sums = {name: RunningSum(db.view(name).to_arrow()) for name in VIEWS}
     version = db.version
     tx = db.apply({"orders": [order(customer="zoe")], "notes": [{"id": 1, "body": "ada", "_weight": -1}]})

@@ -68,7 +68,7 @@ def test_one_writer_many_readers(tmp_path: Path, expected: Expected) -> None:
                     expected.check(reader)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
-        with freshet.connect(tmp_path) as db:  # at once: the lock went with the process
+        with freshet.connect(tmp_path) as db:  # at once: the lock ended with the process
             assert db.version == 6
             expected.check(db)
     finally:
@@ -101,20 +101,20 @@ def test_a_fork_has_no_right_to_the_folder(tmp_path: Path, expected: Expected) -
     db = make(tmp_path, 3)
     read, write = os.pipe()
     child = os.fork()
-    if child == 0:  # no assertions here: what happened is told to the parent
-        found = []
+    if child == 0:  # no assertions here: the result is passed to the parent
+        messages = []
         for change in (lambda: db.apply(step(4)), lambda: db.execute("DROP VIEW v"), db.close):
             try:
                 change()
-                found.append("nothing")
+                messages.append("nothing")
             except freshet.StateError as e:
-                found.append(str(e))
-        os.write(write, "\n".join(found).encode())
+                messages.append(str(e))
+        os.write(write, "\n".join(messages).encode())
         signal.pause()
     try:
         told = os.read(read, 10_000).decode().split("\n")
         assert len(told) == 3 and all("of which this one is a copy; connect again" in line for line in told)
-        with pytest.raises(freshet.StateError, match=f"in process {os.getpid()}"):
+        with pytest.raises(freshet.StateError, match=f"by process {os.getpid()}"):
             freshet.connect(tmp_path)
         db.apply(step(4))
         expected.check(db)
@@ -152,7 +152,7 @@ def test_what_is_no_folder_of_a_database(tmp_path: Path, monkeypatch: Any) -> No
         freshet.connect(tmp_path / "empty", read_only=True)
     with pytest.raises(ValueError, match="give one of fsync, os, none"):
         freshet.connect(tmp_path / "empty", durability="some")
-    with pytest.raises(ValueError, match="in memory cannot be read only"):
+    with pytest.raises(ValueError, match="in memory cannot be opened read-only"):
         freshet.connect(read_only=True)
     real = os.open
 

@@ -1,9 +1,7 @@
 """One case: tables, a query, and transactions. After each the view and the sum of its deltas equal DuckDB's answer, or
-SQLite's where DuckDB has none or is alone with it. Where a value does not fit its type there, the transaction is
-refused here.
-
-The view is made before the first rows or after some, and may move to another plan between two transactions; at the end
-a second one is made over all rows, and has the same answer.
+SQLite's if DuckDB has none or the other two disagree with it. If a value does not fit its type there, the transaction
+is refused here. The view is created before the first rows or after some, and may switch to another plan between two
+transactions; at the end a second one is created over all rows, and has the same answer.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def run_case(choices: Choices) -> Outcome:
         outcome.kind, outcome.why = "no oracle", str(e)
     except OraclesDifferError as e:
         outcome.kind, outcome.why = "oracles differ", str(e)
-    except Exception as e:  # whatever it is, the case failed, and is worth a shorter one
+    except Exception as e:  # any error: the case failed, and is shrunk
         outcome.kind, outcome.why = "failed", f"{type(e).__name__}: {e}"
     outcome.made = choices.made
     return outcome
@@ -86,7 +84,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
     _check_planning(sql, db.catalog)
 
     def change() -> freshet.Transaction | freshet.PendingTransaction | None:
-        """A transaction; None where it is refused, since no value fits."""
+        """A transaction; None if it is refused because a value does not fit."""
         before = {t.name: list(t.rows) for t in tables}
         outcome.stream.append(random_transaction(choices, tables))
         changes = outcome.stream[-1].arrow(tables)
@@ -170,8 +168,8 @@ def _rolled_back(db: freshet.Database, changes: dict[str, pa.Table]) -> None:
 def _in_steps(
     db: freshet.Database, changes: dict[str, pa.Table], check: Callable[[pa.Table], None]
 ) -> freshet.PendingTransaction | None:
-    """The same transaction table by table, which reads what it has written, and nobody else does; None where some step
-    of it has no value."""
+    """The same transaction table by table, which reads its own writes, unlike other threads; None if some step has no
+    value."""
     view = db.views.get("v")
     before = None if view is None else RunningSum(view.to_arrow())
     try:
@@ -190,7 +188,7 @@ def _in_steps(
 def _made(
     db: freshet.Database, sql: str, oracle: Question, tables: list[TableModel], schema: pa.Schema
 ) -> freshet.View | None:
-    """The view over rows that are there; None where it is refused, since no value fits."""
+    """The view over existing rows; None if it is refused because a value does not fit."""
     try:
         return db.create_view("v", sql)
     except freshet.FreshetError as e:
@@ -211,7 +209,7 @@ def _check_planning(sql: str, catalog: freshet.Catalog) -> None:
 
 
 def _move(db: freshet.Database, changes: dict[str, float], factorise: bool) -> None:
-    """The view to the plan it would have for these numbers of changes, with groups stored or, where it may, not."""
+    """Switches the view to the plan for these numbers of changes, with groups stored or, if possible, not."""
     view = db.view("v")
     plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes, factorise=factorise))
     if plan != view.plan:
@@ -223,8 +221,8 @@ def shortest(failed: Outcome, tries: int = 300) -> Outcome:
     """The smallest case found that fails like this one."""
 
     def fails(made: list[int]) -> bool:
-        found = run_case(Choices(made=made))
-        return found.kind == "failed" and _sort_of(found) == _sort_of(failed)
+        outcome = run_case(Choices(made=made))
+        return outcome.kind == "failed" and _sort_of(outcome) == _sort_of(failed)
 
     return run_case(Choices(made=shrunk(failed.made, fails, tries)))
 

@@ -43,9 +43,9 @@ class Expressions:
         return typed if kind == "x" else self.choices.pick(("NULL", typed))  # NULL || X'00' is a text in Spark
 
     def column(self, scope: Scope, kind: str) -> str:
-        """A column of the type; a literal where there is none."""
-        found = [c.text for c in scope if c.type == kind]
-        return self.choices.pick(found) if found else self.literal(kind)
+        """A column of the type; a literal if there is none."""
+        columns = [c.text for c in scope if c.type == kind]
+        return self.choices.pick(columns) if columns else self.literal(kind)
 
     def value(self, kind: str, scope: Scope, depth: int = 2) -> str:
         if depth == 0 or not self.choices.chance(35):
@@ -65,7 +65,7 @@ class Expressions:
             return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
         if self.python and kind in "is" and self.choices.chance(20):
             return f"PY_ABS({part()})" if kind == "i" else f"PY_UPPER({part()})"
-        if kind == "i" and self.choices.chance(10):  # what has no value is never reached
+        if kind == "i" and self.choices.chance(10):  # an expression without a value is never reached
             test = self.condition(scope, depth - 1)
             return self.choices.pick(
                 (f"COALESCE({part()}, {self.literal(kind)}, 1 DIV 0)",
@@ -106,7 +106,7 @@ class Expressions:
         return part()
 
     def _rows(self, scope: Scope) -> str:
-        """Two columns compared with two others at once: of the same types to the digit."""
+        """Two columns compared with two others as a row: of exactly the same types."""
         kinds = [self.choices.pick([c.type for c in scope if c.type in "isdf"] or ["i"]) for _ in range(2)]
 
         def field(kind: str) -> str:

@@ -1,7 +1,5 @@
-"""What a query's answer should be: DuckDB's, or SQLite's where DuckDB has none.
-
-Where the view differs from DuckDB's answer, SQLite has the casting vote: a view that agrees with it shows a fault of
-DuckDB's, which is counted and not taken for ours.
+"""The expected answer of a query: DuckDB's, or SQLite's if DuckDB has none. If the view differs from DuckDB's answer,
+SQLite decides: if the view agrees with it, the error is DuckDB's, which is counted and is not a failure.
 """
 
 from __future__ import annotations
@@ -72,19 +70,19 @@ class Question:
         """The first answer there is, in types that hold it."""
         rows = {t.name: t.arrow() for t in tables}
         try:
-            found = expected(self.clock.at(self.duckdb), rows)
+            table = expected(self.clock.at(self.duckdb), rows)
         except NoOracleError:
             second = self._second_opinion(rows, like)
             if second is None:
                 raise
             return second
-        for column, shown in zip(found.columns, like, strict=True):
+        for column, shown in zip(table.columns, like, strict=True):
             if pa.types.is_int64(shown.type) and pa.types.is_decimal(column.type):
                 _check_fits(column)
-        return found
+        return table
 
     def check(self, seen: pa.Table, tables: list[TableModel]) -> None:
-        """Raises AssertionError where `seen` is wrong."""
+        """Raises AssertionError if `seen` is wrong."""
         try:
             same_bag(seen, self.answer(tables, seen.schema))
         except AssertionError as wrong:

@@ -74,15 +74,15 @@ class LevelJob:
         self.checkpoint = None if checkpoint is None else str(checkpoint)
         self.arenas = None if arenas is None else str(arenas)
         self.stores: dict[tuple[int, int], Store] = {}
-        self.batch = 0  # the number of the micro-batch to come
+        self.batch = 0  # the number of the next micro-batch
 
     def turn(self, job: Job, quarantine: bool) -> None:
-        """Goes on with the job, and sets bad changes aside or not."""
+        """Resumes the job, and sets bad changes aside or not."""
         self.job = replace(job, quarantine=quarantine)
         self.text = self.job.to_text()
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """One micro-batch; every view's delta. What fails leaves the stores as they were."""
+        """Runs one micro-batch; returns every view's delta. A failure leaves the stores unchanged."""
         before = self.kept()
         try:
             with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +95,7 @@ class LevelJob:
         return made
 
     def kept(self) -> dict[tuple[int, int], Store]:
-        """The stores as they are now, to be put back later: a version that Spark retains."""
+        """A copy of the stores that can be restored later: a version that Spark retains."""
         return copy.deepcopy(self.stores)
 
     def _apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -114,7 +114,7 @@ class LevelJob:
                 fields = [struct.field(i) for i in range(struct.type.num_fields)]
                 delta = pa.table([*fields, batch.column("_weight")], [*(f.name for f in struct.type), "_weight"])
                 parts.setdefault(view, []).append(delta)
-        return {view: pa.concat_tables(found) for view, found in parts.items()}
+        return {view: pa.concat_tables(deltas) for view, deltas in parts.items()}
 
     def _shard(self, level: int, shard: int, rows: list[Row]) -> list[Row]:
         key = shard_keys(self.job.shards)[shard]

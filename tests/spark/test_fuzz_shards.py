@@ -56,5 +56,5 @@ def outcomes(seeds: range, shards: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("shards", SHARDS)
 def test_random_queries_on_shards(shards: int) -> None:
-    found = list(outcomes(range(shards * 1_000, shards * 1_000 + CASES), shards))
-    assert found.count("agreed") > 0.7 * CASES, found
+    results = list(outcomes(range(shards * 1_000, shards * 1_000 + CASES), shards))
+    assert results.count("agreed") > 0.7 * CASES, results

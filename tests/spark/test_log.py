@@ -1,5 +1,5 @@
-"""The log of a shard over a long stream in which every row leaves after a while: it stays in proportion to the rows
-that are there, and a shard made from it alone goes on as if nothing had happened."""
+"""The log of a shard over a long stream in which every row is deleted after a while: it stays proportional to the
+current rows, and a shard rebuilt from it continues as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LIVE, STEP, BATCHES = 12_000, 3_000, 40
 
 
 def changes(first: int) -> pa.Table:
-    """The next rows come and, once the table is full, the oldest go."""
+    """The next rows are inserted and, once the table is full, the oldest deleted."""
     come, go = np.arange(first, first + STEP), np.arange(first - LIVE, first - LIVE + STEP)
     ids = np.concatenate([come, go[go >= 0]])
     weights = np.where(ids >= first, 1, -1)
@@ -84,11 +84,11 @@ def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
             f.stat().st_size for f in files(tmp_path)
         )
         assert sum(map(len, blocks)) <= 3 * compact, number
-        assert held <= 4 * compact, number  # with what the version before needs, right after a rewriting
+        assert held <= 4 * compact, number  # with the entries of the previous version, directly after a rewrite
         for row in told:
             delta = from_block(row.payload, [f.type for f in job.views[0].fields])
             total.add(pa.table([*map(to_arrow, delta.columns), pa.array(delta.weights)], ["s", "n", "total", "w"]))
-    assert 3 < rewritten < BATCHES - 3  # compacted again and again, but not at every batch
+    assert 3 < rewritten < BATCHES - 3  # compacted repeatedly, but not at every batch
     assert bool(files(tmp_path)) == beside
     there = range(BATCHES * STEP - LIVE, BATCHES * STEP)
     groups = [[i for i in there if i % 100 == s] for s in range(100)]
@@ -116,7 +116,7 @@ def test_small_blocks_come_together(tmp_path: Path) -> None:
 
 
 def log_limit() -> int:
-    """The most that stands in entries of LITTLE pairs."""
+    """The maximal size of entries of LITTLE pairs."""
     return (64 << 10) // (2 * len(LITTLE)) * 2 * len(LITTLE)
 
 
@@ -137,7 +137,7 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
         ShardLog(entries, place, log.bases, log.small).sweep(version, retained)
         assert len(files(tmp_path)) == 4  # Spark can go back to version 2
     ShardLog(Entries(), place).sweep(5, 1)
-    assert len(files(tmp_path)) == 4  # a log at version 2 needs what was there before 3
+    assert len(files(tmp_path)) == 4  # a log at version 2 needs the files from before version 3
     log.sweep(7, 4)
     assert {f.name for f in files(tmp_path)} == {e[2] for e in version3} | late_files
     assert log.bases == [3]
@@ -154,7 +154,7 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
 
 @given(st.data(), st.integers(1, 4))
 def test_going_back(data: st.DataObject, retained: int) -> None:
-    """To any version that Spark retains, again and again: the files it names are there, and it goes on from there."""
+    """Back to any version that Spark retains, repeatedly: the files it names exist, and it continues from there."""
     job = compile_job("SELECT s, SUM(v) AS total FROM t GROUP BY s", DDL, 1, None)
     with tempfile.TemporaryDirectory() as folder, patched(log_module, _SMALL=100), patched(level_module, _LEAST_LOG=4):
         running = LevelJob(job, Path(folder) / "checkpoint", None, retained)

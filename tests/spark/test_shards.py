@@ -37,7 +37,7 @@ def test_answers_on_shards(shards: int) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_alone(view: str) -> None:
-    """Alone a stream has one reader, and rows it does not want are left out before the shuffle."""
+    """If a stream has only one reader, rows that this reader does not need are dropped before the shuffle."""
     running = LocalJob(compile_job(VIEWS[view], DDL, 4, {"t": 1e6, "r": 1e5}))
     present, total = Present(), Sum()
     for number, tx in enumerate(transactions(5, 6)):

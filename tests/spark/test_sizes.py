@@ -54,7 +54,7 @@ def test_measured_once(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_a_query_that_runs_already(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What was laid out without sizes stays as it is; and where nothing came yet, nothing is measured."""
+    """A layout that was chosen without sizes is kept; and if no rows have arrived yet, nothing is measured."""
     caplog.set_level(logging.INFO, "freshet.spark")
     (tmp_path / "old" / "offsets").mkdir(parents=True)
     (tmp_path / "old" / "offsets" / "0").touch()

@@ -1,4 +1,4 @@
-"""The index that grows a home at a time: every entry is found, whatever came, went and ran over the end before."""
+"""The index that grows one home at a time: every entry is found, after any inserts, deletes and wrap-arounds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_law(table: Growable, entries: int) -> None:
     assert mask & (mask + 1) == 0
     assert mask // 2 < homes <= mask + 1 <= 2 * len(data)
     assert homes <= len(data) - HEAD
-    found = [at for at in range(HEAD, len(data)) if data[at] != -1]
-    assert len(found) == entries
-    for at in found:
+    places = [at for at in range(HEAD, len(data)) if data[at] != -1]
+    assert len(places) == entries
+    for at in places:
         home = (data[at] >> 32) & 0xFFFFFFFF & mask
         home = HEAD + (home if home < homes else home & (mask >> 1))
         while home != at:
@@ -53,8 +53,8 @@ def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> N
                     assert held.setdefault(key, slot) == slot
             check_law(tuples.table, len(held))
         keys = list(range(0, 10_000, 7)) + list(held)
-        found = tuples.find(np.array([[k, 0] for k in keys], np.int64))
-        assert found.tolist() == [held.get(k, -1) for k in keys]
+        at = tuples.find(np.array([[k, 0] for k in keys], np.int64))
+        assert at.tolist() == [held.get(k, -1) for k in keys]
 
 
 def test_texts_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`freshet.testing`: a view that is not what its query gives is found; the plugin's fixture looks after each test."""
+"""`freshet.testing`: a view that differs from its query is detected; the plugin's fixture checks after each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's server: what it answers, what it refuses, and that a transaction reaches a page soon."""
+"""The page's server: responses, refusals, and that a transaction reaches a page quickly."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def live(server: Server, origin: str | None = None) -> ClientConnection:
     return connect(f"ws://127.0.0.1:{server.port}/api/live", origin=sent)
 
 
-# What it answers ----------------------------------------------------------------------------------------------------
+# Responses ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_and_its_files(page: Server) -> None:
@@ -55,10 +55,10 @@ def test_the_page_and_its_files(page: Server) -> None:
 
 
 def test_explain_without_running(page: Server) -> None:
-    status, found = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
+    status, explained = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
     assert status == 200
-    assert found["explain"]["class"] == "q-hierarchical" and "tree" in found["text"]
-    assert ask(page, "/api/explain", {"text": found["plan"]})[1]["plan"] == found["plan"]
+    assert explained["explain"]["class"] == "q-hierarchical" and "tree" in explained["text"]
+    assert ask(page, "/api/explain", {"text": explained["plan"]})[1]["plan"] == explained["plan"]
     assert "n" not in page.hub.views
 
 
@@ -110,7 +110,7 @@ def test_a_window_of_a_view(page: Server) -> None:
     ask(page, "/api/views/wide", method="DELETE")
 
 
-# What it refuses ----------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_views_stay_where_their_tables_do() -> None:
 
 
 def test_a_transaction_reaches_the_page_soon() -> None:
-    """Into a view of 100,000 rows, while a page looks at it: the page hears of each version within a moment. The bound
-    is ten times what is promised, for machines that are busy."""
+    """Into a view of 100,000 rows that a page has open: the page receives each version quickly. The limit is ten times
+    the promised delay, for busy machines."""
     with served(GRAPH, paused=True) as page:
         engine = page.hub.engine
         rows = np.arange(100_000)
