@@ -53,7 +53,8 @@ def test_each_view_alone(view: str) -> None:
 def test_groups_of_the_outer_side(select: str) -> None:
     """What matches nothing is on every shard, and one group or one row."""
     sql = f"SELECT {select} FROM r LEFT JOIN t ON r.id = t.id" + (" GROUP BY t.id" if "COUNT" in select else "")
-    present, rows = Present(), [(i, i % 3, 0, "1.25", 0.5, "x", 1) for i in range(20)]
+    present = Present()
+    rows: list[tuple[object, ...]] = [(i, i % 3, 0, "1.25", 0.5, "x", 1) for i in range(20)]
     tables = present.apply({"r": rows, "t": [(7, 1, 1, 1, 1)]})
     delta = LocalJob(compile_job(sql, DDL, 4, None)).apply({"r": tables["r"], "t": tables["t"]})["view"]
     total = Sum()

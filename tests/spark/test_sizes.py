@@ -68,7 +68,7 @@ def test_a_query_that_runs_already(spark: SparkSession, tmp_path: Path, caplog: 
 
 
 def test_a_shard_for_each_million_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Unless it is given, the data decides on the number of shards, once; on one, nested queries need no second step."""
+    """Unless it is given, the data decides on the number of shards, once; on one, one step does for nested queries."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     nested = "SELECT b, n, (SELECT COUNT(*) FROM u) AS all FROM (SELECT b, COUNT(*) AS n FROM t GROUP BY b) AS g"
     write_files(tmp_path / "in", SCHEMAS, [changes(0, 60, 20, 3)])
