@@ -34,6 +34,7 @@ from freshet.spark.encode import Sent, read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Entries, ShardFolder, ShardLog
+from freshet.spark.observed import OBSERVED, Observed
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import emit, read_block, take_in
 
@@ -69,12 +70,15 @@ class _Standing:
 
 @dataclass(slots=True)
 class _Done:
-    """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied."""
+    """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied; the
+    counters it moved, and of each view the rows of its delta."""
 
     rows: int
     log: list[Block]
     emitted: list[Sent]
     applied: float
+    counters: int
+    views: dict[str, int]
 
 
 class Level(StatefulProcessor):
@@ -142,6 +146,7 @@ class Level(StatefulProcessor):
             else:
                 log.append(version, done.log, partial(_merged, cached.shard))
             self._keep(shard, standing, version, token, logged)
+            stored, size = cached.shard.live_rows(), cached.shard.core.arena.nbytes()
             cached.commit(self.fingerprint, version, token, self.checkpoint)
         except DisputedError as e:
             cached.discard()
@@ -151,13 +156,18 @@ class Level(StatefulProcessor):
             raise
         finally:
             cached.close()
+        ended = time.perf_counter()
         profile.note(
             self.profile_to, "level", level=self.level, shard=shard, version=version, reading=reading,
             opening=opened - started, engine=done.applied - opened, telling=encoded - done.applied,
-            logging=time.perf_counter() - encoded, rows=done.rows,
-            bytes=sum(len(b) for bs in arrived.values() for b in bs),
+            logging=ended - encoded, rows=done.rows, bytes=sum(len(b) for bs in arrived.values() for b in bs),
         )  # fmt: skip
-        return done.emitted
+        observed = Observed(
+            self.level, shard, version, done.rows, done.counters, stored, size, opened - started, done.applied - opened,
+            ended - encoded, done.views,
+        )  # fmt: skip
+        said = (shard_keys(job.shards)[shard], job.levels, OBSERVED, observed.payload())
+        return [*done.emitted, said]
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
@@ -168,9 +178,12 @@ class Level(StatefulProcessor):
         applied = time.perf_counter()
         emitted = emit(job, shard, number, taken, deltas, standing.version == 0)
         shard.sweep()
+        counters = shard.work() - before
         if self.profile_to is not None:
-            profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=shard.work() - before)
-        return _Done(taken.rows, taken.log, emitted, applied)
+            profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=counters)
+        given = {v.name: [deltas[o] for o in v.operators if o in deltas] for v in job.views}
+        views = {name: sum(map(len, rows)) for name, rows in given.items() if rows}
+        return _Done(taken.rows, taken.log, emitted, applied, counters, views)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)

@@ -21,6 +21,7 @@ from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import say_reason_first
 from freshet.spark.job import Job
 from freshet.spark.level import Level
+from freshet.spark.observed import observing
 from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.record import Requested, claimed, kept_shards, remembers
@@ -173,7 +174,7 @@ def maintain(
         processor = Level(job_text, level, arena, log_folder, retained, profile, together)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return decoded(blocks, Decoder(job_text, single), functools.partial(result_ddl, job, single))
+    return decoded(observing(blocks), Decoder(job_text, single), functools.partial(result_ddl, job, single))
 
 
 def explain(
