@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -83,10 +83,10 @@ class Unread:
         self._found: list[weakref.ref[Delta]] = []
         self._room = 64
 
-    def add(self, deltas: Iterable[Delta]) -> None:
-        self._found += [weakref.ref(delta) for delta in deltas if delta.borrows]
+    def add(self, delta: Delta) -> None:
+        self._found.append(weakref.ref(delta))
         if len(self._found) > self._room:
-            self._found = [ref for ref in self._found if (delta := ref()) is not None and delta.borrows]
+            self._found = [ref for ref in self._found if (known := ref()) is not None and known.borrows]
             self._room = max(64, 2 * len(self._found))
 
     def settle(self) -> None:

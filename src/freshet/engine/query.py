@@ -14,14 +14,17 @@ import numpy as np
 from freshet.aggregates import function_of
 from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
+from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
 from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
+from freshet.engine.native import Native, is_covered
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
 from freshet.engine.table import Table
+from freshet.engine.whole import Whole
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
@@ -89,6 +92,17 @@ class Select(Maintained):
         self.distinguishes = plain and tells_tuples(plan)  # whether different results are different rows
         self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
         self.touched = False  # whether groups have changed since the last flush
+        self.native = Native(self) if self.join is not None and is_covered(self.join) else None
+        if self.join is not None:
+            self.join.native = self.native
+        self.whole = Whole.of(self)
+
+    def sink(self) -> int:
+        if self.results is self.pending:
+            return TO_PENDING
+        if self.results is self.raw:
+            return TO_RAW
+        return TO_PYTHON if self.aggregate is None else TO_GROUPS
 
     def _waits(self) -> bool:
         """Whether join results are evaluated when the transaction is over. Within it a row may appear and vanish again:
@@ -118,24 +132,34 @@ class Select(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
+        if self.whole is not None and self.outlet.open and not self.whole.heard:
+            self.whole.remove(table, slots)
+            return
         for child in self.below:
             child.remove(table, slots)
         if self.join is not None:
             self.join.remove(table, slots)
 
     def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
+        if self.whole is not None:
+            self.whole.changed = True
         for child in self.below:
             child.reweigh(table, slots, before)
         if self.join is not None:
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
+        if self.whole is not None and self.outlet.open and not self.whole.heard:
+            self.whole.insert(table, slots)
+            return
         for child in self.below:
             child.insert(table, slots)
         if self.join is not None:
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
+        if self.whole is not None and self.outlet.open and not self.whole.heard:
+            return self.whole.end()
         for child, fed in self.inputs:
             change = child.finish()
             if len(change):
@@ -183,6 +207,8 @@ class Select(Maintained):
 
     def _settle(self) -> None:
         """Evaluates what is left of join results when the transaction is over."""
+        if self.native is not None:
+            self.touched |= self.native.settle()
         if self.raw:
             self._pass_on([consolidated(self.raw.take(), width(self.row_types))])
 
@@ -367,6 +393,8 @@ class Select(Maintained):
                         self._forget_deltas()
 
     def _forget_deltas(self) -> None:
+        if self.native is not None:
+            self.touched |= self.native.settle()
         parts = self.pending.copy()
         self.pending.clear()
         if self.distinct is not None:
@@ -374,6 +402,8 @@ class Select(Maintained):
 
     def close(self) -> None:
         super().close()
+        if self.native is not None:
+            self.native.close()
         if self.join is not None:
             self.join.unwatch()
         self.join = self.aggregate = None  # their memory goes at once, though the sink refers to this query
