@@ -24,7 +24,7 @@ from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
 from freshet.engine.table import Table
-from freshet.engine.whole import Whole
+from freshet.engine.nest import NativeNest
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
@@ -95,7 +95,7 @@ class Select(Maintained):
         self.native = Native(self) if self.join is not None and is_covered(self.join) else None
         if self.join is not None:
             self.join.native = self.native
-        self.whole = Whole.of(self)
+        self.nest = NativeNest.of(self)
 
     def sink(self) -> int:
         if self.results is self.pending:
@@ -132,8 +132,8 @@ class Select(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
-        if self.whole is not None and self.outlet.open and not self.whole.heard:
-            self.whole.remove(table, slots)
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            self.nest.remove(table, slots)
             return
         for child in self.below:
             child.remove(table, slots)
@@ -141,16 +141,16 @@ class Select(Maintained):
             self.join.remove(table, slots)
 
     def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
-        if self.whole is not None:
-            self.whole.changed = True
+        if self.nest is not None:
+            self.nest.changed = True
         for child in self.below:
             child.reweigh(table, slots, before)
         if self.join is not None:
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
-        if self.whole is not None and self.outlet.open and not self.whole.heard:
-            self.whole.insert(table, slots)
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            self.nest.insert(table, slots)
             return
         for child in self.below:
             child.insert(table, slots)
@@ -158,8 +158,8 @@ class Select(Maintained):
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
-        if self.whole is not None and self.outlet.open and not self.whole.heard:
-            return self.whole.end()
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            return self.nest.end()
         for child, fed in self.inputs:
             change = child.finish()
             if len(change):
@@ -404,7 +404,9 @@ class Select(Maintained):
         super().close()
         if self.native is not None:
             self.native.close()
+            self.native = self.nest = None
         if self.join is not None:
+            self.join.native = None
             self.join.unwatch()
         self.join = self.aggregate = None  # their memory goes at once, though the sink refers to this query
 

@@ -19,7 +19,7 @@ from freshet.state.tuples import Slots
 _NO_SLOTS: Slots = np.empty(0, np.int32)
 
 
-class Whole:
+class NativeNest:
     """The steps of a select and of all that are nested in it, where all of them are native: a call for each table that
     changes, and one at the end. `natives`: the innermost first."""
 
@@ -29,8 +29,8 @@ class Whole:
         enter, leave, finish = defaultdict[int, list[Int64s]](list), defaultdict[int, list[Int64s]](list), []
         fed = {id(table) for _, table in owner.inputs}
         for child, table in owner.inputs:
-            below = child.whole
-            assert isinstance(below, Whole)
+            below = child.nest
+            assert isinstance(below, NativeNest)
             self.natives += below.natives
             for steps, more in ((enter, below.enter), (leave, below.leave)):
                 for key, rows in more.items():
@@ -49,15 +49,19 @@ class Whole:
         self.changed = True  # since the last end
 
     @classmethod
-    def of(cls, owner: Owner) -> Whole | None:
+    def of(cls, owner: Owner) -> NativeNest | None:
         if owner.native is None or not owner.native.finishes:
             return None
-        return cls(owner) if all(getattr(child, "whole", None) is not None for child, _ in owner.inputs) else None
+        return cls(owner) if all(getattr(child, "nest", None) is not None for child, _ in owner.inputs) else None
 
     @property
     def heard(self) -> bool:
         """Whether somebody asks what nested queries change."""
-        return len(self.natives) > 1 and any(n.owner.listener is not None for n in self.natives)
+        if len(self.natives) > 1:
+            for native in self.natives:
+                if native.owner.listener is not None:
+                    return True
+        return False
 
     def insert(self, table: Table, slots: Slots) -> None:
         steps = self.enter.get(id(table))
