@@ -147,8 +147,10 @@ def test_there_are_other_trees(name: str) -> None:
 
 # What a move is for ------------------------------------------------------------------------------------------------
 
-CHAIN_DDL = "CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT, y BIGINT, z BIGINT); CREATE TABLE c (y BIGINT)"
-CHAIN = "SELECT b.x, b.y, b.z FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y"
+CHAIN_DDL = (
+    "CREATE TABLE a (x BIGINT, p INT); CREATE TABLE b (x BIGINT, y BIGINT, z BIGINT);CREATE TABLE c (y BIGINT, q INT)"
+)
+CHAIN = "SELECT p, b.x, b.y, b.z, q FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y"
 WIDE = 1_000
 ROWS = pa.table({"x": [0] * WIDE, "y": [0] * WIDE, "z": range(WIDE)})
 

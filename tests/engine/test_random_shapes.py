@@ -279,8 +279,7 @@ def test_upkeep_after_every_transaction(data: st.DataObject) -> None:
     """Keys and texts are swept immediately instead of when it pays off, and results and rows are processed a few at a
     time."""
     with (
-        patch.object(Dictionary, "wants_sweep", lambda self: True),
-        patch.object(Dictionary, "pays", lambda self, tuples: True),
+        patch.object(Dictionary, "patience", lambda self, tuples: 0),
         patch.object(StringPool, "wants_sweep", lambda self: True),
         patch.object(orders, "CHUNK", 3),
         patch.object(query, "LOAD", 2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.job import Job
 from freshet.spark.level import Level
+from freshet.spark.log import Entries
 
 
 class Value:
@@ -30,20 +31,6 @@ class Value:
 
     def update(self, value: tuple[Any, ...]) -> None:
         self.held = value
-
-
-class Entries:
-    def __init__(self) -> None:
-        self.held: list[tuple[Any, ...]] = []
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.held)
-
-    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802
-        self.held += entries
-
-    def clear(self) -> None:
-        self.held = []
 
 
 class Store:
@@ -61,7 +48,7 @@ class Store:
     @property
     def base(self) -> int:
         """The version at which its log was last rewritten."""
-        held = self.values["standing"].held
+        held = next(self.values[name].held for name in ("shard", "standing") if name in self.values)
         return 0 if held is None else int(held[5].split()[-1])
 
 
@@ -121,6 +108,8 @@ class LevelJob:
         mine = [r for r in rows if r.key == key]
         if not mine:
             return []
-        step = Level(self.text, level, self.arenas, self.checkpoint, self.retained)
+        step = Level(
+            self.text, level, self.arenas, self.checkpoint, self.retained, together=self.checkpoint is not None
+        )
         step.init(cast(StatefulProcessorHandle, self.stores.setdefault((level, shard), Store())))
         return list(step.handleInputRows((key,), iter(mine), None))

@@ -27,12 +27,12 @@ from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
-from freshet.spark.log import Block, ShardFolder, ShardLog, read_entry
+from freshet.spark.log import Block, Entries, ShardFolder, ShardLog, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
-from tests.spark.level_job import Entries, LevelJob, Store
+from tests.spark.level_job import LevelJob, Store
 from tests.spark.streams import Sum
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)"
@@ -48,39 +48,46 @@ def changes(first: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array(ids), notes, pa.array(weights)], ["id", "v", "s", "_weight"])
 
 
+def entries(store: Store) -> list[tuple[Any, ...]]:
+    """Of its log, in whatever form."""
+    together = store.values.get("shard")
+    return store.log.held if together is None else [] if together.held is None else together.held[9]
+
+
 def files(place: Path) -> list[Path]:
     return [f for f in place.rglob("log/*/*") if f.is_file()]
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["state store", "files"])
-def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
+@pytest.mark.parametrize("form", ["state store", "files", "files, one value"])
+def test_a_long_stream(tmp_path: Path, form: str) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, DDL, 1, None)
     text, store = job.to_text(), Store()
+    beside, together = form != "state store", form == "files, one value"
     (stream,) = job.streams
     place = ShardFolder(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
-        level = Level(text, 0, None, str(tmp_path) if beside else None, 1)
+        level = Level(text, 0, None, str(tmp_path) if beside else None, 1, together=together)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
             for made in Encoder(text, "t")(changes(number * STEP).to_batches())
             for r in made.to_pylist()
         ]
-        before = len(store.log.held)
+        before = len(entries(store))
         told = list(level.handleInputRows((shard_keys(1)[0],), iter(rows), None))
-        rewritten += len(store.log.held) <= before
+        rewritten += len(entries(store)) <= before
         live = min((number + 1) * STEP, LIVE)
         shard = Shard(job, 0, 0, Arena())
-        blocks = [read_entry(place, *entry) for _, *entry in store.log.held]
+        blocks = [read_entry(place, *entry) for _, *entry in entries(store)]
         logged = shard.load(stream.name, (read_block(shard, stream.name, b) for b in blocks))
         shard.loaded()
         assert shard.live_rows() == live
         assert logged <= 3 * live, (number, logged)
         compact = sum(len(to_block(part)) for _, part in shard.contents())
-        held = sum(len(payload or b"") for _, payload, *_ in store.log.held) + sum(
+        held = sum(len(payload or b"") for _, payload, *_ in entries(store)) + sum(
             f.stat().st_size for f in files(tmp_path)
         )
         assert sum(map(len, blocks)) <= 3 * compact, number

@@ -137,6 +137,12 @@ class Feed:
     def wide(self) -> bool:
         return self._types[0].lanes == 2
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all it keeps are a count and a sum of whole numbers, for each group."""
+        more = (self.distinct, self.exact, self.squares, self.ordered, self.values, self.bits)
+        return not self._copies and all(structure is None for structure in more)
+
     def counted(self) -> None:
         """Also keeps the number of effective rows."""
         self.lanes = max(self.lanes, 1)

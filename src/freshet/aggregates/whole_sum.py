@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
 from freshet.scalar.lanes import double_bits
 from freshet.scalar.types import Type
 from freshet.state import wide
-from freshet.state.kernel import inlined, intrinsic, kernel
+from freshet.state.kernel import inlined, kernel
+from freshet.state.wide import multiply_high
 
 # The operations of finishing steps, and the positions of their parameters in a row of the program.
 COUNT, SUM, AVERAGE_DOUBLE, AVERAGE_DECIMAL = range(4)
@@ -43,18 +42,6 @@ def count_step(lane: int, out: int) -> list[int]:
     step = [0] * STEP_WIDTH
     step[OP], step[STATE], step[OUT], step[OUT_LANES] = COUNT, lane, out, 1
     return step
-
-
-@intrinsic
-def multiply_high(typing_context: Any, a: Any, b: Any) -> Any:
-    """The upper 64 bits of the 128-bit product of two int64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.sext(args[0], wide), builder.sext(args[1], wide))
-        return builder.trunc(builder.ashr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.int64(types.int64, types.int64), codegen
 
 
 @kernel("void(i4[::1], i8[::1], i8[::1], i8[:,::1], i8)")

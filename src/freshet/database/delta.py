@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -85,10 +85,10 @@ class Unread:
         self._deltas: list[weakref.ref[Delta]] = []
         self._room = 64
 
-    def add(self, deltas: Iterable[Delta]) -> None:
-        self._deltas += [weakref.ref(delta) for delta in deltas if delta.borrows]
+    def add(self, delta: Delta) -> None:
+        self._deltas.append(weakref.ref(delta))
         if len(self._deltas) > self._room:
-            self._deltas = [ref for ref in self._deltas if (delta := ref()) is not None and delta.borrows]
+            self._deltas = [ref for ref in self._deltas if (known := ref()) is not None and known.borrows]
             self._room = max(64, 2 * len(self._deltas))
 
     def settle(self) -> None:

@@ -131,7 +131,7 @@ class Transactions:
 
     def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
         core, catalog = self._state.core, self._state.catalog
-        mark = core.pool.mark()
+        mark = None  # of the texts, before the first table that has some
         resolved: dict[str, RowChange] = {}
         try:
             for name, rows in changes.items():
@@ -141,9 +141,13 @@ class Transactions:
                     raise self._no_table(str(name))
                 if key in resolved:
                     raise ChangeError(f"table {name} is given twice; put its rows together")
-                resolved[key] = resolve(core.tables[key], schema, rows)
+                table = core.tables[key]
+                if mark is None and table.text_lanes:
+                    mark = core.pool.mark()
+                resolved[key] = resolve(table, schema, rows)
         except BaseException:
-            core.pool.undo(mark)
+            if mark is not None:
+                core.pool.undo(mark)
             raise
         return resolved
 
@@ -175,8 +179,10 @@ class Transactions:
         for name, change in changes.items():
             gone += len(change.removed) * len(tables[name].text_lanes)
         tx = self._commit(changes, deltas)
-        pool.held(brought)
-        pool.loosened(gone)
+        if brought:
+            pool.held(brought)
+        if gone:
+            pool.loosened(gone)
         return changes, tx
 
     def _commit(self, changes: dict[str, RowChange], deltas: bool) -> Transaction:
@@ -200,8 +206,11 @@ class Transactions:
 
     def _deltas(self, found: Mapping[str, Rows]) -> Deltas:
         operators = self._state.core.operators
-        shown = {name: Delta(operators[name], rows) for name, rows in found.items()}
-        self.unread.add(shown.values())
+        shown = {}
+        for name, rows in found.items():
+            shown[name] = delta = Delta(operators[name], rows)
+            if delta.borrows:
+                self.unread.add(delta)
         return Deltas(shown)
 
     def _record(self, changes: dict[str, RowChange], version: int) -> Callable[[], None]:
@@ -243,16 +252,17 @@ class Transactions:
     # Between two transactions ---------------------------------------------------------------------------------
 
     def _tidy(self, changes: dict[str, RowChange]) -> None:
-        core = self._state.core
+        core, removes, texts = self._state.core, False, False
         if self._store is not None:
             self._store.tidy(self._state, [(core.tables[name], c) for name, c in changes.items()])
-        if core.pool.wants_sweep():
+        for name, change in changes.items():
+            removes |= len(change.removed) > 0
+            texts |= bool(core.tables[name].text_lanes)
+        if texts and core.pool.wants_sweep():
             self.unread.settle()
             core.sweep()
-        for change in changes.values():
-            if len(change.removed):
-                self._repack()
-                break
+        if removes:
+            self._repack()
         self._views.follow()
 
     def _repack(self) -> None:
@@ -260,6 +270,8 @@ class Transactions:
         much as there are rows to be read, and is done when more have gone since it was last done."""
         core = self._state.core
         gone = {n: t.tuples.used - t.tuples.live for n, t in core.tables.items() if t.tuples.used >= _REPACKED}
+        if not gone:
+            return
         gone = {name: rows for name, rows in gone.items() if rows > 7 * core.tables[name].tuples.live}
         if not gone:
             return

@@ -104,6 +104,7 @@ class Encoder:
     def __init__(self, job_text: str, table: str, profile_to: str | None = None, checkpoint: str | None = None) -> None:
         """`checkpoint`: its folder, where every worker has it."""
         self.job_text, self.table, self.profile_to, self.checkpoint = job_text, table, profile_to, checkpoint
+        self.__name__ = f"encode table {table}"  # as Spark's plans call it
         self.notes: list[Note] = []
         self.filters: list[tuple[Sequence[int], tuple[Expression, ...]]] = []
 

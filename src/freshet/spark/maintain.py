@@ -21,6 +21,7 @@ from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import say_reason_first
 from freshet.spark.job import Job
 from freshet.spark.level import Level
+from freshet.spark.observed import observing
 from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
 from freshet.spark.record import Requested, claimed, kept_shards, remembers
@@ -156,11 +157,12 @@ def maintain(
         )  # fmt: skip
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
-    folded = remembers(spark, checkpoint)
+    folded, together = remembers(spark, checkpoint), False
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
-        job = claimed(spark, checkpoint, job, Requested(plans, given, _catalog(schema), tables, ordered, check_keys))
+        asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)
+        job, together = claimed(spark, checkpoint, job, asked)
     say_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
@@ -169,10 +171,10 @@ def maintain(
     note(profile, "job", dataflow=dataflow(job))
     blocks = encoded(job, job_text, tables, ordered, profile, log_folder)
     for level in range(job.levels):
-        processor = Level(job_text, level, arena, log_folder, retained, profile)
+        processor = Level(job_text, level, arena, log_folder, retained, profile, together)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
     single = not isinstance(views, Mapping) and not job.quarantine
-    return decoded(blocks, Decoder(job_text, single), functools.partial(result_ddl, job, single))
+    return decoded(observing(blocks), Decoder(job_text, single), functools.partial(result_ddl, job, single))
 
 
 def explain(

@@ -46,6 +46,11 @@ def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
     return [np.dtype(dtype).str, columns, fill]
 
 
+def ahead(name: str) -> float:
+    """How far ahead an array grows: of what it has, or of a step in place."""
+    return 0.5 + crc32(name.encode()) % 64 / 128
+
+
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Memory for an array; tests put fences around it."""
     return np.empty(shape, dtype)
@@ -70,11 +75,11 @@ class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it again then."""
 
     __slots__ = (
+        "_ahead",
         "_file",
         "_inode",
         "_map",
         "_memory",
-        "_spread",
         "columns",
         "data",
         "dtype",
@@ -88,7 +93,7 @@ class Growable:
         kept: npt.NDArray[Any] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
-        self._memory, self._spread = memory, crc32(name.encode()) % _LEAST
+        self._memory, self._ahead = memory, ahead(name)
         self._file = file
         self._map: mmap.mmap | None = None
         self._inode = 0
@@ -126,7 +131,7 @@ class Growable:
             return
         in_place = self._map is not None and self._file is None
         step = _STEP // self._row_bytes if in_place else have
-        self.match(max(rows, have + step // 2 + step * self._spread // (2 * _LEAST), _LEAST))
+        self.match(max(rows, have + int(step * self._ahead), _LEAST))
 
     def match(self, rows: int) -> None:
         """The same, with no room to spare."""
