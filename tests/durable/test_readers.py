@@ -198,7 +198,7 @@ def test_rows_are_counted_once_where_a_reading_begins_again(tmp_path: Path, monk
         look(patience)
 
     monkeypatch.setattr(aside._Patience, "look", late)
-    sql = "SELECT a.k FROM t AS a JOIN t AS b ON a.v = b.v"
+    sql = "SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.v = b.v"
     assert db.execute(sql, rows=30 * ROWS).num_rows == 30 * ROWS and late_ones
     with pytest.raises(freshet.BudgetError, match="has more than"):
         db.execute(sql, rows=30 * ROWS - 1)
