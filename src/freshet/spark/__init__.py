@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freshet.spark.debezium import debezium
 from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
@@ -11,6 +12,7 @@ from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
 
 __all__ = [
+    "debezium",
     "explain",
     "maintain",
     "materialize",
