@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from freshet.spark import session
-from freshet.spark.session import NEEDED, chosen_settings
+from freshet.cli import main
+from freshet.spark import advice, session
+from freshet.spark.session import NEEDED, chosen_settings, unsuited
 
 FLAGS = "spark.driver.extraJavaOptions"
 
@@ -70,3 +72,34 @@ def _loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_workers_begin_with_the_engine(spark: SparkSession) -> None:
     (row,) = spark.range(1).repartition(1).mapInArrow(_loaded, "engine boolean, kernels bigint").collect()
     assert row.engine and row.kernels > 10
+
+
+def test_settings_that_do_not_suit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a session of ours has suits; else each setting is named with what to set it to, what is needed first."""
+    own = chosen_settings("local[2]", 2, {})
+    assert list(unsuited(own, "local[2]")) == []
+    assert list(unsuited({**own, "spark.sql.streaming.minBatchesToRetain": "2"}, "local[2]")) == []
+    assert list(unsuited({k: v for k, v in own.items() if k != "spark.sql.ansi.enabled"}, "local[2]")) == []
+    for name in ("spark.sql.session.timeZone", "spark.python.daemon.module", "spark.sql.streaming.minBatchesToRetain"):
+        ((needed, sentence),) = unsuited({**own, name: "100"}, "local[2]")
+        assert needed == (name in NEEDED)
+        assert sentence.startswith(f"{name} is 100; set it to {own[name]}, so that ")
+    assert not any("daemon" in sentence for _, sentence in unsuited({}, "spark://host:7077"))
+    file = tmp_path / "spark-defaults.conf"
+    file.write_text("# mine\n" + "".join(f"{k} {v}\n" for k, v in own.items() if "ansi" not in k))
+    assert main(["doctor", "--settings", str(file), "--json"]) == 0
+    assert f"{file} suits" in capsys.readouterr().out
+    file.write_text("spark.sql.ansi.enabled=false\n")
+    assert main(["doctor", "--settings", str(file)]) == 1
+    assert "spark.sql.ansi.enabled is false" in capsys.readouterr().out
+    assert main(["doctor", "--settings", str(tmp_path / "none")]) == 1
+
+
+def test_advice_on_a_session(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    assert not any("ansi" in sentence or "providerClass" in sentence for sentence in advice(spark))
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert advice(spark)[0].startswith("spark.sql.ansi.enabled is false; set it to true")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", str(before))

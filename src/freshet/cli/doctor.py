@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from freshet.cli.commands import Subparsers, command
@@ -29,6 +30,8 @@ something is missing that the in-process library or Spark needs.
 
   freshet doctor
   freshet doctor --start     also starts Spark and runs a small view on it (about 20 seconds)
+  freshet doctor --settings spark-defaults.conf
+                             also reads Spark's settings, and says which do not suit
 """
 FINE, NOTE, MISSING = "fine", "note", "missing"
 _MARKS = {FINE: ("✓", "green"), NOTE: ("•", "yellow"), MISSING: ("✗", "red")}
@@ -48,13 +51,15 @@ class Finding:
 def add(commands: Subparsers) -> None:
     parser = command(commands, "doctor", _TEACHING)
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
+    parser.add_argument("--settings", metavar="FILE", help="a file of Spark's settings, as spark-defaults.conf is")
     parser.add_argument("--start", action="store_true", help="also start Spark")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     found = []
-    for check in CHECKS + ((_spark_starts,) if options.start else ()):
+    settings = (partial(_settings, options.settings),) if options.settings else ()
+    for check in CHECKS + settings + ((_spark_starts,) if options.start else ()):
         for finding in check():
             found.append(finding)
             if not options.json:
@@ -159,6 +164,25 @@ def _memory() -> Iterator[Finding]:
     state = NOTE if free < 2 * _GB else FINE
     fix = "close something, or run smaller: --master local[1]" if state == NOTE else ""
     yield Finding("memory", state, f"{free / _GB:,.1f} GB available, {os.cpu_count()} cores", fix)
+
+
+def _settings(file: str) -> Iterator[Finding]:
+    """Settings of Spark's: on each line a name and a value, with blanks or = between them."""
+    from freshet.spark.session import unsuited
+
+    try:
+        lines = Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as e:
+        yield Finding("settings", MISSING, f"{file} cannot be read ({e})", "name a file of Spark's settings")
+        return
+    pairs = [re.split(r"\s*[=\s]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()]
+    given = {name: "".join(value) for name, *value in pairs if not name.startswith("#")}
+    found = list(unsuited(given, given.get("spark.master", "local[*]")))
+    for needed, sentence in found:
+        fact, _, remedy = sentence.partition("; ")
+        yield Finding("settings", MISSING if needed else NOTE, fact, remedy)
+    if not found:
+        yield Finding("settings", FINE, f"{file} suits")
 
 
 def _spark_starts() -> Iterator[Finding]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from freshet.spark.debezium import debezium
 from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
 from freshet.spark.observed import metrics, prometheus
-from freshet.spark.session import session
+from freshet.spark.session import advice, session
 from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
 
 __all__ = [
+    "advice",
+    "debezium",
     "explain",
     "maintain",
     "materialize",

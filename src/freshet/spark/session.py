@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -26,20 +26,30 @@ NEEDED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
 }
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
 _BETTER = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.streaming.minBatchesToRetain": "10",
+    _RETAINED: "10",
     "spark.ui.showConsoleProgress": "false",
 }
 #: Workers are forked from a process that has the engine already. Elsewhere Freshet may come with the job's files, which
 #: a daemon does not see when it starts.
-_LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.python.daemon.module": "freshet.spark.daemon",
+_LOCAL_WORKERS = {"spark.python.daemon.module": "freshet.spark.daemon"}
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **_LOCAL_WORKERS}
+_REASONS = {
+    "spark.sql.ansi.enabled": "what has no value is an error, as views have it",
+    "spark.sql.session.timeZone": "times mean what they mean in views",
+    "spark.sql.streaming.stateStore.providerClass": "stateful steps in Python find the state store they need",
+    "spark.sql.adaptive.enabled": "what runs is not planned again meanwhile",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "a commit writes what changed alone",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "rows are packed many at a time",
+    _RETAINED: "the checkpoint keeps fewer versions",
+    "spark.ui.showConsoleProgress": "bars of progress stay off the terminal",
+    "spark.python.daemon.module": "workers start with the engine inside",
 }
+_SPARKS_OWN = {"spark.sql.ansi.enabled": "true"}  # where a setting is not given
 _SMALL = 4  # cores
 _FRUGAL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -103,6 +113,45 @@ def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[
             frugal = {"spark.driver.extraJavaOptions": f"{_FRUGAL} {own}".strip()}
     partitions = {"spark.sql.shuffle.partitions": str(shards)}
     return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **frugal, **NEEDED}
+
+
+def advice(spark: SparkSession) -> list[str]:
+    """Say what of a session's settings does not suit `maintain`.
+
+    Parameters
+    ----------
+    spark
+        The session.
+
+    Returns
+    -------
+    list of str
+        A sentence for each, those first without which `maintain` does not work; empty where all is well.
+
+    Examples
+    --------
+    >>> all(sentence.startswith("spark.") for sentence in advice(spark))
+    True
+    """
+    context = spark.sparkContext
+    given = dict(context.getConf().getAll())
+    for name in (*NEEDED, *_BETTER):
+        given[name] = str(spark.conf.get(name, given.get(name, "")))
+    return [sentence for _, sentence in unsuited(given, str(context.master))]
+
+
+def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]]:
+    """What does not suit Freshet among settings, and whether it cannot do with it."""
+    local = re.fullmatch(r"local(\[.*\])?", master) is not None
+    for needed, wanted in ((True, NEEDED), (False, {**_BETTER, **(_LOCAL_WORKERS if local else {})})):
+        for name, best in wanted.items():
+            value = given.get(name) or _SPARKS_OWN.get(name, "")
+            kept = name == _RETAINED and value.isdigit() and int(value) <= int(best)
+            if value.lower() != best.lower() and not kept:
+                yield needed, f"{name} is {value or 'not set'}; set it to {best}, so that {_REASONS[name]}"
+    flags = given.get("spark.driver.extraJavaOptions", "")
+    if local and (os.cpu_count() or 1) <= _SMALL and not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", flags):
+        yield False, f"spark.driver.extraJavaOptions has no {_FRUGAL}; add them, so that few cores are the stream's"
 
 
 def workers_find_freshet() -> None:
