@@ -20,11 +20,11 @@ from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.native import Native, is_covered
+from freshet.engine.nest import NativeNest
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
 from freshet.engine.table import Table
-from freshet.engine.nest import NativeNest
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
