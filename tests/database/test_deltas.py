@@ -152,3 +152,15 @@ def test_nothing_works_on_a_closed_database() -> None:
         with pytest.raises(freshet.StateError, match="the database is closed; connect again"):
             use()
     assert (db.version, db.changes, list(db.views), view.schema.names) == (1, 50, ["v"], ["id", "body", "share"])
+
+
+def test_a_view_that_does_not_change_says_so_in_its_own_columns() -> None:
+    """Its empty delta is made once, and not taken for that of a view that had its name before."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE t (a INT)")
+    db.execute("CREATE TABLE u (a INT)")
+    db.create_view("v", "SELECT a FROM t")
+    first, second = (db.apply({"u": [(1,)]}).deltas["v"] for _ in range(2))
+    assert first.column_names == ["a", "_weight"] and first.num_rows == 0 and second is first
+    db.create_view("v", "SELECT a AS b, 1 AS c FROM t", replace=True)
+    assert db.apply({"u": [(1,)]}).deltas["v"].column_names == ["b", "c", "_weight"]

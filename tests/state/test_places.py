@@ -36,7 +36,7 @@ def check_law(table: Growable, entries: int) -> None:
 
 @pytest.mark.parametrize("slack", [0, 30])
 def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> None:
-    monkeypatch.setattr(places, "_SLACK", slack)
+    monkeypatch.setattr(places, "SLACK", slack)
     for seed in range(20):
         chance, held = random.Random(seed), dict[int, int]()
         tuples = Tuples(Arena().scope("t"), 2, 1)
@@ -58,7 +58,7 @@ def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> N
 
 
 def test_texts_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_SLACK", 0)
+    monkeypatch.setattr(places, "SLACK", 0)
     chance = random.Random(3)
     for _ in range(10):
         pool, ids = StringPool(Arena().scope("p")), dict[str, int]()

@@ -39,6 +39,9 @@ class Delta:
         if not len(rows):
             self._become(view.no_delta)
 
+    def is_empty_of(self, view: Maintained) -> bool:
+        return self._table is view.no_delta
+
     @property
     def borrows(self) -> bool:
         """Whether it still needs the text of the pool."""

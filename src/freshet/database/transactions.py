@@ -47,6 +47,7 @@ class Transactions:
     def __init__(self, access: Access) -> None:
         self._access, self._state, self._views, self._store = access, access.state, access.views, access.store
         self.unread = Unread()
+        self._empty: dict[str, Delta] = {}  # of views by name: one that says nothing is the same each time
         self._publisher = Publisher(access.views.subscriptions)
         self._keeps = False  # whether the writer's lock is kept until more has been done
 
@@ -208,9 +209,16 @@ class Transactions:
         operators = self._state.core.operators
         shown = {}
         for name, rows in found.items():
-            shown[name] = delta = Delta(operators[name], rows)
-            if delta.borrows:
-                self.unread.add(delta)
+            operator = operators[name]
+            if not len(rows):
+                delta = self._empty.get(name)
+                if delta is None or not delta.is_empty_of(operator):
+                    delta = self._empty[name] = Delta(operator, rows)
+            else:
+                delta = Delta(operator, rows)
+                if delta.borrows:
+                    self.unread.add(delta)
+            shown[name] = delta
         return Deltas(shown)
 
     def _record(self, changes: dict[str, RowChange], version: int) -> Callable[[], None]:

@@ -24,7 +24,7 @@ from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, extend, link_tuples, unlink_tuples
 from freshet.state.keys import PART_COLUMNS, Dictionary
-from freshet.state.rows import Kept, Rows, consolidated
+from freshet.state.rows import Kept, Rows, consolidated, no_rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
 
@@ -62,6 +62,10 @@ class _Index:
     def remove(self, slots: Slots) -> None:
         self.dictionary.tuples.remove(unlink_tuples(slots, self.ids.data, self.keys.data, self.links.data))
 
+    def arrays(self) -> tuple[Growable, ...]:
+        t = self.dictionary.tuples
+        return t.table, t.lanes, self.keys, self.links
+
     def addresses(self) -> tuple[int, ...]:
         t = self.dictionary.tuples
         return (
@@ -98,6 +102,9 @@ class _Store:
         for _, index in self.indexes.values():
             index.remove(slots)
         self.tuples.remove(slots)
+
+    def arrays(self) -> tuple[Growable, ...]:
+        return self.tuples.table, self.tuples.lanes, self.marks
 
     def addresses(self) -> tuple[int, ...]:
         t = self.tuples
@@ -151,6 +158,15 @@ class BagOperator(Maintained):
         self.indexes: list[_Index] = []
         made = [self._program(role) for role in range(len(plan.inputs))]
         self.programs = [(p.bound, *p.arrays()) for p in made]
+        self._addresses: tuple[Int64s, Int64s] | None = None  # of stores and indexes, until an array grows
+        for array in self._arrays():
+            array.watchers.append(self._forget_addresses)
+
+    def _arrays(self) -> list[Growable]:
+        return [a for s in self.stores for a in s.arrays()] + [a for x in self.indexes for a in x.arrays()]
+
+    def _forget_addresses(self) -> None:
+        self._addresses = None
 
     def _program(self, role: int) -> _Program:
         """Each step binds the lanes that most inputs need next, as few as possible."""
@@ -202,7 +218,7 @@ class BagOperator(Maintained):
                 store.remove(slots)
             if len(come):
                 self._join(number, come, store.add(come), 1, parts)
-        return consolidated(parts, self.width)
+        return consolidated(parts, self.width) if parts else no_rows(self.width)
 
     def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: Kept) -> None:
         marks = self.stores[number].marks.data
@@ -210,13 +226,19 @@ class BagOperator(Maintained):
         for role, store in enumerate(self.role_store):
             if store == number:
                 extended = self._extended(role, rows, sign)
+                if not len(extended):
+                    continue
                 parts.append(Rows(extended, np.full(len(extended), sign, np.int64)))
         marks[slots] = 0
 
     def _extended(self, role: int, rows: Int64s, sign: int) -> Int64s:
         look()
-        stores = np.array([s.addresses() for s in self.stores], np.int64).reshape(-1, STORE_COLUMNS)
-        indexes = np.array([x.addresses() for x in self.indexes], np.int64).reshape(-1, INDEX_COLUMNS)
+        if self._addresses is None:
+            self._addresses = (
+                np.array([s.addresses() for s in self.stores], np.int64).reshape(-1, STORE_COLUMNS),
+                np.array([x.addresses() for x in self.indexes], np.int64).reshape(-1, INDEX_COLUMNS),
+            )
+        stores, indexes = self._addresses
         bound, steps, options, places = self.programs[role]
         extended: Int64s = extend(
             stores, indexes, steps, options, places, role, sign, rows, bound, self.width, self.lanes,
@@ -249,6 +271,11 @@ class BagOperator(Maintained):
         for query, store in zip(self.below, self.stores, strict=True):
             for rows in query.packed():
                 store.add(np.ascontiguousarray(rows.lanes[:, : store.lanes]))
+
+    def close(self) -> None:
+        super().close()
+        for array in self._arrays():
+            array.watchers.clear()
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)
