@@ -50,7 +50,12 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 
 #: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
 #: state knows it.
-_LATER: dict[tuple[Any, str], Any] = {("QueryPlan", "key"): (), ("QueryPlan", "copies"): (), ("Query", "copies"): ()}
+_LATER: dict[tuple[Any, str], Any] = {
+    ("QueryPlan", "key"): (),
+    ("QueryPlan", "copies"): (),
+    ("Query", "copies"): (),
+    ("Comparison", "second"): None,
+}
 
 
 def register(part: type) -> None:
