@@ -1,1 +1,1 @@
-"""The test suite: one folder an area, and what several areas share."""
+"""The test suite: one folder per area, and modules that several areas share."""

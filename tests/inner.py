@@ -1,4 +1,4 @@
-"""What tests ask of a database beyond its face."""
+"""Access of tests to the internals of a database."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The oracle: DuckDB's answer over the same tables, and how an answer and a stream of deltas are compared with it.
-Where DuckDB refuses a query, as outer joins whose ON reads the query around them, SQLite answers.
+If DuckDB refuses a query, such as outer joins whose ON reads the enclosing query, SQLite answers it.
 
 Two answers are the same when they are equal as bags of rows, compared by value: 1, 1.00 and DECIMAL 1.0 are one value,
-a DATE equals the TIMESTAMP of its midnight, NULL equals NULL and NaN equals NaN. Only doubles get a tolerance; where
-one side is DECIMAL and the other DOUBLE (an AVG, a division), it is half a unit of the decimal's last place.
+a DATE equals the TIMESTAMP of its midnight, NULL equals NULL and NaN equals NaN. Only doubles get a tolerance; if one
+side is DECIMAL and the other DOUBLE (an AVG, a division), it is half a unit of the decimal's last place.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def oracle_connection() -> duckdb.DuckDBPyConnection:
     """The connection that answers, until its cache is cleared after a failure."""
     connection = duckdb.connect()
     connection.execute("SET threads = 1")  # the inputs are tiny, and the other core has a test to run
-    # The first pushes what Arrow scans refuse; the second takes rows for found that a correlated <> meets with NULL.
+    # The first pushes predicates that Arrow scans refuse; the second treats rows as matches if a correlated <> is NULL.
     connection.execute("SET disabled_optimizers = 'join_filter_pushdown,deliminator'")
     return connection
 
 
 def duckdb_answer(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
-    """What DuckDB answers to the query over the tables."""
+    """DuckDB's answer to the query over the tables."""
     connection = oracle_connection()
     for name, table in tables.items():
         connection.register(name, table)
@@ -60,8 +60,8 @@ def duckdb_answer(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
 
 
 def sqlite_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.Table:
-    """What SQLite answers to a query in its own words; `like`: the answer's types, since SQLite has neither BOOLEAN
-    nor DATE. Dates are texts there, decimals doubles."""
+    """SQLite's answer to a query in its own dialect; `like`: the answer's types, since SQLite has neither BOOLEAN nor
+    DATE. Dates are texts there, decimals doubles."""
     connection = sqlite3.connect(":memory:")
     connection.execute("PRAGMA case_sensitive_like = ON")
     for name, table in tables.items():
@@ -72,8 +72,8 @@ def sqlite_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.
         rows = [tuple(map(_for_sqlite, row)) for row in zip(*values, strict=True)]
         connection.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
     answer = connection.execute(sql).fetchall()
-    found = list(zip(*answer, strict=True)) or [()] * len(like)
-    arrays = [pa.array([_from_sqlite(v, f.type) for v in column]) for column, f in zip(found, like, strict=True)]
+    by_column = list(zip(*answer, strict=True)) or [()] * len(like)
+    arrays = [pa.array([_from_sqlite(v, f.type) for v in column]) for column, f in zip(by_column, like, strict=True)]
     return pa.table(arrays, names=like.names)
 
 
@@ -98,7 +98,7 @@ def _from_sqlite(value: Any, type_: pa.DataType) -> Any:
 
 
 def reference_answer(sql: str, tables: dict[str, pa.Table], like: pa.Schema) -> pa.Table:
-    """What the first engine answers that can."""
+    """The answer of the first engine that has one."""
     try:
         return duckdb_answer(sql, tables)
     except (duckdb.NotImplementedException, duckdb.BinderException, duckdb.ParserException):
@@ -128,7 +128,8 @@ def same_bag(actual: pa.Table, expected: pa.Table) -> None:
 
 
 def in_order(answer: pa.Table, order: Sequence[tuple[int, bool, bool]]) -> None:
-    """Asserts that rows come in an order: each key a column, whether downwards, and whether NULLs come first."""
+    """Asserts that rows are in an order: each key is a column, whether it is descending, and whether NULLs come
+    first."""
 
     def compared(row: Row, other: Row) -> int:
         for column, downwards, nulls_first in order:
@@ -153,7 +154,8 @@ class RunningSum:
         self.weights: Counter[Row] = Counter() if answer is None else Counter(_rows(answer))
 
     def add(self, delta: pa.Table) -> None:
-        """Adds a delta: the view's columns, then `_weight`; consolidated, so one entry a row and none of weight 0."""
+        """Adds a delta: the view's columns, then `_weight`; consolidated, so each row has one entry and none has weight
+        0."""
         assert delta.column_names[-1] == "_weight", f"the last column is {delta.column_names[-1]!r}, expected '_weight'"
         weights = delta.column("_weight").to_pylist()
         rows = _rows(delta.drop_columns(["_weight"]))
@@ -175,7 +177,7 @@ class RunningSum:
 
 
 def _slack(a: pa.DataType, b: pa.DataType) -> tuple[float, float] | None:
-    """Relative and absolute tolerance for a column, None where values must be equal."""
+    """Relative and absolute tolerance for a column, None if values must be equal."""
     assert pa.types.is_boolean(a) == pa.types.is_boolean(b) or pa.types.is_null(a) or pa.types.is_null(b), f"{a}, {b}"
     if not (pa.types.is_floating(a) or pa.types.is_floating(b)):
         return None

@@ -21,7 +21,7 @@ _KEPT = {
 
 
 def recased(text: str, how: str, seed: int = 0) -> str:
-    """`how`: lower, upper, or mixed, where every letter is drawn by the seed."""
+    """`how`: lower, upper, or mixed, in which the seed determines every letter."""
     rng, parts, at = random.Random(seed), list[str](), 0
     try:
         tokens = Reader().tokenize(text)

@@ -1,6 +1,6 @@
 """Small tables of three columns, random transactions over them, and a view compared with DuckDB after each.
 
-Domains are tiny, so that keys collide, groups empty, and tuples die and come back.
+Domains are tiny, so that keys collide, groups become empty, and tuples die and come back.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def follow(
     data: st.DataObject, tables: list[TableModel], sql: str, oracle: str | None = None, *,
     check: Callable[[freshet.View], None] = lambda view: None,
 ) -> None:  # fmt: skip
-    """A view made over empty tables or over some rows, then a few transactions: after each the answer is the
-    oracle's, and so is the sum of the deltas. `oracle`: the same query in DuckDB's words, where they differ. `check`:
-    what else is asked of the view then."""
+    """A view created over empty tables or over some rows, then a few transactions: after each the answer equals the
+    oracle's, and so does the sum of the deltas. `oracle`: the same query in DuckDB's dialect, if it differs. `check`:
+    additional checks of the view."""
     note(sql)
     db = freshet.connect()
     for table in tables:

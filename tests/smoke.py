@@ -1,4 +1,4 @@
-"""What an installed wheel must do, without anything of this repository but one example: `tools/dist` runs it."""
+"""The test of an installed wheel, without any file of this repository but one example: `tools/dist` runs it."""
 
 import resource
 import runpy

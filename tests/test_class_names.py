@@ -1,4 +1,4 @@
-"""One class name, one class: whoever reads `Log` need not ask which."""
+"""One class name, one class: there is only one `Log`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SOURCES = Path(freshet.__file__).parent
 
 
 def test_no_name_is_of_two_classes() -> None:
-    found: dict[str, list[str]] = defaultdict(list)
+    classes: dict[str, list[str]] = defaultdict(list)
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                found[node.name].append(str(path.relative_to(SOURCES)))
-    assert len(found) > 100
-    assert not {name: places for name, places in found.items() if len(places) > 1}
+                classes[node.name].append(str(path.relative_to(SOURCES)))
+    assert len(classes) > 100
+    assert not {name: places for name, places in classes.items() if len(places) > 1}

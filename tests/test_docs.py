@@ -44,9 +44,9 @@ def test_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 names.setdefault("db", freshet.connect()).execute(text)
             case _:
                 assert language in ("json", "text", "sh"), f"a block of {language} {how} is not run"
-    for found in [each for each in names.values() if isinstance(each, freshet.Database) and not each.closed]:
-        assert_fresh(found)
-        found.close()
+    for db in [each for each in names.values() if isinstance(each, freshet.Database) and not each.closed]:
+        assert_fresh(db)
+        db.close()
 
 
 def test_most_pages_show_something_that_runs() -> None:

@@ -1,4 +1,4 @@
-"""The example applications do what they say, and stay short enough to read at once; shop_feed runs in tests/spark."""
+"""The example applications do what they promise, and stay short; shop_feed runs in tests/spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def test_they_are_short(name: str) -> None:
 def test_fraud_alerts(capsys: pytest.CaptureFixture[str]) -> None:
     fraud_alerts.main()
     assert capsys.readouterr().out.splitlines() == [
-        "ALERT: Ada paid in NO and BR, 1030.00 in all",
-        "withdrawn: Ada paid in NO and BR, 1030.00 in all",
+        "ALERT: Ada paid in NO and BR, 1030.00 in total",
+        "withdrawn: Ada paid in NO and BR, 1030.00 in total",
         "open cases: 1",
     ]
 

@@ -1,5 +1,5 @@
-"""What users import is small, and teaches: every public name has a docstring with an example that runs, and public
-objects show nothing of what stands behind them."""
+"""The public API is small and documented: every public name has a docstring with an example that runs, and public
+objects do not expose internals."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FACES = (
     freshet.Subscription,
     Changes,
 )
-#: What users need of these; everything else begins with an underscore.
+#: The public attributes of these; all others begin with an underscore.
 SHOWN = {
     freshet.Database: {
-        "apply", "catalog", "changes", "close", "closed", "create_view", "execute", "interrupt", "metrics", "nbytes",
-        "on_disk", "query", "transaction", "tuples", "version", "view", "views",
+        "advance", "apply", "catalog", "changes", "close", "closed", "create_function", "create_view", "execute",
+        "interrupt", "metrics", "nbytes", "on_disk", "query", "transaction", "tuples", "version", "view", "views",
     },
     freshet.View: {
         "at", "batches", "changes", "count", "explain", "find", "get", "metrics", "name", "plan", "schema", "subscribe",

@@ -12,9 +12,9 @@ README = (ROOT / "README.md").read_text()
 
 
 def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    assert found is not None, f"the README has no {language} block"
-    return found[1]
+    match = re.search(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert match is not None, f"the README has no {language} block"
+    return match[1]
 
 
 def test_example_is_the_quickstart() -> None:

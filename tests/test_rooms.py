@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
-#: From the ground up. A room may import what stands before it, and itself. Rooms in one entry share a floor.
+#: From the lowest level up. A room may import rooms before it, and itself. Rooms in one entry share a level.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "version", "interrupts", "budget"),
     ("state",),
@@ -32,11 +32,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 
 
 def modules() -> dict[str, Path]:
-    found = {}
+    paths = {}
     for path in (SOURCE / "freshet").rglob("*.py"):
         parts = path.relative_to(SOURCE).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
@@ -82,7 +82,7 @@ def test_imports_point_down() -> None:
 
 def test_no_modules_import_each_other() -> None:
     edges = graph()
-    while True:  # what imports nothing that is left is in no circle
+    while True:  # a module that imports none of the remaining ones is in no cycle
         free = {module for module, others in edges.items() if not others & edges.keys()}
         if not free:
             break

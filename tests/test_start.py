@@ -1,4 +1,4 @@
-"""What a process pays before it does anything: importing Freshet, and asking the command for help."""
+"""The start-up cost of a process: importing Freshet, and showing the help of the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import freshet
 
-#: What takes long to import, and is not needed to name things.
+#: Modules that are slow to import, and are not needed for definitions.
 HEAVY = ("asyncio", "numba", "numpy", "pandas", "pyarrow", "pyspark", "sqlglot")
 REPORT = f"""
 import sys, time

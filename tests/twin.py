@@ -65,7 +65,7 @@ class TwinTable:
 
     def feed(self, moves: Moves, key_only: bool = False) -> pa.Table:
         """The change as a change feed; with `key_only`, inserts are upserts, replaced rows are not mentioned, and other
-        deletes give NULL for all but the key."""
+        deletes have NULL for all columns but the key."""
         places, weights = moves
         if key_only:
             keys = self.keys()[places]
@@ -84,7 +84,7 @@ class TwinTable:
 
 
 class Twin:
-    """`oracles`: for some views the query in DuckDB's words, where they differ."""
+    """`oracles`: for some views the query in DuckDB's dialect, if it differs."""
 
     def __init__(
         self,
@@ -133,9 +133,9 @@ def waves(
     pace: Mapping[str, int] | None = None,
     in_order: bool = False,
 ) -> None:
-    """Random transactions over all tables: they fill up for the first steps, then grow thick and thin again. `pace`:
-    below how many rows of a table move at a time (5 unless told). In order, rows come as they are known, each once, and
-    go in that order too; otherwise in any order, and a bag may hold one twice."""
+    """Random transactions over all tables: tables fill up in the first steps, then grow and shrink again. `pace`: fewer
+    than this many rows of a table change at a time (default 5). In order, rows are inserted in their given order, each
+    once, and deleted in the same order; otherwise in any order, and a bag may hold duplicates."""
     fresh = dict.fromkeys(twin.tables, 0)
     for step in range(steps):
         rise = step < first or (step // 4) % 2 == 0
@@ -149,7 +149,7 @@ def waves(
                 inside, outside = rng.permutation(inside), rng.permutation(outside)
             come = outside[: rng.integers(0, many if rise else 2)]
             gone = inside[: rng.integers(0, 2 if rise else many)]
-            if table.key:  # of rows with one key only one can come
+            if table.key:  # only one row with the same key can be inserted
                 come = come[np.unique(table.keys()[come], return_index=True)[1]]
             weights = [np.ones(len(come), np.int64), -table.held[gone]]
             if not in_order and not table.key:

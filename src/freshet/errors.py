@@ -177,7 +177,7 @@ class BudgetError(FreshetError):
     ...     db.execute("SELECT a FROM t", rows=1)
     ... except freshet.BudgetError as e:
     ...     print(e)
-    the answer has more than 1 rows; ask for less, or allow more
+    the answer has more than 1 rows; ask for less, or raise the limit
     """
 
 

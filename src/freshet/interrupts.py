@@ -12,6 +12,7 @@ from __future__ import annotations
 
 # The functions of `signal` without their conversion to enums, at a tenth of the time.
 import _signal  # type: ignore[import-not-found]
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -105,7 +106,21 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def _is_main() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
+    return _get_ident() == _main
+
+
+def _find_main() -> None:
+    """A process that was forked has its own main thread: the one that forked."""
+    global _main
+    main = threading.main_thread().ident
+    assert main is not None
+    _main = main
+
+
+_get_ident = threading.get_ident
+_main = 0
+_find_main()
+os.register_at_fork(after_in_child=_find_main)
 
 
 def _restore() -> None:

@@ -103,7 +103,7 @@ def test_ordered_and_paired_aggregates_agree_with_duckdb(data: st.DataObject) ->
 
 
 def test_correlation_of_values_far_from_zero() -> None:
-    """A mean that is large against the spread costs no digits, and what came and went leaves no trace."""
+    """A mean that is large compared with the spread costs no digits, and deleted rows leave no trace."""
     db = freshet.connect()
     db.execute("CREATE TABLE t (x DOUBLE, y DOUBLE)")
     view = db.create_view("v", "SELECT CORR(x, y) AS c, REGR_SLOPE(y, x) AS s, COVAR_POP(x, y) AS v FROM t")
@@ -153,7 +153,7 @@ def test_values_of_every_type_in_order() -> None:
     ("call", "says"),
     [
         ("PERCENTILE(x, 0.5, 2)", "PERCENTILE(x, 0.5, 2) with all of these arguments"),
-        ("PERCENTILE(x, 1.5)", "the percentage 1.5 is not from 0 to 1"),
+        ("PERCENTILE(x, 1.5)", "the percentage 1.5 is not between 0 and 1"),
         ("PERCENTILE(x, x)", "the percentage must be a constant"),
         ("PERCENTILE(x, ARRAY(0.1, 0.9))", "several percentiles at once"),
         ("PERCENTILE()", "PERCENTILE takes one value, not 0"),
@@ -175,7 +175,8 @@ def test_what_aggregates_do_not_take(call: str, says: str) -> None:
 
 
 def test_spread_comes_back_exactly() -> None:
-    """Values of very different size come and go: the spread left is that of the rows that stay, to the bit."""
+    """Values of very different sizes are inserted and deleted: the spread equals that of the remaining rows bit by
+    bit."""
     db, other = freshet.connect(), freshet.connect()
     rng = random.Random(4)
     kept = [rng.uniform(-3, 3) for _ in range(50)]
@@ -213,5 +214,5 @@ def test_one_row_has_no_spread() -> None:
 def test_bits_of_null_alone_are_int() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT)")
-    found = db.execute("SELECT BIT_AND(NULL) AS a, BIT_XOR(NULLIF(NULL, a)) AS b FROM t")
-    assert found.schema.types == [pa.int32(), pa.int32()] and found.to_pylist() == [{"a": None, "b": None}]
+    answer = db.execute("SELECT BIT_AND(NULL) AS a, BIT_XOR(NULLIF(NULL, a)) AS b FROM t")
+    assert answer.schema.types == [pa.int32(), pa.int32()] and answer.to_pylist() == [{"a": None, "b": None}]

@@ -1,4 +1,5 @@
-"""ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: NULLs left out, ascending where the query names no order."""
+"""ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: NULLs are left out, and values are ascending if the query names
+no order."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import freshet
 from freshet.scalar.lists import read_lists, write_lists
 from tests.small_tables import follow, two_tables
 
-#: As Freshet takes it, and as DuckDB, which keeps NULLs and has no list where there is nothing.
+#: The query for Freshet, and for DuckDB, which keeps NULLs and returns NULL instead of an empty list.
 CALLS = (
     ("ARRAY_AGG(c)", "COALESCE(LIST(c ORDER BY c) FILTER (c IS NOT NULL), [])"),
     ("COLLECT_LIST(b)", "COALESCE(LIST(b ORDER BY b) FILTER (b IS NOT NULL), [])"),
@@ -88,8 +89,11 @@ def test_arrays_pass_through_other_queries() -> None:
         ("SELECT CAST(bs AS STRING) AS s FROM g", "ARRAY<STRING> cannot be cast"),
         ("SELECT bs FROM g ORDER BY bs LIMIT 1", "ORDER BY an array"),
         ("SELECT ARRAY_AGG(bs) AS b FROM g", "a list of ARRAY<STRING> values"),
-        ("SELECT STRING_AGG(b, b) AS b FROM t", "STRING_AGG with a separator that is no constant"),
-        ("SELECT ARRAY_AGG(DISTINCT a ORDER BY b) AS x FROM t", "with DISTINCT only the gathered value itself"),
+        ("SELECT STRING_AGG(b, b) AS b FROM t", "STRING_AGG with a separator that is not a constant"),
+        (
+            "SELECT ARRAY_AGG(DISTINCT a ORDER BY b) AS x FROM t",
+            "with DISTINCT the list can only be ordered by its own",
+        ),
         ("SELECT ARRAY_AGG(a) OVER () AS x FROM t", "as a window function is not supported"),
         ("SELECT bs FROM g UNION SELECT b FROM t", "ARRAY<STRING>"),
     ],

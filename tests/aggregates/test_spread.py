@@ -1,7 +1,7 @@
 """VARIANCE and STDDEV compared with exact fractions: of values of any size, after deletes, in windows and
 carried up a join.
 
-Spark works in doubles, so that what overflows is infinite; of infinities and NaN there is no spread.
+Spark computes in doubles, so overflow is infinite; infinities and NaN have no spread.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CALLS = "VAR_POP(x) AS vp, VAR_SAMP(x) AS vs, STDDEV_POP(x) AS sp, STDDEV(x) AS 
 
 
 def expected(values: list[float]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    spreads: dict[str, float | None] = {}
     for name, sample, root in (("vp", 0, False), ("vs", 1, False), ("sp", 0, True), ("ss", 1, True)):
         if len(values) <= sample:
-            found[name] = None
+            spreads[name] = None
             continue
         if not all(map(math.isfinite, values)):
-            found[name] = math.nan
+            spreads[name] = math.nan
             continue
         exact = [Fraction(v) for v in values]
         mean = sum(exact, Fraction(0)) / len(exact)
@@ -37,8 +37,8 @@ def expected(values: list[float]) -> dict[str, float | None]:
             value = float(spread)
         except OverflowError:
             value = math.inf
-        found[name] = math.sqrt(value) if root else value
-    return found
+        spreads[name] = math.sqrt(value) if root else value
+    return spreads
 
 
 def same(got: float | None, want: float | None) -> bool:
@@ -59,9 +59,9 @@ def test_spreads_of_any_values_that_stay_after_others_went(stays: list[float], g
     for values, change in (((*stays, *goes), 1), (tuple(stays), -1)):
         db.apply({"t": [{"k": 1, "x": x, "_weight": change} for x in (goes if change < 0 else values)]})
         for view in ("grouped", "carried", "window"):
-            found = db.view(view).to_arrow().to_pylist()
-            assert len(found) == (1 if values else 0)
-            for row in found:
+            rows = db.view(view).to_arrow().to_pylist()
+            assert len(rows) == (1 if values else 0)
+            for row in rows:
                 want = expected(list(values))
                 assert all(same(row[name], want[name]) for name in want), (view, values, row, want)
 

@@ -41,19 +41,19 @@ def result(values: list[float]) -> Result:
     ([1, 1, 1.4], True, False), ([1, 10, 100], False, True), ([5, 50, 5_000], False, False), ([2, 3, 4], False, False),
 ])  # fmt: skip
 def test_verdicts(values: list[float], flat: bool, linear: bool) -> None:
-    found = result(values)
-    found.flat("y")
-    found.linear("x", "y")
-    assert [v.held for v in found.verdicts] == [flat, linear]
+    figure = result(values)
+    figure.flat("y")
+    figure.linear("x", "y")
+    assert [v.held for v in figure.verdicts] == [flat, linear]
 
 
 @pytest.mark.parametrize(("more", "holds"), [(1.0, True), (1.29, True), (1.31, False)])
 def test_more_steps_than_recorded(more: float, holds: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(expected, "RECORDED", tmp_path / "expected.json")
-    found = [Result("r", "r", Plot("x", "y"), [{"x": i, "steps a change": s * i} for i in (1, 2)]) for s in (1, more)]
-    expected.record(found[:1], SIZES["tiny"])
-    expected.judge(found[1:], SIZES["tiny"])
-    assert [v.held for v in found[1].verdicts] == [holds]
+    results = [Result("r", "r", Plot("x", "y"), [{"x": i, "steps a change": s * i} for i in (1, 2)]) for s in (1, more)]
+    expected.record(results[:1], SIZES["tiny"])
+    expected.judge(results[1:], SIZES["tiny"])
+    assert [v.held for v in results[1].verdicts] == [holds]
 
 
 def test_lifespans_become_moves() -> None:

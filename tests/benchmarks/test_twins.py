@@ -1,4 +1,4 @@
-"""The twins give DuckDB's answer after every transaction, and pay what the papers say they pay."""
+"""The twins have DuckDB's answer after every transaction, and the cost that the papers state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_answers_are_duckdbs(name: str, way: str) -> None:
 
 
 def test_intermediate_views_are_larger_than_tables() -> None:
-    found = {}
+    costs = {}
     for way in (FRESHET, PROPAGATION, INTERMEDIATE):
         db, view = opened(GRAPH_DDL, "paths", graph_queries()["four_hop"])
         keep_as(view, way)
         for transaction in MOVES["graph"].transactions(100, 0, 700):
             db.apply(transaction)
-        found[way] = db.nbytes(), work(view).steps
-    assert found[INTERMEDIATE][0] > 2 * found[FRESHET][0]
-    assert min(found[INTERMEDIATE][1], found[PROPAGATION][1]) > 3 * found[FRESHET][1]
+        costs[way] = db.nbytes(), work(view).steps
+    assert costs[INTERMEDIATE][0] > 2 * costs[FRESHET][0]
+    assert min(costs[INTERMEDIATE][1], costs[PROPAGATION][1]) > 3 * costs[FRESHET][1]

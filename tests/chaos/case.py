@@ -1,9 +1,9 @@
-"""One case: a database in a folder, a model of it, and a series of steps, most of which go wrong in some way.
+"""One case: a database in a folder, a model of it, and a series of steps, most of which fail in some way.
 
-After every step the tables are the model's, every view is DuckDB's answer over them, and the sum of what its subscriber
-heard. A step that is interrupted, or during which the process dies, leaves the state before it or the state after it;
-one that is refused leaves the state before it. Damaged bytes may cost versions, never an answer: what is opened or
-recovered is a state that once was.
+After every step the tables equal the model's, and every view equals DuckDB's answer over them and the sum of its
+subscriber's deltas. A step that is interrupted, or during which the process dies, leaves the state before it or the
+state after it; one that is refused leaves the state before it. Damaged bytes may lose versions, but never cause a wrong
+answer: the opened or recovered state is that of some version.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run_case(choices: Choices) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="freshet-chaos-"))
     case = Case(choices, folder / "db", outcome)
     try:
-        repacked = choices.pick([1 << 16, 1, 1])  # slots from which on tables whose rows are gone are repacked
+        repacked = choices.pick([1 << 16, 1, 1])  # slots from which tables are repacked when most rows are deleted
         sweep = choices.pick([4096, 1])
         with (
             patch.object(stores, "_LEAST", choices.pick([4 << 20, 2_000])),
@@ -87,8 +87,8 @@ def shortest(failed: Outcome, tries: int = 300) -> Outcome:
     """The smallest case found that fails like this one."""
 
     def fails(made: list[int]) -> bool:
-        found = run_case(Choices(made=made))
-        return found.kind == "failed" and found.why.split(":")[0] == failed.why.split(":")[0]
+        outcome = run_case(Choices(made=made))
+        return outcome.kind == "failed" and outcome.why.split(":")[0] == failed.why.split(":")[0]
 
     return run_case(Choices(made=shrunk(failed.made, fails, tries)))
 
@@ -205,10 +205,10 @@ class Case:
             with fault:
                 run(db)
             whole = True
-        except freshet.SqlError:  # a query that is refused, which is no matter of this test
+        except freshet.SqlError:  # the query is refused, which is not tested here
             pass
         except freshet.StateError as e:
-            says(e, "make room")
+            says(e, "free space")
         except freshet.BudgetError as e:
             says(e, "memory_limit")
             self.outcome.faults["memory limit reached"] += 1
@@ -259,7 +259,7 @@ class Case:
         self.check()
 
     def left_open(self) -> None:
-        """A thread that ends in the middle of a transaction has changed nothing, and nobody waits for it."""
+        """A thread that ends in the middle of a transaction has changed nothing, and no other thread waits for it."""
         db = self.db
         tx = random_transaction(self.choices, copy.deepcopy(list(self.now.tables.values())))
         self.outcome.faults["thread ended in a transaction"] += 1
@@ -283,7 +283,7 @@ class Case:
         try:
             freshet.connect(self.folder)
         except freshet.StateError as e:
-            says(e, "open elsewhere")
+            says(e, "in use by process")
         else:
             raise AssertionError("a second writer was let in")
         if self.now.views:
@@ -366,7 +366,7 @@ class Case:
             try:
                 recover(self.folder)
             except freshet.StateError as unusable:
-                says(unusable, "of no use")
+                says(unusable, "not usable")
                 (self.folder / "log").write_bytes(whole)
             self.open()
         lost = not closed if name == "log" else self.damaged
@@ -395,7 +395,7 @@ class Case:
         view.subscribe(self.told_of[name].append)  # no bytecode of its own, at which it could be interrupted
 
     def hear(self, name: str) -> None:
-        """Adds up what a subscriber was told."""
+        """Adds up a subscriber's deltas."""
         for tx in self.told_of[name]:
             assert tx.version == self.heard[name] + 1, f"{name} heard of {tx.version} after {self.heard[name]}"
             self.heard[name] = tx.version
@@ -414,7 +414,7 @@ class Case:
         return self.safe if self.level == "none" else len(self.history) - 1
 
     def find(self, first: int) -> None:
-        """What was opened is a state from `first` on; the case goes on from there."""
+        """The opened state is that of a version from `first` on; the case continues from there."""
         db = self.db
         assert db is not None
         for at in reversed(range(first, len(self.history))):

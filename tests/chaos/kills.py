@@ -1,4 +1,5 @@
-"""A real process, killed at a random moment; what it had acknowledged is there, and at most one transaction more."""
+"""A real process, killed at a random moment; everything it had acknowledged is there, and at most one more
+transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _expected: list[Expected] = []
 
 
 def _work(folder: Path, level: str, turns: int, out: int) -> NoReturn:
-    """What the child does until it is killed: each version is written once it is acknowledged."""
+    """The work of the child until it is killed: it prints each version when it is acknowledged."""
     store._LEAST, store._PIECE, store._SHARE = 3_000, 2, 1
     os.write(out, b"ready\n")
     while True:
@@ -55,7 +56,7 @@ def _forked(folder: Path, level: str, turns: int) -> tuple[int, IO[str]]:
 
 
 def run_kill(seed: int) -> str:
-    """What was wrong afterwards, if anything was."""
+    """Errors found afterwards, if there are any."""
     if not _expected:
         _expected.append(Expected(62))
     rng = random.Random(seed)

@@ -1,7 +1,7 @@
-"""A machine that fails on purpose: it dies at some call to the operating system, or its disk is full for a while.
+"""A machine with injected faults: it dies at some system call, or its disk is full for a while.
 
-Dying is exact: the call at which it happens may do a part of its work, and no later one does anything. So what a folder
-holds afterwards is what a process leaves that is killed at that moment.
+Dying is exact: the call at which it happens may do a part of its work, and no later call has an effect. So the folder
+afterwards is that of a process killed at that moment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _calls(wrapped: Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]) -
 
 @contextmanager
 def dies(after: int, part: int) -> Iterator[None]:
-    """Dies at the call after so many; if it is a write, so many hundredths of it are done."""
+    """Dies after a number of calls; if the last one is a write, a given percentage of it is done."""
     count = 0
 
     def wrapped(name: str, real: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -58,7 +58,7 @@ def dies(after: int, part: int) -> Iterator[None]:
 
 @contextmanager
 def limited(memory: Memory, room: int) -> Iterator[None]:
-    """The database may take so many bytes more."""
+    """Limits the memory that the database may take in addition."""
     memory.limit = memory.held + room
     try:
         yield
@@ -68,7 +68,7 @@ def limited(memory: Memory, room: int) -> Iterator[None]:
 
 @contextmanager
 def full_disk(room: int) -> Iterator[None]:
-    """So many bytes can still be written."""
+    """Limits the bytes that can still be written."""
 
     def wrapped(name: str, real: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         nonlocal room
@@ -92,7 +92,7 @@ def interrupted(at: int) -> Iterator[None]:
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal seen
-        if "gc_callback" in frame.f_code.co_name:  # of the test library: what is raised there goes nowhere
+        if "gc_callback" in frame.f_code.co_name:  # of the test library: exceptions raised there are lost
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

@@ -1,4 +1,4 @@
-"""Runs random cases and tells how they went; one that fails is shrunk and shown, with the seed that makes it again."""
+"""Runs random cases and reports the results; a failing case is shrunk and printed with its seed."""
 
 from __future__ import annotations
 

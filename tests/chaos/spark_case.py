@@ -1,8 +1,8 @@
 """One case on Spark: random tables, views and transactions, a stream over them whose processes are killed, and a model.
 
-Law: each transaction is one micro-batch. The sink therefore holds, whenever it is looked at, the transactions up to
-some micro-batch, each once: the sum of its deltas is DuckDB's answer over the tables as they were then. So is what the
-checkpoint holds after every restart, at the last micro-batch that was finished. In the end all transactions are there.
+Law: each transaction is one micro-batch. At any moment, the sink therefore holds the transactions up to some
+micro-batch, each once: the sum of its deltas equals DuckDB's answer over the tables at that point. So does the
+checkpoint after every restart, at the last finished micro-batch. At the end all transactions are there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KEPT = (
 
 @dataclass
 class Outcome:
-    """How a case went: what was done, what was killed and, if something was wrong, what."""
+    """The result of a case: the steps, the killed processes and the error, if any."""
 
     script: list[str] = field(default_factory=list)
     killed: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass
 class Drawn:
-    """Tables, views and transactions of a case, and what every view must be after each transaction."""
+    """Tables, views and transactions of a case, and the expected answer of every view after each transaction."""
 
     ddl: str
     schemas: dict[str, pa.Schema]
@@ -90,10 +90,10 @@ def draw(seed: int) -> Drawn:
 
 
 def _answers(sql: str, drawn: Drawn, states: list[dict[str, pa.Table]]) -> list[pa.Table] | None:
-    """DuckDB's after each transaction, if the view changes and can be kept on Spark, in a file, and compared; it is run
-    in this process first, so that what fails on Spark fails for what was done to it there."""
+    """DuckDB's answers after each transaction, if the view changes, is supported on Spark, and can be written to a file
+    and compared. It is run in this process first, so that failures on Spark are caused by the injected faults."""
     try:
-        compiled, total, found = compile_job(sql, drawn.ddl, 2, {}), Sum(), list[pa.Table]()
+        compiled, total, answers = compile_job(sql, drawn.ddl, 2, {}), Sum(), list[pa.Table]()
         if compiled.levels > LEVELS:
             return None
         job = LocalJob(compiled)
@@ -103,16 +103,16 @@ def _answers(sql: str, drawn: Drawn, states: list[dict[str, pa.Table]]) -> list[
             if not all(any(kept(f.type) for kept in _KEPT) and f.name.isidentifier() for f in schema):
                 return None
             total.add(delta)
-            found.append(expected(for_duckdb(sql), state))
-            same_bag(total.answer(schema), found[-1])
-        return found if len({t.num_rows for t in found}) > 1 else None
+            answers.append(expected(for_duckdb(sql), state))
+            same_bag(total.answer(schema), answers[-1])
+        return answers if len({t.num_rows for t in answers}) > 1 else None
     except (UnsupportedError, NoOracleError, NoValueError, ChangeError):
         return None
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Of what, in which micro-batch of the run, and when: some seconds after it has `begun`, while a shard is
+    """The victim, the micro-batch of the run, and the moment: some seconds after it has `begun`, while a shard is
     `changing`, or when the sink has it, `written` and not finished."""
 
     what: str
@@ -125,7 +125,7 @@ class Kill:
 
 
 def kills(rng: random.Random) -> tuple[str, list[list[Kill]]]:
-    """The master, and what is killed in each run."""
+    """The master, and the kills of each run."""
 
     def kill(what: str, batch: int) -> Kill:
         when = rng.choice(["begun", "changing", "written"] if what == "driver" else ["begun", "changing"])
@@ -231,9 +231,9 @@ def _kill(running: subprocess.Popen[bytes], what: str, rng: random.Random) -> bo
     wanted: Callable[[psutil.Process], bool] = _is_worker if what == "worker" else _is_executor
     for _ in range(100):
         try:
-            found = [p for p in psutil.Process(running.pid).children(recursive=True) if wanted(p)]
-            if found:
-                rng.choice(found).kill()
+            victims = [p for p in psutil.Process(running.pid).children(recursive=True) if wanted(p)]
+            if victims:
+                rng.choice(victims).kill()
                 return True
         except psutil.NoSuchProcess:
             if running.poll() is not None:
@@ -294,8 +294,8 @@ def _files(noted: Path) -> list[str]:
     return [json.loads(line)["path"].removeprefix("file://") for line in lines]
 
 
-def _same(what: str, batch: int, found: pa.Table, wanted: pa.Table) -> None:
+def _same(what: str, batch: int, actual: pa.Table, wanted: pa.Table) -> None:
     try:
-        same_bag(found, wanted)
+        same_bag(actual, wanted)
     except AssertionError as e:
         raise AssertionError(f"{what} at micro-batch {batch}: {e}") from e

@@ -1,4 +1,4 @@
-"""Runs cases on Spark and tells how they went: `make chaos-spark`."""
+"""Runs cases on Spark and reports the results: `make chaos-spark`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> int:
     options.add_argument("--cases", type=int, default=10)
     options.add_argument("--seed", type=int, default=None, help="of the first case; each next one is one more")
     given = options.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that child processes are ended
     first = int(time.time()) % (1 << 31) if given.seed is None else given.seed
     print(f"seeds {first} to {first + given.cases - 1}", flush=True)
     killed: Counter[str] = Counter()

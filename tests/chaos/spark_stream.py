@@ -1,7 +1,7 @@
 """A stream on Spark in a process of its own, to be killed: `python -m tests.chaos.spark_stream folder master`.
 
-It reads the answers its checkpoint holds, if it holds some, takes in all transactions there are, and reads the answers
-again. Each answer is a file named by the run, the last micro-batch that was finished, and the view.
+It reads the answers of its checkpoint, if there are any, processes all transactions, and reads the answers again. Each
+answer is a file named by the run, the last micro-batch that was finished, and the view.
 """
 
 from __future__ import annotations

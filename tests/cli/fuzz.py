@@ -1,5 +1,5 @@
-"""Random command lines over random files: every one ends with 0, 1 or 2, says what is wrong in a line, and never shows
-a traceback; with --json its standard output is JSON.
+"""Random command lines over random files: every one exits with 0, 1 or 2, reports errors in one line, and never shows a
+traceback; with --json its standard output is JSON.
 
     python -m tests.cli.fuzz --seed 7 --cases 2000
 """
@@ -48,7 +48,7 @@ WORDS = [
     "${}", "long enough", "local[1]", "local", "spark://h:1", "tpch", "graph", "sliding", "in-process", "/dev/null",
     "/", ".", "..", "~", "/proc/self/mem", "s3://bucket/x", "\n", "a" * 5_000, "--json", "--help", "%s", "{}", "$(x)",
 ]  # fmt: skip
-#: Where a database may be made: within the folder of this run.
+#: Where a database may be created: within the folder of this run.
 PLACES = ["", ".", "db", "in", "0.sql", "a" * 5_000, "漢", "db/x", "0.sql/x", "\udcff"]
 OPTIONS = {
     "explain": ["--schema"], "plan": ["--schema"], "check": [], "doctor": [], "enclosure": ["--plan", "--schema"],
@@ -60,7 +60,7 @@ OPTIONS = {
 }  # fmt: skip
 OPTIONS["demo"] = [*OPTIONS["serve"], "--no-browser"]
 TAKES_FILE = ("explain", "plan", "check", "enclosure", "sql", "run", "serve")
-#: What would take long is not started: what leads to it is what is tried.
+#: Long-running commands are not started: only the code before them is tested.
 NOT_STARTED = ("freshet.web.hub.Hub.start", "freshet.job.run.run_job", "freshet.job.session.start_spark")
 
 
@@ -85,23 +85,23 @@ def files(folder: Path, draw: random.Random) -> list[str]:
 def command_line(draw: random.Random, there: list[str]) -> list[str]:
     words = [*WORDS, *there, *there]
     command = draw.choice(list(OPTIONS)) if draw.random() < 0.97 else draw.choice(words)
-    found = [command]
+    line = [command]
     if command in TAKES_FILE and draw.random() < 0.9:
-        found.append(draw.choice(there) if draw.random() < 0.8 else draw.choice(words))
+        line.append(draw.choice(there) if draw.random() < 0.8 else draw.choice(words))
     for option in draw.sample(OPTIONS.get(command, []), k=min(len(OPTIONS.get(command, [])), draw.randrange(4))):
-        found.append(option)
+        line.append(option)
         if option not in ("--web", "--once", "--paused", "--no-browser", "--read-only"):
-            found.append(draw.choice(PLACES if option == "--db" else words))
+            line.append(draw.choice(PLACES if option == "--db" else words))
     if command == "bench":
-        found += ["--seconds", "0.01", "--source", draw.choice(["graph", "market"])]
-        found += ["--scale", draw.choice(["0.0001", "0", "-1", "nan", "inf", "1e-9", "1e9"])]
+        line += ["--seconds", "0.01", "--source", draw.choice(["graph", "market"])]
+        line += ["--scale", draw.choice(["0.0001", "0", "-1", "nan", "inf", "1e-9", "1e9"])]
     if draw.random() < 0.5:
-        found.insert(draw.randrange(len(found) + 1), "--json")
-    return found
+        line.insert(draw.randrange(len(line) + 1), "--json")
+    return line
 
 
 def judge(arguments: list[str], code: object, out: str, err: str) -> Iterator[str]:
-    """What is wrong with how a command went."""
+    """Errors in the behaviour of a command."""
     if code not in (0, 1, 2):
         yield f"it ended with {code}"
     if "Traceback" in out + err:

@@ -28,12 +28,12 @@ class Running:
     errors: Path
 
     def batch(self) -> dict[str, Any]:
-        """The next micro-batch it tells of."""
+        """The next reported micro-batch."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.said()
-        found: dict[str, Any] = json.loads(line)
-        return found
+        batch_line: dict[str, Any] = json.loads(line)
+        return batch_line
 
     def rest(self) -> list[dict[str, Any]]:
         """All else on its standard output, which is JSON line by line."""
@@ -49,15 +49,15 @@ class Running:
 
     def processes(self) -> list[Process]:
         """Those of its session."""
-        found = []
+        running = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 session = int(stat.read_text().rpartition(")")[2].split()[3])
                 if session == self.process.pid:
-                    found.append(
+                    running.append(
                         Process(int(stat.parent.name), (stat.parent / "cmdline").read_text().replace("\0", " "))
                     )
-        return found
+        return running
 
     def ends(self, code: int = 0, seconds: float = 120) -> None:
         assert self.process.wait(seconds) == code, self.said()

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own: what a person types and sees."""
+"""A command on a terminal of its own: keyboard input and screen output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Terminal:
         os.write(self.line, text.encode())
 
     def sees(self, wanted: str, seconds: float = 120) -> str:
-        """Waits until this stands on the screen, after what was seen before; gives all up to it."""
+        """Waits until this text appears on the screen after the previous one; returns everything up to it."""
         end = time.monotonic() + seconds
         while wanted not in (shown := _CONTROL.sub("", _ACROSS.sub(lambda m: " " * int(m[1] or 1), self.raw))):
             assert time.monotonic() < end, f"{wanted!r} did not come; there is {shown!r}"
@@ -50,9 +50,9 @@ class Terminal:
     def _read(self, seconds: float) -> None:
         while select.select([self.line], [], [], seconds)[0]:
             with suppress(OSError):  # the other end is gone
-                found = os.read(self.line, 65_536)
-                if found:
-                    self.raw += found.decode(errors="replace")
+                data = os.read(self.line, 65_536)
+                if data:
+                    self.raw += data.decode(errors="replace")
                     seconds = 0.0
                     continue
             return

@@ -237,11 +237,11 @@ def test_enclosure_mistakes(
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["doctor", "--json"])
-    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
-    assert found["kernels"]["state"] == "fine" and str(cache_folder()) in found["kernels"]["found"]
+    checks = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
+    assert checks["kernels"]["state"] == "fine" and str(cache_folder()) in checks["kernels"]["found"]
     assert list(cache_folder().rglob("*.nbi")), "the folder it names holds them"
-    assert found["java"]["state"] in ("fine", "missing")
-    assert code == (1 if any(f["state"] == "missing" for f in found.values()) else 0)
+    assert checks["java"]["state"] in ("fine", "missing")
+    assert code == (1 if any(f["state"] == "missing" for f in checks.values()) else 0)
 
 
 @pytest.mark.long
@@ -320,14 +320,14 @@ def test_a_job_is_served_from_its_files(job: Path) -> None:
     try:
         assert process.stdout is not None
         address = process.stdout.readline().split()[4]
-        found: dict[str, object] = {}
+        state: dict[str, object] = {}
         for _ in range(600):
             with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
-                found = json.load(answer)
-            if found["stream"] == "finished" and found["sizes"] == {"v": 2}:
+                state = json.load(answer)
+            if state["stream"] == "finished" and state["sizes"] == {"v": 2}:
                 break
             time.sleep(0.1)
-        assert found["sizes"] == {"v": 2} and found["sources"] == ["tpch", "graph", "market", "files"]
+        assert state["sizes"] == {"v": 2} and state["sources"] == ["tpch", "graph", "market", "files"]
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     finally:

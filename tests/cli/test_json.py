@@ -1,4 +1,4 @@
-"""`--json` of every command: what it prints parses, and has the shape that docs/commands.md shows."""
+"""`--json` of every command: the output parses, and has the format that docs/commands.md shows."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from tests.cli.test_commands import ROOT, freshet
 
 DOCUMENT = (ROOT / "docs" / "commands.md").read_text()
 SHAPES = {name: json.loads(text) for name, text in re.findall(r"```json (\w+)\n(.*?)```", DOCUMENT, re.DOTALL)}
-LOOSE = {"deltas", "views", "milliseconds"}  # objects whose keys are names of the user's or of Spark
+LOOSE = {"deltas", "views", "milliseconds"}  # objects whose keys are names of users or of Spark
 
 
-def same_shape(found: Any, shown: Any, where: str = "it") -> None:
+def same_shape(printed: Any, shown: Any, where: str = "it") -> None:
     if isinstance(shown, dict):
-        assert isinstance(found, dict), where
+        assert isinstance(printed, dict), where
         if where.rpartition(".")[2] in LOOSE:
             (each,) = shown.values()
-            for key, value in found.items():
+            for key, value in printed.items():
                 same_shape(value, each, f"{where}.{key}")
             return
-        missing = shown.keys() - found.keys()
+        missing = shown.keys() - printed.keys()
         assert not missing, f"{where} lacks {missing}"
         for key, value in shown.items():
-            same_shape(found[key], value, f"{where}.{key}")
+            same_shape(printed[key], value, f"{where}.{key}")
     elif isinstance(shown, list):
-        assert isinstance(found, list), where
-        for i, value in enumerate(found if shown else ()):
+        assert isinstance(printed, list), where
+        for i, value in enumerate(printed if shown else ()):
             same_shape(value, shown[0], f"{where}[{i}]")
-    elif shown is not None and found is not None:
+    elif shown is not None and printed is not None:
         kinds = (int, float) if isinstance(shown, float) else type(shown)
-        assert isinstance(found, kinds), f"{where} is {found!r}, and {shown!r} is shown"
+        assert isinstance(printed, kinds), f"{where} is {printed!r}, and {shown!r} is shown"
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_what_is_printed_is_what_is_documented(
     assert main([*arguments, "--json"]) in ((0, 1) if code is None else (code,))
     shown = capsys.readouterr()
     assert shown.err == ""
-    (found,) = only_json(shown.out)
-    same_shape(found, SHAPES[name])
+    (printed,) = only_json(shown.out)
+    same_shape(printed, SHAPES[name])
 
 
 def test_a_plan_in_one_line_is_the_same_plan(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_what_breaks_inside_is_json_too(
 
 
 def test_nothing_else_reaches_standard_output(files: Path) -> None:
-    """Neither what this process prints, nor what those it starts do."""
+    """Neither the output of this process, nor that of its child processes."""
     code = (
         "import os, subprocess, sys; from freshet import cli; from freshet.cli import check\n"
         "def noisy(*_):\n"

@@ -1,6 +1,5 @@
-"""Mistakes on the command line, each with the message it gives: one line that says what is wrong and what would be
-right, exit code 2, never a traceback. Mistakes in SQL, job files and plans are tested where
-those are read."""
+"""Mistakes on the command line, each with its message: one line with the error and the remedy, exit code 2, never a
+traceback. Mistakes in SQL, job files and plans are tested where those are parsed."""
 
 from __future__ import annotations
 

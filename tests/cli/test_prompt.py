@@ -32,8 +32,8 @@ def session(tmp_path: Path) -> SqlSession:
 
 
 def rows(session: SqlSession) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = session.db.query("SELECT * FROM t ORDER BY a").to_pylist()
-    return found
+    answer: list[dict[str, object]] = session.db.query("SELECT * FROM t ORDER BY a").to_pylist()
+    return answer
 
 
 def test_commands_stand_between_statements() -> None:

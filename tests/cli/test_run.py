@@ -33,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 def shown(address: str) -> dict[str, int]:
     with urllib.request.urlopen(address + "api/state", timeout=10) as answer:
-        found: dict[str, int] = json.load(answer)["sizes"]
-        return found
+        sizes: dict[str, int] = json.load(answer)["sizes"]
+        return sizes
 
 
 def test_a_job_is_watched_stopped_and_goes_on(folder: Path) -> None:
@@ -81,8 +81,8 @@ def test_standard_output_has_json_only(folder: Path) -> None:
 
 @pytest.mark.long
 def test_a_stream_without_end_stops_on_ctrl_c(tmp_path: Path) -> None:
-    """Rows come from `rate` all the time, so that the signal finds a micro-batch running; what is counted before and
-    after are the same rows, each once."""
+    """Rows from `rate` arrive all the time, so that a micro-batch is running when the signal arrives; the same rows are
+    counted before and after, each once."""
     (tmp_path / "job.sql").write_text(
         "CREATE TABLE ticks (timestamp TIMESTAMP, value BIGINT) USING rate OPTIONS (rowsPerSecond '20');\n"
         "CREATE MATERIALIZED VIEW counted AS SELECT COUNT(*) AS n, SUM(value) AS total FROM ticks;\n"

@@ -1,4 +1,4 @@
-"""Jobs whose rows come from and go to other systems: Kafka, PostgreSQL, Delta. Each is the real one, run here."""
+"""Jobs with other systems as sources and sinks: Kafka, PostgreSQL, Delta. Each is the real system, run here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_kafka_to_kafka(tmp_path: Path) -> None:
 
 
 def test_a_copy_in_postgresql(tmp_path: Path) -> None:
-    """The driver comes as a package, which Spark fetches; the secret comes from the environment."""
+    """The driver is a package, which Spark fetches; the secret is in the environment."""
     programs = postgres_programs()
     if programs is None or shutil.which("psql") is None:
         pytest.skip("no PostgreSQL is installed; apt-get install postgresql")
@@ -99,10 +99,10 @@ def test_a_copy_in_postgresql(tmp_path: Path) -> None:
 def test_delta_to_delta(tmp_path: Path) -> None:
     """Delta is published for each line of Spark; until there is one for this line, there is nothing to run."""
     line = ".".join(pyspark.__version__.split(".")[:2])
-    found = [jar(f"io.delta:{name}:4.4.0") for name in (f"delta-spark_{line}_2.13", "delta-storage")]
-    if any(f is None for f in found):
+    jars = [jar(f"io.delta:{name}:4.4.0") for name in (f"delta-spark_{line}_2.13", "delta-storage")]
+    if any(f is None for f in jars):
         pytest.skip(f"Delta 4.4.0 is not published for Spark {line}")
-    files = f"SET spark.jars = '{','.join(map(str, found))}';\nSET trigger = 'available now';\n"
+    files = f"SET spark.jars = '{','.join(map(str, jars))}';\nSET trigger = 'available now';\n"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("1,ada,1.50\n2,bob,2.00\n3,ada,4.00\n")
     (tmp_path / "write.sql").write_text(

@@ -1,4 +1,4 @@
-"""What commands do on a terminal: the prompt with its history and completion, progress, colours."""
+"""Commands on a terminal: the prompt with its history and completion, progress, colours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_prompt(tmp_path: Path) -> None:
         prompt.type("CREATE TABLE purchases (id BIGINT PRIMARY KEY, price BIGINT);\r")
         prompt.sees("freshet=>")
         prompt.type("CREATE MATERIALIZED VIEW total AS\rSELECT SUM(price) AS total FROM purchases;\r")
-        prompt.sees("->")  # a statement goes on until its semicolon
+        prompt.sees("->")  # a statement continues until its semicolon
         prompt.sees("view total: 1 row")
         prompt.type("INSERT INTO purchases VALUES (1, 20), (2, 22);\r")
         prompt.sees("+1 total: total=42")
@@ -39,7 +39,7 @@ def test_the_prompt(tmp_path: Path) -> None:
         prompt.type(" WHERE price > 20;\r")
         prompt.sees("1 row")
         prompt.type("SELECT nothing FROM purchases;\r")
-        prompt.sees("no column nothing; purchases has id, price")  # and the prompt goes on
+        prompt.sees("no column nothing; purchases has id, price")  # and the prompt continues
         prompt.type("\\d purchases\r")
         prompt.sees("id     BIGINT  False     True")
         prompt.type("\\d none\r")
@@ -87,7 +87,7 @@ def long_stream(folder: Path) -> tuple[str, ...]:
 
 
 def test_what_takes_a_while_is_shown_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A spinner with what is being done, which the answer then takes the place of."""
+    """A spinner with the current operation, which the answer then replaces."""
     with terminal(*long_stream(tmp_path)) as shown:
         raw = shown.ends()
     before, _, after = raw.partition("changes    2,000,000")

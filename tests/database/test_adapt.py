@@ -45,7 +45,7 @@ EVERY = freshet.Adapt(ratio=1.0, paying=0.0, patience=1)
 
 
 class Followed:
-    """Views compared with DuckDB, by their answers and by what a subscriber hears."""
+    """Views compared with DuckDB, by their answers and by a subscriber's deltas."""
 
     def __init__(self, db: freshet.Database, names: list[str]) -> None:
         self.db, self.names = db, names
@@ -118,7 +118,7 @@ def test_moved_at_random(data: st.DataObject) -> None:
 @settings(max_examples=max(10, settings().max_examples // 4))
 @given(st.data())
 def test_moving_by_itself(data: st.DataObject) -> None:
-    """Looking after every transaction, and moving to whatever is cheaper in the least."""
+    """Checking after every transaction, and switching to any cheaper tree."""
     tables = some_tables(data)
     followed = made(data, tables, EVERY, data.draw(some_names))
     for _ in range(data.draw(st.integers(1, 8))):
@@ -147,8 +147,10 @@ def test_there_are_other_trees(name: str) -> None:
 
 # What a move is for ------------------------------------------------------------------------------------------------
 
-CHAIN_DDL = "CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT, y BIGINT, z BIGINT); CREATE TABLE c (y BIGINT)"
-CHAIN = "SELECT b.x, b.y, b.z FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y"
+CHAIN_DDL = (
+    "CREATE TABLE a (x BIGINT, p INT); CREATE TABLE b (x BIGINT, y BIGINT, z BIGINT);CREATE TABLE c (y BIGINT, q INT)"
+)
+CHAIN = "SELECT p, b.x, b.y, b.z, q FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y"
 WIDE = 1_000
 ROWS = pa.table({"x": [0] * WIDE, "y": [0] * WIDE, "z": range(WIDE)})
 
@@ -208,7 +210,7 @@ def test_the_same_stream_without_adapting() -> None:
 
 
 def test_no_swinging() -> None:
-    """Changes that go to both tables alike, or now more to one and now more to the other, move nothing."""
+    """Changes that are equally distributed over both tables, or alternate between them, cause no switch."""
     db = star(freshet.Adapt(patience=50))
     for turn in range(40):
         for name in ("a", "c"):
@@ -217,7 +219,7 @@ def test_no_swinging() -> None:
 
 
 def test_following_back_and_forth() -> None:
-    """Changes that turn for good are followed, each time once."""
+    """A lasting shift of the changes is followed, each time once."""
     db = star(freshet.Adapt(patience=100))
     for turn in range(4):
         flicker(db, below(db), 500)
@@ -235,7 +237,7 @@ def test_a_plan_that_was_given_is_kept() -> None:
 
 
 def test_a_move_that_did_not_pay_is_taken_back() -> None:
-    """The estimate is wrong where the hot table joins nothing below: going back is decided by what was paid."""
+    """The estimate is wrong if the hot table joins nothing below it: the measured cost decides to switch back."""
     db = freshet.connect(adapt=freshet.Adapt(ratio=1.0, paying=0.0, patience=100))
     db.execute(CHAIN_DDL)
     view = db.create_view("v", CHAIN)
@@ -279,7 +281,7 @@ def test_a_move_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_plan_that_cannot_be_made_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transaction after which the view was looked at has happened, and its subscribers hear of it."""
+    """The transaction before the check stays applied, and its subscribers are called."""
     db = star(freshet.Adapt(patience=100))
     deep, heard = below(db), []
     db.view("v").subscribe(lambda tx: heard.append(tx.version))
@@ -350,7 +352,7 @@ def test_on_disk(tmp_path: Path) -> None:
 
 
 def test_refused_transactions_after_a_move() -> None:
-    """A transaction without an answer is taken back: the view is rebuilt on the tree it has by now."""
+    """A transaction without an answer is rolled back: the view is rebuilt on its current tree."""
     db = freshet.connect(adapt=False)
     db.execute(CHAIN_DDL)
     sql = "SELECT b.x, 10 / c.y AS q FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y"
@@ -410,7 +412,7 @@ def test_settings() -> None:
 
 
 def test_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two looks a transaction compares two numbers: the views are not even asked."""
+    """Between two checks a transaction compares two numbers: the views are not even called."""
     db, asked = star(), []
     wait = Following.wait
 

@@ -1,5 +1,5 @@
-"""Rows that nobody should give: refused with table, row, column and what is right, and nothing changes; and rows in
-rare forms that are taken as what they are. `python -m tests.fuzz.bad_input` gives many more."""
+"""Invalid rows: refused with table, row, column and remedy, and nothing changes; and valid rows in rare forms, which
+are accepted. `python -m tests.fuzz.bad_input` tests many more."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ TAKEN: list[tuple[Any, str, list[Any]]] = [
 @pytest.mark.parametrize(("rows", "column", "values"), TAKEN)
 def test_rare_forms_are_taken(db: Database, rows: Any, column: str, values: list[Any]) -> None:
     (added,) = [db.apply({"t": rows}).deltas["answer"]]
-    found = [row[column] for row in added.to_pylist() for _ in range(row["_weight"])]
-    assert sorted(found, key=lambda v: (v is not None, v)) == values
+    read = [row[column] for row in added.to_pylist() for _ in range(row["_weight"])]
+    assert sorted(read, key=lambda v: (v is not None, v)) == values
 
 
 def test_moments_read_straight_from_memory_are_of_the_years_there_are() -> None:
@@ -155,7 +155,7 @@ def test_random_rows_are_taken_or_refused() -> None:
 
 
 def test_much_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is beyond 2 GiB, with a smaller bound."""
+    """As beyond 2 GiB, with a smaller limit."""
     monkeypatch.setattr(arrow, "MOST_TEXT", 100)
     db = freshet.connect()
     db.execute("CREATE TABLE t (k INT, s STRING)")
@@ -176,5 +176,5 @@ def test_much_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_text_no_string_array_can_hold_is_refused(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "_LONGEST_TEXT", 10)
     for rows in ([{"s": "short"}, {"s": "x" * 11}], pa.table({"s": pa.array(["a", "x" * 11], pa.large_string())})):
-        with pytest.raises(freshet.ChangeError, match="row 1: s: a text of 11 bytes; 10 are the most"):
+        with pytest.raises(freshet.ChangeError, match="row 1: s: a text of 11 bytes; the limit is 10"):
             db.apply({"t": rows})

@@ -1,4 +1,4 @@
-"""What rows say of themselves is read alike wherever they come from."""
+"""Change types and weights of rows are read in the same way for every source."""
 
 from __future__ import annotations
 

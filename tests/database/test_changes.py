@@ -1,4 +1,4 @@
-"""All ways to give changes say the same: forms of rows, weights and change types, upserts and key-only deletes."""
+"""All forms of changes are equivalent: forms of rows, weights and change types, upserts and key-only deletes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def db() -> Database:
 
 
 def rows(db: Database, view: str = "v") -> list[tuple[Any, ...]]:
-    found = [tuple(row.values()) for row in db.view(view).to_arrow().to_pylist()]
-    return sorted(found, key=lambda row: tuple((v is not None, v) for v in row))
+    answer = [tuple(row.values()) for row in db.view(view).to_arrow().to_pylist()]
+    return sorted(answer, key=lambda row: tuple((v is not None, v) for v in row))
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))

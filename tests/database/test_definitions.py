@@ -1,4 +1,4 @@
-"""CREATE and DROP over chains of tables and views: what is read stays as long as it is read."""
+"""CREATE and DROP over chains of tables and views: a table or view stays as long as it is read."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_made_again_a_view_is_what_it_is_now(db: freshet.Database) -> None:
 
 
 def test_within_one_text(db: freshet.Database) -> None:
-    """A statement sees what those before it have dropped, with all that read it; one that cannot be runs none."""
+    """A statement sees the drops of those before it, with all dependent views; if one is invalid, none is run."""
     with pytest.raises(SqlError, match="no table both"):
         db.execute("DROP VIEW low CASCADE; SELECT * FROM both")
     with pytest.raises(PlanError, match="view n reads view m"):
@@ -149,7 +149,7 @@ def test_definitions_that_do_not_say_who_reads_whom(tmp_path: Path) -> None:
             db.execute("DROP VIEW v")
         db.apply({"t": [{"x": 3}]})
         assert sorted(db.view("old").to_arrow()["x"].to_pylist()) == [2, 3, 4]
-    with restored(w, old, v) as db:  # v was dropped, and made again
+    with restored(w, old, v) as db:  # v was dropped and created again
         db.execute("DROP VIEW v")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT x FROM u")
         with pytest.raises(PlanError, match="views old, w read table t"):
@@ -166,7 +166,9 @@ class Definitions(RuleBasedStateMachine):
         super().__init__()
         self.db = freshet.connect(self._place())
         self.tables: dict[str, Counter[int]] = {}
-        self.views: dict[str, tuple[tuple[str, ...], int]] = {}  # in order of creation: what it reads, and a number
+        self.views: dict[
+            str, tuple[tuple[str, ...], int]
+        ] = {}  # in order of creation: the names it reads, and a number
 
     def _place(self) -> Path | None:
         return None
@@ -178,12 +180,12 @@ class Definitions(RuleBasedStateMachine):
         if name in self.tables:
             return self.tables[name]
         below, number = self.views[name]
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         for each in below:
             for x, n in self.answer(each).items():
                 if x % 5 != number % 5:
-                    found[(x * 3 + number) % 50] += n
-        return found
+                    counts[(x * 3 + number) % 50] += n
+        return counts
 
     def readers(self, name: str) -> list[str]:
         """All views that go with a name, those made last first."""
@@ -249,10 +251,10 @@ class Definitions(RuleBasedStateMachine):
         self.tables[name] += Counter(values)
         assert set(tx.deltas) == set(self.views)
         for view in self.views:
-            found: Counter[int] = Counter()
+            counts: Counter[int] = Counter()
             for row in tx.deltas[view].to_pylist():
-                found[row["x"]] += row["_weight"]
-            assert found == self.answer(view) - before[view]
+                counts[row["x"]] += row["_weight"]
+            assert counts == self.answer(view) - before[view]
 
     @invariant()
     def agree(self) -> None:

@@ -1,4 +1,4 @@
-"""A delta belongs to whoever holds it: read at once or late, it is the same, whatever became of view and database."""
+"""A delta is immutable: read early or late, it is the same, whatever happens to its view and database."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def replaced(db: freshet.Database, step: int) -> freshet.Transaction:
 
 def is_of(tx: freshet.Transaction, step: int) -> None:
     expected = [*(shown(step - 1, -1) if step else []), *shown(step)]
-    found = sorted(tx.deltas["v"].to_pylist(), key=lambda r: (r["_weight"], r["id"]))
-    assert found == sorted(expected, key=lambda r: (r["_weight"], r["id"]))
+    rows = sorted(tx.deltas["v"].to_pylist(), key=lambda r: (r["_weight"], r["id"]))
+    assert rows == sorted(expected, key=lambda r: (r["_weight"], r["id"]))
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -90,12 +90,12 @@ def test_read_after_the_database_is_closed(folder: Path | None) -> None:
 
 def test_read_by_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All get one table, also when the pool is swept at that moment."""
-    db, start, found = made(), threading.Barrier(5), list[pa.Table]()
+    db, start, tables = made(), threading.Barrier(5), list[pa.Table]()
     tx = replaced(db, 0)
 
     def read() -> None:
         start.wait()
-        found.append(tx.deltas["v"])
+        tables.append(tx.deltas["v"])
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
@@ -105,21 +105,21 @@ def test_read_by_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     replaced(db, 1)
     for thread in threads:
         thread.join()
-    assert all(table is found[0] for table in found)
+    assert all(table is tables[0] for table in tables)
     is_of(tx, 0)
 
 
 def test_deltas_nobody_holds_are_not_kept() -> None:
     db = made()
-    held = weakref.ref(replaced(db, 0).deltas._found["v"])
+    held = weakref.ref(replaced(db, 0).deltas._deltas["v"])
     for step in range(1, 200):
         replaced(db, step)
     gc.collect()
-    assert held() is None and len(inside(db).transactions.unread._found) <= 130
+    assert held() is None and len(inside(db).transactions.unread._deltas) <= 130
 
 
 def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no memory for the text of an old delta, the new transaction is not refused for it."""
+    """If there is no memory for the text of an old delta, the new transaction is not refused."""
     db = made()
     first = replaced(db, 0)
 
@@ -130,7 +130,7 @@ def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(StringPool, "wants_sweep", lambda pool: True)
         patch.setattr(Delta, "_converted", no_memory)
         replaced(db, 1)
-    with pytest.raises(freshet.StateError, match="too large to be kept: realloc of size"):
+    with pytest.raises(freshet.StateError, match="too large to keep: realloc of size"):
         _ = first.deltas["v"]
     is_of(replaced(db, 2), 2)
 

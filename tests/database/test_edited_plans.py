@@ -1,4 +1,4 @@
-"""Plans as documents: edited by hand they run and answer alike; wrong ones are refused with the reason."""
+"""Plans as documents: edited plans run and have the same answers; invalid ones are refused with the reason."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EXISTS = "SELECT a.id FROM a WHERE EXISTS (SELECT * FROM b JOIN c ON b.m = c.m W
 
 
 def document(sql: str = SQL) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(freshet.plan(sql, DDL).to_json())
-    return found
+    plan: dict[str, Any] = json.loads(freshet.plan(sql, DDL).to_json())
+    return plan
 
 
 def with_tree(*nodes: tuple[str, str | None], sql: str = SQL) -> str:
@@ -105,7 +105,7 @@ def test_a_wrong_plan_is_refused_with_the_reason(text: str, reason: str) -> None
 
 
 def test_bags_of_a_cyclic_join() -> None:
-    """A bag is a node by its own name; what is inside it is no choice."""
+    """A bag is a node with its own name; its contents cannot be chosen."""
     ddl = "CREATE TABLE e (x BIGINT, y BIGINT)"
     sql = "SELECT a.x, b.x AS y, c.x AS z FROM e a, e b, e c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
     plan = freshet.plan(sql, ddl)

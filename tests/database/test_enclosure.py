@@ -30,20 +30,20 @@ def naive_lifespans(changes: list[tuple[str, int, int]]) -> dict[str, list[Span]
     """Of (table, row, ±1), one change a moment; each row held 0 or 1 times."""
     last = len(changes) + 1
     begun: dict[tuple[str, int], int] = {}
-    found: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for moment, (table, row, weight) in enumerate(changes, 1):
         if weight > 0:
             begun[table, row] = moment
         else:
-            found.setdefault(table, []).append((begun.pop((table, row), 0), moment))
+            spans.setdefault(table, []).append((begun.pop((table, row), 0), moment))
     for (table, _), start in begun.items():
-        found.setdefault(table, []).append((start, last))
-    return found
+        spans.setdefault(table, []).append((start, last))
+    return spans
 
 
 @st.composite
 def sequences(draw: st.DrawFn, tables: str = "ab") -> list[tuple[str, int, int]]:
-    """Rows that come and go; those of some first changes may have been there from the start."""
+    """Rows that are inserted and deleted; those of some first changes may exist from the start."""
     changes: list[tuple[str, int, int]] = []
     present: dict[tuple[str, int], bool] = {}
     for _ in range(draw(st.integers(1, 12))):
@@ -66,9 +66,9 @@ def pairs(spans: Lifespans) -> list[Span]:
 @given(sequences())
 def test_sequence(changes: list[tuple[str, int, int]]) -> None:
     naive = naive_lifespans(changes)
-    found, count = lifespans(stream(changes))
+    lives, count = lifespans(stream(changes))
     assert count == len(changes)
-    assert {t: pairs(s) for t, s in found.items()} == {t: sorted(s) for t, s in naive.items()}
+    assert {t: pairs(s) for t, s in lives.items()} == {t: sorted(s) for t, s in naive.items()}
     every = [s for spans in naive.values() for s in spans]
     expected = sum(most_disjoint(every, s) for s in every) / len(every)
     assert freshet.enclosure(stream(changes)).sequence == pytest.approx(expected)
@@ -120,10 +120,10 @@ TREES = {
 
 def tree_average(below: dict[str, list[str]], naive: dict[str, list[Span]]) -> float:
     """λ_T by definition 6.4: the most disjoint effective lifespans of tuples below, inside each lifespan."""
-    found = {t: naive.get(t, []) for t in below}
-    spans = {t: [e for s in found[t] for e in effective(s, [b for u in below[t] for b in found[u]])] for t in below}
-    inside = sum(most_disjoint([e for u in below[t] for e in spans[u]], s) for t in below for s in found[t])
-    return max(inside / sum(map(len, found.values())), 1.0)
+    lives = {t: naive.get(t, []) for t in below}
+    spans = {t: [e for s in lives[t] for e in effective(s, [b for u in below[t] for b in lives[u]])] for t in below}
+    inside = sum(most_disjoint([e for u in below[t] for e in spans[u]], s) for t in below for s in lives[t])
+    return max(inside / sum(map(len, lives.values())), 1.0)
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -132,21 +132,21 @@ def test_tree(name: str, changes: list[tuple[str, int, int]]) -> None:
     below, sql = TREES[name]
     kept = [c for c in changes if c[0] in below]
     assume(kept)
-    found = freshet.enclosure(stream(kept), freshet.plan(sql, DDL))
-    assert found.tree == pytest.approx(tree_average(below, naive_lifespans(kept)))
+    measured = freshet.enclosure(stream(kept), freshet.plan(sql, DDL))
+    assert measured.tree == pytest.approx(tree_average(below, naive_lifespans(kept)))
 
 
 def test_tuples_that_count_twice() -> None:
-    """Each tuple of a loses what it had below and later gets something else: under every tuple of c its first effective
-    lifespan changes a counter, and so does its second."""
+    """Each tuple of a loses its child and later gets another one: under every tuple of c its first effective lifespan
+    changes a counter, and so does its second."""
     n = 5
     staying = [("c", i, 1) for i in range(12)]
     losing = [c for i in range(n) for c in (("a", i, 1), ("b", i, -1))]
     gaining = [c for i in range(n) for c in (("b", 10 + i, 1), ("a", i, -1))]
     changes = [*staying, *losing, *gaining, *(("c", i, -1) for i in range(12)), *(("b", 10 + i, -1) for i in range(n))]
     below, sql = TREES["c over a over b"]
-    found = freshet.enclosure(stream(changes), freshet.plan(sql, DDL))
-    assert found.tree == 12 * 2 * n / (12 + 3 * n) == tree_average(below, naive_lifespans(changes))
+    measured = freshet.enclosure(stream(changes), freshet.plan(sql, DDL))
+    assert measured.tree == 12 * 2 * n / (12 + 3 * n) == tree_average(below, naive_lifespans(changes))
 
 
 def test_named_sequences() -> None:

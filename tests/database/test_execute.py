@@ -1,4 +1,4 @@
-"""Statements: what each gives back, and that changes by SQL are transactions like any other."""
+"""Statements: the result of each, and that changes in SQL are transactions like any other."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_what_each_statement_gives_back(db: Database) -> None:
 
 
 def test_several_statements_give_what_the_last_one_gives(db: Database) -> None:
-    found = db.execute("INSERT INTO bag VALUES (1, 2); INSERT INTO bag VALUES (1, 3);; SELECT SUM(b) AS s FROM bag;")
-    assert rows(found) == [(5,)]
+    answer = db.execute("INSERT INTO bag VALUES (1, 2); INSERT INTO bag VALUES (1, 3);; SELECT SUM(b) AS s FROM bag;")
+    assert rows(answer) == [(5,)]
     assert db.version == 2
     assert db.execute("") is None
 
@@ -103,8 +103,8 @@ def test_delete(db: Database) -> None:
 def test_select_asks_once(db: Database) -> None:
     db.execute("INSERT INTO bag VALUES (1, 1), (1, 2), (2, 5)")
     before = db.nbytes()
-    found = db.execute("SELECT b.a, COUNT(*) AS n FROM bag b JOIN bag c ON b.a = c.a GROUP BY b.a HAVING COUNT(*) > 1")
-    assert rows(found) == [(1, 4)]
+    answer = db.execute("SELECT b.a, COUNT(*) AS n FROM bag b JOIN bag c ON b.a = c.a GROUP BY b.a HAVING COUNT(*) > 1")
+    assert rows(answer) == [(1, 4)]
     assert rows(db.execute("SELECT total FROM sums WHERE a = 2")) == [(5,)]
     assert rows(db.execute("SELECT 1 + 1 AS two, 'x' AS x")) == [(2, "x")]
     assert rows(db.execute("WITH big AS (SELECT a FROM bag WHERE b > 1) SELECT COUNT(*) AS n FROM big")) == [(2,)]
@@ -163,7 +163,7 @@ def test_subqueries_decide_what_changes(db: Database) -> None:
     db.execute("UPDATE t SET id = id + (SELECT COUNT(*) FROM t), x = (SELECT SUM(b) FROM bag WHERE a = id)")
     assert rows(db.execute("SELECT id, COALESCE(x, 0) FROM t")) == [(4, 26), (5, 23), (6, 0)]
     before = db.version
-    with pytest.raises(freshet.FreshetError, match="one value has 3 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 3 rows"):
         db.execute("UPDATE bag SET b = (SELECT id FROM t)")
     with pytest.raises(freshet.ChangeError, match="a second row with primary key"):
         db.execute("UPDATE t SET id = (SELECT MIN(id) FROM t)")

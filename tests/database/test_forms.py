@@ -1,4 +1,4 @@
-"""The forms in which rows are given: whatever gives Arrow, frames, iterators, dicts and tuples; ISO texts in these."""
+"""The forms of input rows: Arrow streams, DataFrames, iterators, dicts and tuples; ISO texts in these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that DuckDB answers: what is handed over, what is not, and that nobody can tell the difference."""
+"""Queries that DuckDB answers: which are handed to it, which are not, and that the answers are the same."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def bound(sql: str, db: freshet.Database) -> AnyQuery:
 
 
 def answers(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Filled with whether DuckDB had an answer, each time it is asked."""
+    """Records for each query whether DuckDB had an answer."""
     asked: list[bool] = []
     ask = DuckDB.answer
 
     def answer(self: DuckDB, sql: str, tables: dict[str, pa.Table], schema: pa.Schema) -> pa.Table | None:
-        found = ask(self, sql, tables, schema)
-        asked.append(found is not None)
-        return found
+        table = ask(self, sql, tables, schema)
+        asked.append(table is not None)
+        return table
 
     monkeypatch.setattr(DuckDB, "answer", answer)
     return asked
@@ -81,15 +81,15 @@ def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyP
     ]
     db.apply({"t": rows, "u": [{"id": i, "a": i % 6, "c": "ab"} for i in range(9)] * 2})
     asked = answers(db, monkeypatch)
-    found = db.query(sql)
+    answer = db.query(sql)
     assert asked == [True]
     monkeypatch.setattr(asking, "LARGE", 1 << 60)
     own = db.query(sql)
     assert asked == [True]
-    assert found.schema == own.schema
-    assert sorted(map(str, found.to_pylist())) == sorted(map(str, own.to_pylist()))
+    assert answer.schema == own.schema
+    assert sorted(map(str, answer.to_pylist())) == sorted(map(str, own.to_pylist()))
     if "ORDER BY" in sql:
-        assert found == own
+        assert answer == own
 
 
 @pytest.mark.parametrize("sql", NOT_HANDED)

@@ -22,8 +22,8 @@ def small(folder: Path | None = None) -> freshet.Database:
 def agrees(view: freshet.View) -> None:
     rows = view.to_dicts()
     for value in {row["w"] for row in rows} | {"none such"}:
-        found = Counter(str(row) for row in view.find(value, by="w"))
-        assert found == Counter(str(row) for row in rows if row["w"] == value)
+        matches = Counter(str(row) for row in view.find(value, by="w"))
+        assert matches == Counter(str(row) for row in rows if row["w"] == value)
 
 
 def test_follows_transactions() -> None:
@@ -72,7 +72,7 @@ def test_a_failed_transaction_leaves_it() -> None:
     ("CREATE INDEX ON v (k, k)", "name each once"),
     ("CREATE INDEX ON v (k + 1)", "name only columns of the view"),
     ("CREATE OR REPLACE INDEX ON v (k)", "CREATE OR REPLACE INDEX is not supported"),
-    ("CREATE INDEX i ON v (k); CREATE INDEX i ON v (s)", "there is an index i already"),
+    ("CREATE INDEX i ON v (k); CREATE INDEX i ON v (s)", "index i already exists"),
     ("DROP INDEX i", "no index i; the indexes are none yet"),
 ])  # fmt: skip
 def test_refused(sql: str, message: str) -> None:

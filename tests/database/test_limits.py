@@ -1,4 +1,5 @@
-"""Memory, rows and time have limits: what would exceed one is refused with the numbers, and changes nothing."""
+"""Memory, rows and time have limits: an operation that would exceed one is refused with the numbers, and changes
+nothing."""
 
 from __future__ import annotations
 
@@ -46,13 +47,13 @@ def test_a_transaction_beyond_the_limit_changes_nothing(db: freshet.Database) ->
         with pytest.raises(freshet.BudgetError, match=r"memory_limit is 3 MB: .* are in use and .* more are needed"):
             db.apply(changes)
         assert state(db) == before
-    assert inside(db).state.memory.held < 2 * held  # what they grew by was given back
-    tx = db.apply({"t": numbers(1, 7_000)})  # and it goes on
+    assert inside(db).state.memory.held < 2 * held  # the memory they grew by was released
+    tx = db.apply({"t": numbers(1, 7_000)})  # and it continues
     assert tx.version == before[0] + 1
 
 
 def test_a_transaction_refused_half_way_changes_nothing(db: freshet.Database) -> None:
-    """The rows fit, what the views keep of them does not."""
+    """The rows fit, but the state of the views does not."""
     db.execute("CREATE MATERIALIZED VIEW pairs AS SELECT a.k, b.k AS other FROM t AS a JOIN t AS b ON a.v = b.v")
     before = state(db)
     with pytest.raises(freshet.BudgetError, match="memory_limit"):
@@ -157,7 +158,9 @@ def busy() -> freshet.Database:
 def test_rows_of_an_answer() -> None:
     db = busy()
     assert db.execute("SELECT k FROM t", rows=20_000).num_rows == 20_000
-    with pytest.raises(freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or allow more"):
+    with pytest.raises(
+        freshet.BudgetError, match="the answer has more than 19,999 rows; ask for less, or raise the limit"
+    ):
         db.execute("SELECT k FROM t", rows=19_999)
     with pytest.raises(ValueError, match="rows is 0; give a number above 0"):
         db.execute("SELECT 1 AS one", rows=0)
@@ -178,13 +181,13 @@ def test_time_of_a_statement() -> None:
 
 @pytest.mark.parametrize("what", ["query", "view"])
 def test_interrupting_from_another_thread(what: str) -> None:
-    db, found = busy(), list[BaseException]()
+    db, errors = busy(), list[BaseException]()
 
     def ask() -> None:
         try:
             db.execute(LONG if what == "query" else f"CREATE MATERIALIZED VIEW long AS {LONG}")
         except freshet.FreshetError as e:
-            found.append(e)
+            errors.append(e)
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -193,8 +196,8 @@ def test_interrupting_from_another_thread(what: str) -> None:
     while thread.is_alive():
         db.interrupt()
         thread.join(0.05)
-    assert "it was interrupted" in str(found[0])
-    assert isinstance(found[0], freshet.BudgetError)
+    assert "it was interrupted" in str(errors[0])
+    assert isinstance(errors[0], freshet.BudgetError)
     assert not db.views
     assert db.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": 20_000}]
 

@@ -1,4 +1,4 @@
-"""What views have paid, so far and over the last minute, on a clock that the test turns."""
+"""The measured cost of views, in total and over the last minute, with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_overall() -> None:
     assert view.metrics() == {**nothing, "last_minute": nothing, "tree_switches": 0, "tree_since": 1}
     db.apply({"a": [{"x": 1, "y": i} for i in range(10)], "c": [{"x": i} for i in range(100)]})
     flicker(db)
-    found = view.metrics()
-    assert (found["changes"], found["counters_changed"]) == (12, 20)
-    assert found["counters_per_change"] == pytest.approx(20 / 12, abs=0.001)
+    figures = view.metrics()
+    assert (figures["changes"], figures["counters_changed"]) == (12, 20)
+    assert figures["counters_per_change"] == pytest.approx(20 / 12, abs=0.001)
     assert "20 counters changed by 12 changes, 1.67 a change" in view.explain()
     assert json.loads(view.explain("json"))["work"]["last minute"]["counters changed"] == 20
 
@@ -65,11 +65,11 @@ def test_last_minute() -> None:
         watch.time += 1.0
         if second < 100 or second >= 180:
             flicker(db)
-        found = view.metrics()
+        figures = view.metrics()
         happened = [s for s in range(second + 1) if s < 100 or s >= 180]
         late = [s for s in happened if s > second - 60]
-        recent = found["last_minute"]
-        assert found["counters_changed"] == 20 * len(happened)
+        recent = figures["last_minute"]
+        assert figures["counters_changed"] == 20 * len(happened)
         # A note is one second apart from the next, so the minute is off by a second at most.
         assert abs(recent["counters_changed"] - 20 * len(late)) <= 20
         assert abs(recent["changes"] - 2 * len(late)) <= (10 if second < 62 else 2)
@@ -87,7 +87,7 @@ def test_many_transactions_in_a_second() -> None:
 
 
 def test_refused_transactions() -> None:
-    """A view rebuilt after a transaction was taken back goes on with its account."""
+    """A view that is rebuilt after a rollback keeps its totals."""
     db, _ = watched()
     db.create_view("w", "SELECT 1 / a.y AS q FROM a JOIN b ON a.x = b.x")
     view = db.view("v")
@@ -103,6 +103,8 @@ def test_refused_transactions() -> None:
 def test_database() -> None:
     db, _ = watched()
     flicker(db)
-    found = db.metrics()
-    assert found["version"] == 3 and found["changes"] == 4 and found["tuples"] == 2 and found["tree_switches"] == 0
-    assert found["views"]["v"] == db.view("v").metrics() and found["state_bytes"] == db.nbytes()
+    figures = db.metrics()
+    assert (
+        figures["version"] == 3 and figures["changes"] == 4 and figures["tuples"] == 2 and figures["tree_switches"] == 0
+    )
+    assert figures["views"]["v"] == db.view("v").metrics() and figures["state_bytes"] == db.nbytes()

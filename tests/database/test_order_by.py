@@ -1,4 +1,4 @@
-"""ORDER BY is the order in which an answer is read, by whatever reads it; state and deltas are bags all the same."""
+"""ORDER BY is the order in which an answer is read, by every reader; state and deltas are bags nevertheless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No two columns of an answer have the same name: views, queries asked once, deltas, plans, views already on disk."""
+"""No two columns of an answer have the same name: views, one-off queries, deltas, plans, views already on disk."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_numbers(given: str, told: str) -> None:
 
 @given(st.lists(st.sampled_from(["x", "X", "x_2", "x_3", "X_2", "y", "x_2_2"]), max_size=12))
 def test_names_are_apart_and_the_first_of_each_is_kept(names: list[str]) -> None:
-    found = [f.name for f in apart([Field(name, INT) for name in names])]
-    assert len({n.lower() for n in found}) == len(found)
+    outputs = [f.name for f in apart([Field(name, INT) for name in names])]
+    assert len({n.lower() for n in outputs}) == len(outputs)
     firsts = [i for i, n in enumerate(names) if n.lower() not in [m.lower() for m in names[:i]]]
-    assert [found[i] for i in firsts] == [names[i] for i in firsts]
-    assert all(f == n or f.startswith(f"{n}_") for f, n in zip(found, names, strict=True))
+    assert [outputs[i] for i in firsts] == [names[i] for i in firsts]
+    assert all(f == n or f.startswith(f"{n}_") for f, n in zip(outputs, names, strict=True))
 
 
 def test_columns_of_changes_have_their_names_for_themselves(db: freshet.Database) -> None:
@@ -76,7 +76,7 @@ def test_columns_of_changes_have_their_names_for_themselves(db: freshet.Database
                 make(sql)
     changes = db.execute(
         "SELECT src, dst, -1 AS _weight FROM edge WHERE src = 1"
-    )  # a query asked once may make changes
+    )  # a one-off query may be used for changes
     assert db.apply({"edge": changes}).version == 2
 
 

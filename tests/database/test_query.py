@@ -55,10 +55,10 @@ def test_scans_build_nothing(db: freshet.Database, sql: str, monkeypatch: pytest
 
     monkeypatch.setattr(asking, "maintain", build)
     for _ in range(2):  # the second time a look-up is remembered
-        found = db.query(sql)
-        same_bag(found, expected(db, sql))
+        answer = db.query(sql)
+        same_bag(answer, expected(db, sql))
         if sql in ORDERED:
-            assert found.to_pylist() == expected(db, sql).to_pylist()
+            assert answer.to_pylist() == expected(db, sql).to_pylist()
 
 
 @pytest.mark.parametrize("sql", LARGER)

@@ -1,4 +1,4 @@
-"""Memory that was needed once and is no more goes back, answers stay what they are, and inserts are never swept."""
+"""Memory that is no longer needed is returned, answers are unchanged, and inserts never cause a sweep."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def test_keys_that_are_nobodys_go() -> None:
 
 
 def run(code: str) -> str:
-    """What a process of its own says."""
+    """The output of a separate process."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_a_process_gives_memory_back_to_the_system() -> None:
-    """Not only state: what allocators keep of it, too. Measured next to the process as it was without rows."""
+    """Not only state, but also free memory of the allocators. Compared with the process before it had rows."""
     code = """
         from freshet.budget import resident
         from tests.database.test_quiet_memory import ROWS, less, lines, made, orders
@@ -154,7 +154,7 @@ FIRST = {
 @pytest.mark.parametrize("kind", FIRST)
 @pytest.mark.parametrize("opened", [False, True])
 def test_the_first_transactions_load_nothing(kind: str, opened: bool, tmp_path: Path) -> None:
-    """What they call was called when the view was made, or opened: no kernel is attached any more."""
+    """Their kernels were called when the view was created or opened: no kernel is loaded in them."""
     code = f"""
         import datetime, decimal, freshet
         from freshet.state.kernel_cache import KERNELS

@@ -1,4 +1,4 @@
-"""What is refused changes nothing: every array of the state is compared, byte for byte, before and after.
+"""A refused change has no effect: every array of the state is compared, byte for byte, before and after.
 
 Arrays may have grown (their first bytes count) and the string pool may have seen texts it was told to forget again, so
 of the pool only what it still knows counts. Refusals found only while views are computed (an overflow, a division by
@@ -56,7 +56,7 @@ def db() -> Database:
 
 
 def fingerprint(db: Database) -> dict[str, Any]:
-    """The contents of every array, and what else a database knows."""
+    """The contents of every array, and the other state of a database."""
     arrays = {a.name: a.data.copy() for a in inside(db).state.core.arena if not a.name.startswith("text/")}
     texts = {
         i: inside(db).state.core.pool.text(np.array([i]))[0].as_py() for i in range(inside(db).state.core.pool.used)
@@ -222,7 +222,7 @@ def test_a_refusal_leaves_the_state_as_it_was(db: Database, case: Refused) -> No
 
 
 def goes_on(db: Database) -> None:
-    """The database works on as if nothing had been asked."""
+    """The database works as if nothing had been requested."""
     sums = {name: RunningSum(db.view(name).to_arrow()) for name in VIEWS}
     version = db.version
     tx = db.apply({"orders": [order(customer="zoe")], "notes": [{"id": 1, "body": "ada", "_weight": -1}]})
@@ -334,7 +334,7 @@ def test_a_refusal_found_late_puts_everything_back(case: tuple[str, str, list[An
 def test_a_view_over_rows_without_an_answer_is_not_made(db: Database) -> None:
     before = fingerprint(db)
     for _ in range(2):
-        with pytest.raises(ChangeError, match="the rows already there have no answer"):
+        with pytest.raises(ChangeError, match="no answer over the existing rows"):
             db.create_view("w", "SELECT customer, 1 / (id - 2) AS r FROM orders")
     unchanged(before, fingerprint(db))
     view = db.create_view("w", "SELECT customer, 1 / (id - 200) AS r FROM orders")

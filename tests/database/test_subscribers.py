@@ -1,4 +1,4 @@
-"""Subscribers: who hears what, when, and what becomes of one that fails."""
+"""Subscribers: which transactions they receive, when, and what happens if one fails."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_that_fails_is_logged_and_noted_and_the_others_hear(db: Database, ca
 
 
 def test_one_that_fails_on_what_another_applies(db: Database) -> None:
-    """Each transaction has its own errors, also where one was applied by a subscriber of the other."""
+    """Each transaction has its own errors, also if one was applied by a subscriber of the other."""
     seen: list[freshet.Transaction] = []
 
     def more(tx: freshet.Transaction) -> None:
@@ -100,7 +100,7 @@ def test_a_subscription_closed_meanwhile_is_not_called(db: Database) -> None:
 
 
 def test_a_subscriber_may_wait_for_a_thread_that_reads(db: Database) -> None:
-    """Whatever the other thread reads: deltas, answers, batches, figures, a query; all of the version just made."""
+    """Everything the other thread reads (deltas, answers, batches, metrics, a query) is of the new version."""
     asked: queue.Queue[freshet.Transaction | None] = queue.Queue()
     answered: queue.Queue[list[object]] = queue.Queue()
     view, counted = db.view("v"), db.view("n")
@@ -119,24 +119,24 @@ def test_a_subscriber_may_wait_for_a_thread_that_reads(db: Database) -> None:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    found: list[list[object]] = []
+    answers: list[list[object]] = []
 
     def wait(tx: freshet.Transaction) -> None:
         asked.put(tx)
-        found.append(answered.get(timeout=60))
+        answers.append(answered.get(timeout=60))
 
     view.subscribe(wait)
     for i in (1, 2):
         assert db.apply({"t": [{"id": i, "body": f"text {i}"}]}).errors == ()
     asked.put(None)
     reader.join(60)
-    assert found[0] == [[1], [1], [1], [1], [1], [1], [1], [1], [2], [True], [True]]
-    assert found[1] == [[2], [1, 2], [1, 2], [2], [2], [2], [2], [1, 2], [2], [True], [True]]
+    assert answers[0] == [[1], [1], [1], [1], [1], [1], [1], [1], [2], [True], [True]]
+    assert answers[1] == [[2], [1, 2], [1, 2], [2], [2], [2], [2], [1, 2], [2], [True], [True]]
 
 
 @pytest.mark.parametrize("change", ["apply", "execute", "create_view"])
 def test_a_thread_that_writes_waits_for_subscribers(db: Database, change: str) -> None:
-    """Versions are heard in order, and what a subscriber reads is of its version, however many threads write."""
+    """Versions are published in order, and a subscriber reads its own version, however many threads write."""
     calls: dict[str, Callable[[], object]] = {
         "apply": lambda: db.apply({"t": [{"id": 100}]}),
         "execute": lambda: db.execute("INSERT INTO t VALUES (100, 'by another thread')"),

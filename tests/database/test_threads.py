@@ -1,4 +1,4 @@
-"""Any thread may use a database at any time: tests/stress has what is done, and `make stress` does it for longer."""
+"""Any thread may use a database at any time: tests/stress has the actors, and `make stress` runs them for longer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def text(key: int) -> str:
 def test_deltas_read_in_other_threads_while_the_writer_goes_on(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """500 rows come and 500 go with each transaction, the text of the old ones is forgotten after every other one, and
-    three threads read what the writer hands them."""
+    """Each transaction inserts 500 rows and deletes 500, the text of the old ones is swept after every other one, and
+    three threads read the writer's deltas."""
     swept = iter(range(10**9))
     monkeypatch.setattr(StringPool, "wants_sweep", lambda pool: next(swept) % 2 == 1)
     db = freshet.connect(tmp_path / "db" if where == "files" else None)
@@ -46,9 +46,9 @@ def test_deltas_read_in_other_threads_while_the_writer_goes_on(
     def read() -> None:
         while (got := handed.get()) is not None:
             try:
-                found = got[1].deltas["v"].sort_by("id")
-                if not found.equals(change(got[0]).sort_by("id").cast(found.schema)):
-                    wrong.append((got[0], found))
+                delta = got[1].deltas["v"].sort_by("id")
+                if not delta.equals(change(got[0]).sort_by("id").cast(delta.schema)):
+                    wrong.append((got[0], delta))
             except Exception as e:
                 wrong.append(e)
 
@@ -66,7 +66,7 @@ def test_deltas_read_in_other_threads_while_the_writer_goes_on(
 
 
 def all_happened(world: World) -> None:
-    """A run in which an actor never got to its work proves nothing."""
+    """A run in which an actor did no work proves nothing."""
     for what in (
         "transactions", "transactions read", "transactions read late", "refused transactions", "answers read",
         "answers read in batches", "answers that moved on", "copies read", "figures read", "queries asked",

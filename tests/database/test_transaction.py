@@ -1,4 +1,5 @@
-"""`with db.transaction()` and BEGIN ... COMMIT: it reads its own writes, nobody else does; one version in the end."""
+"""`with db.transaction()` and BEGIN ... COMMIT: it reads its own writes, other threads do not; it becomes one version
+at the end."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ def db() -> freshet.Database:
 
 
 def elsewhere(call: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    other = threading.Thread(target=lambda: found.append(call()))
+    results: list[Any] = []
+    other = threading.Thread(target=lambda: results.append(call()))
     other.start()
     other.join()
-    return found[0]
+    return results[0]
 
 
 def test_commit(db: freshet.Database) -> None:
@@ -105,7 +106,7 @@ def test_a_text_that_fails_rolls_its_own_transaction_back(db: freshet.Database) 
     ):
         db.execute("BEGIN; DELETE FROM t; INSERT INTO t VALUES (1, 1), (1, 1); COMMIT")
     assert db.query("SELECT c FROM v").to_pylist() == [{"c": 2}]
-    elsewhere(lambda: db.execute("INSERT INTO t VALUES (9, 9)"))  # nobody holds the lock any more
+    elsewhere(lambda: db.execute("INSERT INTO t VALUES (9, 9)"))  # the lock is free
 
 
 @pytest.mark.parametrize(("sql", "message"), [
@@ -124,7 +125,7 @@ def test_used_twice_or_nested(db: freshet.Database) -> None:
             pass
         with pytest.raises(freshet.StateError, match="once it is committed"):
             _ = tx.deltas
-    with pytest.raises(freshet.StateError, match="used once"), tx:
+    with pytest.raises(freshet.StateError, match="used only once"), tx:
         pass
 
 
@@ -167,7 +168,7 @@ def test_a_thread_that_ends_rolls_back(db: freshet.Database, caplog: pytest.LogC
         assert "rolled back" in caplog.text
         caplog.clear()
         assert db.view("v").to_dicts() == [{"n": 30, "c": 2}]
-    assert elsewhere(lambda: db.execute("INSERT INTO t VALUES (3, 30)")).version == 2  # nobody waits for it
+    assert elsewhere(lambda: db.execute("INSERT INTO t VALUES (3, 30)")).version == 2  # no thread waits for it
     assert_fresh(db)
 
 

@@ -190,8 +190,8 @@ def test_numbers_in_other_arrow_types(given: pa.DataType) -> None:
     values = pa.array([1, None, 7], pa.int64())
     values = values.dictionary_encode() if pa.types.is_dictionary(given) else values.cast(given)
     db.apply({"t": pa.table({"i": values, "d": values, "f": values})})
-    found = db.execute("SELECT i, d, f FROM t WHERE i IS NOT NULL ORDER BY i")
-    assert sorted(map(tuple, (r.values() for r in found.to_pylist()))) == [(1, D(1), 1.0), (7, D(7), 7.0)]
+    answer = db.execute("SELECT i, d, f FROM t WHERE i IS NOT NULL ORDER BY i")
+    assert sorted(map(tuple, (r.values() for r in answer.to_pylist()))) == [(1, D(1), 1.0), (7, D(7), 7.0)]
 
 
 @pytest.mark.parametrize(

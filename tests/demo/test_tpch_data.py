@@ -1,4 +1,4 @@
-"""The TPC-H schema cut to what a query reads, and the comparison the demo and the benchmark rely on."""
+"""The TPC-H schema restricted to the columns of a query, and the comparison that the demo and the benchmark rely on."""
 
 from __future__ import annotations
 

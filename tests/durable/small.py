@@ -1,4 +1,4 @@
-"""A small database in a folder, and what it must hold at each version."""
+"""A small database in a folder, and its expected contents at each version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ VIEW = "SELECT t.s, COUNT(*) AS n, SUM(b.n) AS total FROM t JOIN b ON b.s = t.s 
 
 
 def step(version: int) -> dict[str, list[dict[str, Any]]]:
-    """The transaction that leads to a version: rows come, others go, weights change, texts are empty, long or NULL."""
+    """The transaction that leads to a version: rows are inserted, others deleted, weights change, texts are empty, long
+    or NULL."""
     i = version
     t: list[dict[str, Any]] = [{"id": i, "s": f"text {i % 3}" * (i % 4), "x": i, "_weight": 1}]
     if i > 3:
@@ -46,7 +47,7 @@ def end(db: freshet.Database) -> None:
 
 
 class Expected:
-    """What databases in memory say at each version."""
+    """The answers of databases in memory at each version."""
 
     def __init__(self, versions: int) -> None:
         self.tables: list[dict[str, pa.Table]] = []

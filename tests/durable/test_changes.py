@@ -1,4 +1,4 @@
-"""view.changes(since=) and view.at(version): what was, from the log, and what comes."""
+"""view.changes(since=) and view.at(version): past versions from the log, and future ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_was_and_what_comes(tmp_path: Path, expected: Expected, level: str)
 
 
 def test_going_on_after_a_crash(tmp_path: Path, expected: Expected) -> None:
-    """A reader that keeps its version misses nothing, whatever plans and definitions changed meanwhile."""
+    """A reader that stores its version misses nothing, even if plans and definitions changed meanwhile."""
     db = make(tmp_path, 3, durability="os")
     total, seen = RunningSum(expected.tables[0]["v"]), 0
     for version in range(4, 20):
@@ -81,7 +81,7 @@ def test_old_versions(tmp_path: Path, expected: Expected) -> None:
     late = db.create_view("late", VIEW)
     with pytest.raises(freshet.StateError, match="late has versions 12 to 12, not 5"):
         late.at(5)
-    with pytest.raises(freshet.StateError, match="late was made at version 12"):
+    with pytest.raises(freshet.StateError, match="late was created at version 12"):
         late.changes(since=5)
     with pytest.raises(freshet.StateError, match="no version 99; the database is at 12"):
         late.changes(since=99)
@@ -109,7 +109,7 @@ def test_as_far_as_the_log_reaches_back(tmp_path: Path, expected: Expected, reta
 
 
 def test_a_reader_follows_the_writer(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
-    """Also over logs that were rewritten; by one state that moves on, so what was read is not replayed again."""
+    """Also over logs that were rewritten; one state advances, so a version that was read is not replayed again."""
     monkeypatch.setattr(stores, "_LEAST", 1)  # rewritten after nearly every transaction
     monkeypatch.setattr(stores, "_TIMES", 0)
     writer = make(tmp_path, 3, durability="os")
@@ -162,13 +162,13 @@ def test_async(tmp_path: Path, expected: Expected) -> None:
     db = make(tmp_path, 3, durability="os")
 
     async def read() -> list[int]:
-        found = []
+        versions = []
         async for version, _ in db.view("v").changes(since=1):
-            found.append(version)
+            versions.append(version)
             if version == 3:
                 threading.Timer(0.05, lambda: db.apply(step(4))).start()
             if version == 4:
                 break
-        return found
+        return versions
 
     assert asyncio.run(read()) == [2, 3, 4]

@@ -23,7 +23,7 @@ Row = tuple[int, tuple[Any, ...]]
 
 def plain(data: bytes, seed: int, table: int, text_lanes: list[int]) -> tuple[int, list[Row]]:
     """How many whole records there are, and the signed rows of one table in them, texts as bytes."""
-    at, n, found = 0, 0, list[Row]()
+    at, n, out = 0, 0, list[Row]()
     while at + 32 <= len(data):
         mark, checksum, _, _, _, length = struct.unpack_from("<4sIIIQQ", data, at)
         if mark != b"\xf5rec" or zlib.crc32(data[at + 8 : at + 32 + length], seed) != checksum:
@@ -45,10 +45,10 @@ def plain(data: bytes, seed: int, table: int, text_lanes: list[int]) -> tuple[in
                     row: list[Any] = lanes[i * width : (i + 1) * width]
                     for lane in text_lanes:
                         row[lane] = text[ends[row[lane]] : ends[row[lane] + 1]]
-                    found.append((weight, tuple(row)))
+                    out.append((weight, tuple(row)))
         at += 32 + length
         n += 1
-    return n, found
+    return n, out
 
 
 def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_the_same_as_a_plain_reading(tmp_path: Path) -> None:
         for table in inside(db).state.core.tables.values():
             _, expected = plain(bytes(bad), made._seed, number_of(table), table.text_lanes)
             rows_found, weights = _gathered(run, table, made.path)
-            found = rows_found.tolist()
-            for row in found:
+            gathered = rows_found.tolist()
+            for row in gathered:
                 for lane in table.text_lanes:
                     row[lane] = table.pool.text(np.array([row[lane]]))[0].as_py().encode()
-            assert list(zip(weights.tolist(), map(tuple, found), strict=True)) == expected
+            assert list(zip(weights.tolist(), map(tuple, gathered), strict=True)) == expected
         made.close()

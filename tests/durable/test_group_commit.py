@@ -1,4 +1,4 @@
-"""Threads that write at once share an fsync; none is acknowledged before its own record is on disk."""
+"""Threads that write at the same time share an fsync; none is acknowledged before its own record is on disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row(i: int) -> dict[str, Any]:
 
 
 class Gate:
-    """fsync as a disk does it that stands still until it is let go."""
+    """The fsync of a disk that blocks until it is released."""
 
     def __init__(self, monkeypatch: Any) -> None:
         self.syncs, self.waiting, self.open = 0, threading.Semaphore(0), threading.Semaphore(0)
@@ -91,12 +91,12 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
-    """Also statements. Subscribers hear of each version once, in order, when it is on disk."""
+    """Also statements. Subscribers are called for each version once, in order, when it is on disk."""
     db = made(tmp_path / "db")
     real, syncs, threads = os.fsync, 0, list[threading.Thread]()
 
     def slow(fd: int) -> None:
-        """Takes as long as the other threads need to write what they have."""
+        """Takes as long as the other threads need to write their records."""
         nonlocal syncs
         syncs += 1
         limit = time.monotonic() + 2
@@ -134,7 +134,8 @@ def test_many_threads_share_an_fsync(tmp_path: Path, monkeypatch: Any) -> None:
 
 
 def test_nothing_is_acknowledged_before_its_sync(tmp_path: Path, monkeypatch: Any) -> None:
-    """While the disk works on the first, others can read it and write; the two that come meanwhile share a sync."""
+    """While the disk syncs the first transaction, other threads can read it and write; two that write meanwhile share a
+    sync."""
     db = made(tmp_path)
     told: list[int] = []
     db.view("v").subscribe(lambda tx: told.append(tx.version))
@@ -214,7 +215,7 @@ def test_a_definition_and_a_close_take_along_what_waits(tmp_path: Path, monkeypa
 
 
 def test_a_subscriber_that_writes_keeps_the_others_out(tmp_path: Path) -> None:
-    """What it reads does not change while it is called."""
+    """The state does not change while a subscriber is called."""
     db = made(tmp_path)
     db.execute("CREATE TABLE copied (id BIGINT)")
     seen, others = list[tuple[int, int]](), Writers()
@@ -235,17 +236,17 @@ def test_a_subscriber_that_writes_keeps_the_others_out(tmp_path: Path) -> None:
 
 
 def partly(unsynced: bytes, rng: random.Random) -> bytes:
-    """What a disk may have of bytes that were written and not synced: some blocks, up to somewhere."""
-    found = bytearray(unsynced[: rng.randint(0, len(unsynced)) if rng.random() < 0.3 else len(unsynced)])
-    for start in range(0, len(found), 32):
+    """What a disk may have of unsynced bytes: some of the blocks, up to some position."""
+    data = bytearray(unsynced[: rng.randint(0, len(unsynced)) if rng.random() < 0.3 else len(unsynced)])
+    for start in range(0, len(data), 32):
         if rng.random() < 0.2:
-            found[start : start + 32] = bytes(len(found[start : start + 32]))
-    return bytes(found)
+            data[start : start + 32] = bytes(len(data[start : start + 32]))
+    return bytes(data)
 
 
 def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> None:
-    """The disk may then hold any of the records that nobody has synced, in any part: the folder opens by itself, with
-    all that was acknowledged and whole transactions in order. Damage among what was synced is still found."""
+    """The disk may then hold arbitrary parts of the unsynced records: the folder opens without recovery, with all that
+    was acknowledged and whole transactions in order. Damage among what was synced is still found."""
     monkeypatch.setattr(stores, "_LEAST", 10_000)  # the log is rewritten
     folder, rng = tmp_path / "db", random.Random(3)
     disk = Disk(folder, monkeypatch)
@@ -253,7 +254,7 @@ def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> N
     synced, acknowledged, images = os.fsync, [0], list[tuple[int, dict[str, bytes]]]()
 
     def fsync(fd: int) -> None:
-        """Before the disk has it: what it had, and of the rest whatever it may have."""
+        """Images before the sync: the synced bytes, and arbitrary parts of the rest."""
         time.sleep(0.02)  # others write meanwhile
         safe, now = max(acknowledged), os.stat(folder / "log").st_ino
         files = {name: disk.contents.get(inode, b"") for name, inode in disk.names.items() if name != "lock"}
@@ -286,11 +287,11 @@ def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> N
         last = [r.end for r in log.records(log.first)][-1]
         torn += bool(whole_ones(log, last))
         log.close()
-        with freshet.connect(image) as found:
-            assert found.version >= safe
-            lost += found.version == safe
-            assert found.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": found.version}]
-            assert sum(r["n"] for r in found.view("v").to_arrow().to_pylist()) == found.version
+        with freshet.connect(image) as opened:
+            assert opened.version >= safe
+            lost += opened.version == safe
+            assert opened.execute("SELECT COUNT(*) AS n FROM t").to_pylist() == [{"n": opened.version}]
+            assert sum(r["n"] for r in opened.view("v").to_arrow().to_pylist()) == opened.version
     assert lost and torn, "no image lacked a record before one it has: the test proves nothing"
     whole = bytearray((folder / "log").read_bytes())
     whole[len(whole) // 3] ^= 4
@@ -300,7 +301,7 @@ def test_power_is_lost_while_several_wait(tmp_path: Path, monkeypatch: Any) -> N
 
 
 def whole_ones(log: Log, after: int) -> list[int]:
-    """Where whole records are beyond what can be read in order."""
+    """The positions of complete records after the last one that can be read in order."""
     data = os.pread(log.fd, log.size, 0)
     places = [i for i in range(after, len(data)) if data.startswith(b"\xf5rec", i)]
     return [at for at in places if next(log.records(at), None) is not None]

@@ -1,5 +1,5 @@
 """Ctrl-C, and handlers that raise, at any bytecode of a change: the state before or the state after, and every
-subscriber hears of every version."""
+subscriber is called for every version."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def interrupted_at(n: int, number: signal.Signals, call: Callable[..., object], 
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal seen
-        # What is raised in a callback of the test library goes nowhere, and in a subscriber it is the subscriber's
-        # own failure.
+        # An exception raised in a callback of the test library is lost, and in a subscriber it is the subscriber's own
+        # failure.
         if "gc_callback" in frame.f_code.co_name or frame.f_code.co_filename == __file__:
             return None
         frame.f_trace_opcodes = True
@@ -76,7 +76,8 @@ def test_at_random_bytecodes(tmp_path: Path, expected: Expected, on_disk: bool) 
     db = make(tmp_path / "db", 0, durability="os") if on_disk else _in_memory()
     told: list[int] = []
     db.view("v").subscribe(lambda tx: told.append(tx.version))
-    _, length = interrupted_at(-1, signal.SIGINT, db.apply, step(1))
+    db.apply(step(1))  # which takes longer than those that follow
+    _, length = interrupted_at(-1, signal.SIGINT, db.apply, step(2))
     raised = 0
     while db.version < VERSIONS - 2:
         before = db.version
@@ -169,7 +170,7 @@ def test_closing_leaves_all_there_is(tmp_path: Path, expected: Expected) -> None
 
 
 def test_a_failing_kernel_is_taken_back(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
-    """Want of memory at any point of a change, also while views are built again."""
+    """Memory runs out at any point of a change, also while views are rebuilt."""
     from freshet.state.arena import Growable
 
     db = make(tmp_path, 0, durability="os")
@@ -205,7 +206,8 @@ def test_a_failing_kernel_is_taken_back(tmp_path: Path, expected: Expected, monk
 
 
 def test_a_subscriber_can_be_interrupted(expected: Expected) -> None:
-    """One that hangs is, the others hear, and what one changes itself is as whole as any change."""
+    """A hanging subscriber is interrupted, the others are called, and a subscriber's own change is atomic like any
+    other."""
     db = _in_memory()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     heard: list[str] = []
@@ -234,11 +236,11 @@ def test_a_subscriber_can_be_interrupted(expected: Expected) -> None:
 
 
 def test_other_threads_and_nesting() -> None:
-    found: list[str] = []
+    events: list[str] = []
 
     def other() -> None:
         with Deferred():
-            found.append("through")
+            events.append("through")
         deliver()
 
     thread = threading.Thread(target=other)
@@ -250,10 +252,10 @@ def test_other_threads_and_nesting() -> None:
             signal.raise_signal(signal.SIGALRM)
         deliver()
         time.sleep(0)
-        found.append("not raised")
+        events.append("not raised")
     with pytest.raises(AlarmError):
         deliver()
-    assert found == ["through", "not raised"]
+    assert events == ["through", "not raised"]
     deliver()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

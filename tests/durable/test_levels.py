@@ -1,4 +1,4 @@
-"""What each level of durability promises, on a disk that forgets whatever nobody has synced."""
+"""The promise of each level of durability, on a disk that loses all unsynced data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.inner import store_of
 
 
 class Disk:
-    """What a folder holds after a loss of power: of each file what it held when it was last synced, under the names the
-    folder had when it was. Of what came later, anything may be there: the image leaves it out, or adds garbage."""
+    """A folder after a loss of power: each file with its contents at its last sync, under the names at the last sync of
+    the folder. Any later data may be there: the image leaves it out, or adds garbage."""
 
     def __init__(self, folder: Path, monkeypatch: Any) -> None:
         self.folder = folder

@@ -36,11 +36,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def boundaries(folder: Path) -> list[tuple[int, int]]:
-    """Where each record ends, and the version it leads to."""
+    """The end of each record, and its version."""
     log = Log(folder / "log", write=False)
-    found = [(r.end, r.version) for r in log.records(log.first)]
+    ends = [(r.end, r.version) for r in log.records(log.first)]
     log.close()
-    return found
+    return ends
 
 
 def test_a_log_cut_anywhere_leads_to_the_last_whole_record(folder: Path, expected: Expected, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
             lambda: db.execute("UPDATE t SET x = 5"),
         ):
             left, room = room, min(room, 60)
-            with pytest.raises(freshet.StateError, match=r"No space left on device.*make room"):
+            with pytest.raises(freshet.StateError, match=r"No space left on device.*free space"):
                 refused()
             room = left
         monkeypatch.undo()
@@ -196,7 +196,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
 
 
 def test_a_failing_fsync_ends_the_session(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
-    """What the disk has then nobody knows: nothing is acknowledged, and nothing is read of it."""
+    """The contents of the disk are unknown then: nothing is acknowledged, and nothing can be read."""
     db = make(tmp_path, 3)
     told, view = list[int](), db.view("v")
     view.subscribe(lambda tx: told.append(tx.version))
@@ -256,7 +256,7 @@ def test_the_log_is_rewritten_when_it_has_grown(tmp_path: Path, monkeypatch: Any
 
 
 def test_rewriting_is_safe_at_each_step(tmp_path: Path, expected: Expected, monkeypatch: Any) -> None:
-    """Whatever call to the system fails, or is the last one, the folder holds all of the database."""
+    """Whichever system call fails, or is the last one, the folder holds the whole database."""
     names = ("open", "pwrite", "fsync", "replace")
     for name in names:
         for n in range(6):

@@ -88,7 +88,7 @@ def test_other_formats_and_lost_files(folder: Path) -> None:
 
 
 def test_folders_with_other_things(tmp_path: Path) -> None:
-    """What is not ours stays."""
+    """Files of other programs stay."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "mine.bin").write_text("not Freshet's")
     (tmp_path / "catalog.json").write_text("[1]")

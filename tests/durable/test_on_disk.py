@@ -37,7 +37,7 @@ VIEWS = {
 
 
 def transaction(step: int) -> dict[str, list[dict[str, Any]]]:
-    """The changes of a step: rows come, and those of two steps ago go; texts are always new."""
+    """The changes of a step: rows are inserted, and those of two steps ago deleted; texts are always new."""
     changes: dict[str, list[dict[str, Any]]] = {"o": [], "l": []}
     for moved, weight in ((step, 1), (step - 2, -1)):
         for i in range(40) if moved >= 0 else ():
@@ -50,7 +50,7 @@ def transaction(step: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def in_another_process(script: str, *args: object) -> str:
-    """Runs the script, which finds everything of this module and its arguments in `args`; gives what it printed."""
+    """Runs the script, which has the names of this module and its arguments in `args`; returns its output."""
     head = "import sys\nfrom tests.durable.test_on_disk import *\nargs = sys.argv[1:]\n"
     places = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     done = subprocess.run(
@@ -73,8 +73,8 @@ def agrees(db: freshet.Database, sums: dict[str, RunningSum]) -> None:
 
 
 def test_going_on_in_other_processes(tmp_path: Path) -> None:
-    """Three processes take turns; what each leaves is what the next one finds, and a database in memory that saw all of
-    it says the same at every step."""
+    """Three processes run in turn; each continues with the state of the one before it, and a database in memory with
+    all changes has the same answers at every step."""
     folder, twin = tmp_path / "db", freshet.connect()
     in_another_process(
         """
@@ -176,9 +176,9 @@ def test_after_a_drop(tmp_path: Path) -> None:
 
 
 def _arrays(folder: Path) -> set[str]:
-    found = checkpoint.read(folder / "checkpoint")
-    assert not isinstance(found, str), found
-    return set(found[1])
+    saved = checkpoint.read(folder / "checkpoint")
+    assert not isinstance(saved, str), saved
+    return set(saved[1])
 
 
 def test_views_over_views_are_found_again(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_refused_transaction_leaves_nothing_on_disk(tmp_path: Path) -> None:
 def test_refused_while_in_use(tmp_path: Path) -> None:
     with freshet.connect(tmp_path) as db:
         db.execute("CREATE TABLE t (id INT)")
-        with pytest.raises(freshet.StateError, match="open elsewhere"):
+        with pytest.raises(freshet.StateError, match="in use by process"):
             freshet.connect(tmp_path)
         out = in_another_process(
             """
@@ -242,14 +242,14 @@ def test_refused_while_in_use(tmp_path: Path) -> None:
             """,
             tmp_path,
         )
-        assert "open elsewhere" in out
+        assert "in use by process" in out
         db.apply({"t": [{"id": 1}]})
     with freshet.connect(tmp_path) as db:
         assert db.execute("SELECT id FROM t").num_rows == 1
 
 
 def test_recovered_when_it_was_not_closed(tmp_path: Path) -> None:
-    """A process that just ends has acknowledged what it has applied."""
+    """A process that ends without closing has acknowledged its transactions."""
     script = """
         db = freshet.connect(args[0])
         db.execute(DDL)

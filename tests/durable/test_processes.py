@@ -56,7 +56,7 @@ def test_one_writer_many_readers(tmp_path: Path, expected: Expected) -> None:
     writer = start(WRITER, tmp_path)
     try:
         assert said(writer) == "open"
-        with pytest.raises(freshet.StateError, match=f"open elsewhere, in process {writer.pid}; .*read_only=True"):
+        with pytest.raises(freshet.StateError, match=f"in use by process {writer.pid}; .*read_only=True"):
             freshet.connect(tmp_path)
         for version in (3, 4, 5, 6):
             if version > 3:
@@ -68,7 +68,7 @@ def test_one_writer_many_readers(tmp_path: Path, expected: Expected) -> None:
                     expected.check(reader)
         writer.send_signal(signal.SIGKILL)
         writer.wait()
-        with freshet.connect(tmp_path) as db:  # at once: the lock went with the process
+        with freshet.connect(tmp_path) as db:  # at once: the lock ended with the process
             assert db.version == 6
             expected.check(db)
     finally:
@@ -101,20 +101,20 @@ def test_a_fork_has_no_right_to_the_folder(tmp_path: Path, expected: Expected) -
     db = make(tmp_path, 3)
     read, write = os.pipe()
     child = os.fork()
-    if child == 0:  # no assertions here: what happened is told to the parent
-        found = []
+    if child == 0:  # no assertions here: the result is passed to the parent
+        messages = []
         for change in (lambda: db.apply(step(4)), lambda: db.execute("DROP VIEW v"), db.close):
             try:
                 change()
-                found.append("nothing")
+                messages.append("nothing")
             except freshet.StateError as e:
-                found.append(str(e))
-        os.write(write, "\n".join(found).encode())
+                messages.append(str(e))
+        os.write(write, "\n".join(messages).encode())
         signal.pause()
     try:
         told = os.read(read, 10_000).decode().split("\n")
         assert len(told) == 3 and all("of which this one is a copy; connect again" in line for line in told)
-        with pytest.raises(freshet.StateError, match=f"in process {os.getpid()}"):
+        with pytest.raises(freshet.StateError, match=f"by process {os.getpid()}"):
             freshet.connect(tmp_path)
         db.apply(step(4))
         expected.check(db)
@@ -142,17 +142,17 @@ def test_what_is_no_folder_of_a_database(tmp_path: Path, monkeypatch: Any) -> No
     for read_only in (False, True):
         with pytest.raises(freshet.StateError, match="is a file, not a folder"):
             freshet.connect(file, read_only=read_only)
-        with pytest.raises(freshet.StateError, match="has a zero character"):
+        with pytest.raises(freshet.StateError, match="contains a zero character"):
             freshet.connect(f"{tmp_path}/a\0b", read_only=read_only)
     with pytest.raises(freshet.StateError, match="there is no folder"):
         freshet.connect(tmp_path / "none", read_only=True)
     assert not (tmp_path / "none").exists()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(freshet.StateError, match="holds no database"):
+    with pytest.raises(freshet.StateError, match="is not a database"):
         freshet.connect(tmp_path / "empty", read_only=True)
     with pytest.raises(ValueError, match="give one of fsync, os, none"):
         freshet.connect(tmp_path / "empty", durability="some")
-    with pytest.raises(ValueError, match="in memory cannot be read only"):
+    with pytest.raises(ValueError, match="in memory cannot be opened read-only"):
         freshet.connect(read_only=True)
     real = os.open
 

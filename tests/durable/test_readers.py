@@ -1,4 +1,4 @@
-"""Reading for long, while others write: whole versions, and who waits for whom."""
+"""Long reads while other threads write: consistent versions, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ def test_batches_hold_the_state_for_one_batch(tmp_path: Path) -> None:
     writer.start()
     writer.join(60)
     assert not writer.is_alive()
-    with pytest.raises(freshet.StateError, match="moved from version 1 to 2 while it was read"):
+    with pytest.raises(freshet.StateError, match="changed from version 1 to 2 while it was read"):
         list(batches)
 
 
 def test_versions_that_were_are_read_without_the_lock(tmp_path: Path) -> None:
     db = made(tmp_path)
     db.apply({"t": [{"k": ROWS, "v": 0}]})
-    found, ready, held = list[int](), threading.Event(), threading.Event()
+    counts, ready, held = list[int](), threading.Event(), threading.Event()
 
     def read() -> None:
         history = history_of(inside(db).access, "pairs", 1)
         ready.set()
         held.wait(60)
-        found.append(history.answer().num_rows)
+        counts.append(history.answer().num_rows)
         history.close()
 
     thread = threading.Thread(target=read)
@@ -75,7 +75,7 @@ def test_versions_that_were_are_read_without_the_lock(tmp_path: Path) -> None:
         held.set()
         thread.join(60)
         assert not thread.is_alive()
-    assert found == [30 * ROWS]
+    assert counts == [30 * ROWS]
 
 
 @pytest.mark.parametrize("buffer", [-1, 0, 1.5])
@@ -102,8 +102,8 @@ READ: dict[str, Callable[[freshet.Database], object]] = {
 
 @pytest.mark.parametrize("what", READ)
 def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that has gone on for as long as a copy takes reads a copy, of the version it began with: meanwhile
-    others write, read, define, and drop what it reads."""
+    """A read that takes as long as a copy continues on a copy, of the version it began with: meanwhile other threads
+    write, read, define, and drop the view."""
     db = made(tmp_path)
     db.create_view("ordered", ORDERED)
     db.create_view("compared", COMPARED)
@@ -111,7 +111,7 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
     held = inside(db).state.memory.held
     monkeypatch.setattr(aside, "_SHORT", -1.0)
     monkeypatch.setattr(aside, "_A_BYTE", 0.0)
-    copied, go_on, found = threading.Event(), threading.Event(), list[object]()
+    copied, go_on, results = threading.Event(), threading.Event(), list[object]()
     make = aside.Aside.__init__
 
     def made_slowly(self: aside.Aside, *args: Any) -> None:
@@ -129,17 +129,17 @@ def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, mon
         self.core.tables = Waiting(t=attached)
 
     monkeypatch.setattr(aside.Aside, "__init__", made_slowly)
-    reader = threading.Thread(target=lambda: found.append(READ[what](db)))
+    reader = threading.Thread(target=lambda: results.append(READ[what](db)))
     reader.start()
     assert copied.wait(60)
     monkeypatch.undo()
     db.apply({"t": [{"k": ROWS, "v": 0}]})
     assert db.view("pairs").count() == 30 * ROWS + 61
-    assert db.metrics()["version"] == 2 and not found
+    assert db.metrics()["version"] == 2 and not results
     db.execute("DROP VIEW pairs; DROP VIEW ordered; DROP VIEW compared; DROP TABLE t")
     go_on.set()
     reader.join(60)
-    assert found == [expected]
+    assert results == [expected]
     assert inside(db).state.memory.held < held
 
 

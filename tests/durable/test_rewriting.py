@@ -1,4 +1,4 @@
-"""A log that is rewritten while transactions go on: at every moment the folder holds all of the database."""
+"""A log that is rewritten while transactions continue: at every moment the folder holds the whole database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DDL = """CREATE TABLE keyed (k BIGINT PRIMARY KEY, s STRING); CREATE TABLE bag (
 
 
 class Model:
-    """Tables that change at random, and what they hold."""
+    """Tables that change at random, and their contents."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -118,12 +118,12 @@ def test_the_log_stays_below_three_times_the_rows(tmp_path: Path, monkeypatch: p
         if before is not None:
             each.append(before.log.end)
     assert most < 3 * live
-    assert len(each) > 20  # spread over many transactions, none of which wrote more than its share
+    assert len(each) > 20  # spread over many transactions, each of which wrote at most its share
     db.close()
 
 
 def outcome(folder: Path, base: int) -> str:
-    """What becomes of a damaged folder: opened without its last record, recovered from a version on, or refused."""
+    """The result of opening a damaged folder: opened without its last record, recovered up to a version, or refused."""
     try:
         freshet.connect(folder).close()
         (folder / "checkpoint").unlink()
@@ -132,16 +132,16 @@ def outcome(folder: Path, base: int) -> str:
         if "freshet recover" not in str(e):
             return str(e)
     try:
-        found = recover(folder)
+        recovered = recover(folder)
     except freshet.StateError as e:
         return "refused" if "restore it from a copy" in str(e) else str(e)
     (folder / "log.damaged").unlink()
-    return "recovered" if found.version >= base else f"recovered at version {found.version}"
+    return "recovered" if recovered.version >= base else f"recovered at version {recovered.version}"
 
 
 @pytest.mark.usefixtures("often")
 def test_damage_among_the_rows_a_log_begins_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some of the rows are no state that ever was."""
+    """A part of the rows is not the state of any version."""
     monkeypatch.setattr(stores, "_PIECE", 3)
     model = Model(9)
     db = freshet.connect(tmp_path / "db", durability="os")

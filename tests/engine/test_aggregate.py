@@ -1,5 +1,5 @@
 """The aggregate operator against recomputation in plain Python, after every transaction: its answer, and the sum of its
-deltas. Small domains, so that groups empty, come back, and values meet."""
+deltas. Small domains, so that groups become empty and reappear, and values repeat."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def test_work_does_not_grow_with_the_number_of_paths(query: str, monkeypatch: py
 
 
 def test_doubles_are_rounded_once() -> None:
-    """Tenths of many sizes, each met by many partners: the sum is the nearest double to the true one, whatever came and
-    went before."""
+    """Tenths of many sizes, each with many join partners: the sum is the double nearest to the exact one, whatever
+    changes came before."""
     rng = np.random.default_rng(5)
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, v BIGINT)")
@@ -178,9 +178,9 @@ SPREADS = """SELECT a.v, VAR_POP(b.w) AS p, VAR_SAMP(b.i) AS q, STDDEV_POP(c.y) 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
-    """Doubles of many sizes and with large means, NULLs, and rows that come and go."""
+    """Doubles of many sizes and with large means, NULLs, and rows that are inserted and deleted."""
     rng = np.random.default_rng(seed)
-    found = []
+    sizes = []
     db = freshet.connect()
     db.execute("CREATE TABLE a (k BIGINT, v BIGINT); CREATE TABLE b (k BIGINT, w DOUBLE, i INT)")
     db.execute("CREATE TABLE c (k BIGINT, y DOUBLE)")
@@ -213,8 +213,8 @@ def test_to_the_bit_what_enumeration_gives(seed: int) -> None:
             there[t] += come[t]
         answers = [sorted(map(repr, view.to_arrow().to_pylist())) for view in (carried, enumerated)]
         assert answers[0] == answers[1]
-        found.append(len(answers[0]))
-    assert max(found) == 2
+        sizes.append(len(answers[0]))
+    assert max(sizes) == 2
 
 
 def test_a_sum_too_great_is_refused() -> None:
@@ -266,7 +266,7 @@ def test_what_hangs_beside_exists_is_carried() -> None:
 
 
 def test_a_product_with_nothing() -> None:
-    """One row stands for all of a table that no key joins, and none where it is empty."""
+    """One row represents a whole table that no key joins, and no row if it is empty."""
     db = freshet.connect()
     db.execute("CREATE TABLE r (x INT, k INT); CREATE TABLE s (y INT, k INT); CREATE TABLE t (z INT, k INT)")
     joined = "COUNT(*) AS n, SUM(t.z) AS m FROM r, s, t WHERE s.k = t.k"
@@ -317,7 +317,7 @@ FITTING_DDL = (
 )
 CHAIN = "FROM a JOIN b ON a.k = b.k JOIN c ON b.j = c.j GROUP BY a.k"
 STAR = "FROM a JOIN b ON a.k = b.k JOIN e ON a.k = e.k GROUP BY a.k"
-#: What is checked as SQL does, row by row.
+#: Expressions that are checked row by row, as in SQL.
 FITTING = (
     f"SELECT a.k, SUM(a.x * b.x) AS s, COUNT(*) AS n {CHAIN}",
     f"SELECT a.k, SUM(a.y * b.y * c.y) AS s, COUNT(*) AS n {CHAIN}",
@@ -360,7 +360,8 @@ def tried(db: freshet.Database, changes: dict[str, list[dict[str, object]]]) -> 
 @pytest.mark.parametrize("sql", FITTING)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_sql_refuses_is_refused(sql: str, seed: int) -> None:
-    """Factors near the ends of their types: a transaction fails where a joined row has no value, and nowhere else."""
+    """Factors near the ends of their types: a transaction fails exactly if the expression has no value on a joined
+    row."""
     rng = np.random.default_rng(seed)
     carried, enumerated = both_ways(sql)
     refused = 0

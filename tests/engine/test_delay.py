@@ -1,9 +1,9 @@
 """Constant delay, counted: the operations between two consecutive results do not grow with the data.
 
 Loop turns and calls of the enumeration kernel are counted between one result and the next (tests/counted.py), for whole
-answers and for deltas, over data that grows a hundredfold: graphs with hubs and many dead ends, values that meet and
-repeat. What happens before the first result counts too, but for reading which of the root's tuples are alive: one byte
-each, a million at a time.
+answers and for deltas, over data that grows a hundredfold: graphs with hubs and many dead ends, values that repeat.
+Operations before the first result count too, except for reading which of the root's tuples are alive: one byte each, a
+million at a time.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_deltas(name: str, table: str, delays: Delays) -> None:
 
 
 def test_dead_ends_would_be_counted(delays: Delays) -> None:
-    """A thousand changes at once that give no result between them: the loop over them is seen."""
+    """A thousand changes in one transaction without a result: the loop over them is counted."""
     db = freshet.connect()
     db.execute(GRAPH_DDL)
     db.create_view("v", graph_queries()["three_hop"])

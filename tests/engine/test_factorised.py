@@ -143,7 +143,8 @@ def test_few_groups_are_stored(sql: str) -> None:
 
 @pytest.mark.parametrize("sql", FACTORISED)
 def test_groups_next_to_the_oracle(sql: str) -> None:
-    """Over text, doubles and NULLs, with rows that come back and groups that empty; a second view over all rows too."""
+    """Over text, doubles and NULLs, with rows that reappear and groups that become empty; also a second view over all
+    rows."""
     rows: dict[str, list[dict[str, Any]]] = {
         "r": [{"x": x, "y": y} for x in (1, 2, None) for y in (0, 1)],
         "s": [{"y": y, "z": z, "w": w} for y, z, w in ((0, 5, 0.1), (0, 5, 0.2), (1, None, 1e300), (1, 2, None))],

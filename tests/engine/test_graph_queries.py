@@ -1,7 +1,7 @@
 """The queries of the CROWN paper (appendix D) over one changing graph and one social network.
 
-Random small graphs: few vertices, so paths meet, edges come and go in any order and parallel edges exist. Where
-FRESHET_DATA names a folder with them, also sliding windows over real data.
+Random small graphs: few vertices, so paths meet, edges are inserted and deleted in any order, and there are parallel
+edges. If FRESHET_DATA names a folder with real data, also sliding windows over these.
 """
 
 from __future__ import annotations

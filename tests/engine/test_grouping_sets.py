@@ -1,5 +1,5 @@
-"""GROUPING SETS, ROLLUP and CUBE compared with DuckDB, whose empty set gives a row even where there are no
-rows; here, as in Spark, it gives none. HAVING COUNT(*) > 0 makes DuckDB agree."""
+"""GROUPING SETS, ROLLUP and CUBE compared with DuckDB, whose empty set has a row even if there are no input rows; here,
+as in Spark, it has none. HAVING COUNT(*) > 0 makes DuckDB agree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOURCES = ("t0", "(SELECT r.a, s.b, s.c FROM t0 r LEFT JOIN t1 s ON r.b = s.b) u
 
 
 def fitting(keys: str, shown: str) -> bool:
-    """Whether what is shown are keys."""
+    """Whether the selected columns are keys."""
     return all(c in keys for c in "abc" if f"{c}," in shown.split("AS")[0] or f" {c}," in shown)
 
 
@@ -122,5 +122,5 @@ def test_one_set_and_keys_in_none() -> None:
 def test_a_key_that_every_set_has_is_never_grouped_away() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT, b INT); INSERT INTO t VALUES (1, 2), (3, 4)")
-    found = db.execute("SELECT b, GROUPING(b) AS g, COUNT(*) AS n FROM t GROUP BY b, ROLLUP (b)").to_pylist()
-    assert sorted((r["b"], r["g"], r["n"]) for r in found) == [(2, 0, 1), (2, 0, 1), (4, 0, 1), (4, 0, 1)]
+    rows = db.execute("SELECT b, GROUPING(b) AS g, COUNT(*) AS n FROM t GROUP BY b, ROLLUP (b)").to_pylist()
+    assert sorted((r["b"], r["g"], r["n"]) for r in rows) == [(2, 0, 1), (2, 0, 1), (4, 0, 1), (4, 0, 1)]

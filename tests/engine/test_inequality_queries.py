@@ -1,7 +1,7 @@
 """The queries of the IEDyn paper, table 1, and the fraud of its introduction, compared with DuckDB.
 
-Streams in time order, where compared values rise and the oldest rows go first, and in no order at all, where values
-meet, repeat and are NULL.
+Streams in time order, in which compared values increase and the oldest rows are deleted first, and unordered ones, in
+which values repeat and are NULL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.papers.data import in_time, inequality_tables
 from benchmarks.papers.queries import FRAUD, FRAUD_DDL, INEQUALITIES, INEQUALITY_DDL
 from tests.twin import Twin, TwinTable, drain, waves
 
-#: Projections also as sets: what a bag's duplicates would hide.
+#: Projections also as sets: errors that duplicates of a bag would hide.
 DISTINCT = {
     f"{name} distinct": INEQUALITIES[name].replace("SELECT", "SELECT DISTINCT")
     for name in ("q7", "q8", "q9", "q10", "q11", "q12")
@@ -110,7 +110,7 @@ RANGES = {
 
 @pytest.mark.parametrize("seed", range(2))
 def test_ranges(seed: int) -> None:
-    """Two comparisons of the same values, one the other way round: partners lie within a distance."""
+    """Two comparisons of the same values in opposite directions: partners are within a distance."""
     rng, count = np.random.default_rng(seed), 60
     days = rng.integers(0, 8, count)
     known = pa.table(
@@ -159,8 +159,8 @@ def test_ranges_at_the_end_of_numbers() -> None:
     db.execute("CREATE TABLE a (v BIGINT); CREATE TABLE b (w BIGINT)")
     view = db.create_view("v", "SELECT v, w FROM a JOIN b ON v <= w AND w - 5 <= v")
     db.apply({"a": [{"v": v} for v in (least, least + 5, 0, most - 5, most)], "b": [{"w": w} for w in (0, 5, most)]})
-    found = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
-    assert found == {(0, 0), (0, 5), (most - 5, most), (most, most)}
+    pairs = {(r["v"], r["w"]) for r in view.to_arrow().to_pylist()}
+    assert pairs == {(0, 0), (0, 5), (most - 5, most), (most, most)}
 
 
 EQUAL = {

@@ -1,7 +1,5 @@
-"""Views over more rows than kernels take to be near, compared with DuckDB: from there on they look ahead
-(state/kernel, FAR).
-
-Small random tables, as other tests have them, never come to that.
+"""Views over more rows than the limit from which kernels prefetch (state/kernel, FAR), compared with DuckDB. The small
+random tables of other tests never reach it.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from freshet.state.kernel import FAR
 from tests.twin import Twin, TwinTable, drain
 
 ROWS = FAR + 4_000
-#: Keys are spread so that few rows meet: answers stay small where state does not.
+#: Keys are spread so that few rows join: answers stay small although the state is large.
 KEYS = 8 * ROWS
 
 DDL = (

@@ -1,4 +1,4 @@
-"""Live marks when several tuples that meet one tuple below lose their place at once: it lives on through the others."""
+"""Live marks when several parents of one tuple stop being live at the same time: it stays live through the others."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ column = st.sampled_from(COLUMNS)
 
 @st.composite
 def conditions(draw: st.DrawFn, earlier: list[str], new: str) -> str:
-    """What ON may say of a new relation and those before it."""
+    """Conditions in ON over a new relation and those before it."""
 
     def compared(operator: str = "=") -> str:
         return f"{draw(st.sampled_from(earlier))}.{draw(column)} {operator} {new}.{draw(column)}"
@@ -120,7 +120,7 @@ WRITTEN = (
 @given(st.data())
 @settings(max_examples=12)
 def test_written_joins_agree_with_duckdb(sql: str, data: st.DataObject) -> None:
-    """A comma joins like CROSS JOIN, as in Spark; in DuckDB what stands between commas is joined first."""
+    """A comma joins like CROSS JOIN, as in Spark; DuckDB first joins the items between commas."""
     oracle = sql.replace("t0 r, t1 s", "t0 r CROSS JOIN t1 s")
     follow(data, [TableModel(f"t{i}", data.draw(KEYED)) for i in range(2)], sql, oracle)
 
@@ -131,7 +131,7 @@ def tables(joins: int) -> str:
 
 @pytest.mark.parametrize("on", ["USING (k)", "ON t{i}.k = t{before}.a", "ON t{i}.k = t0.k"])
 def test_full_joins_do_not_double(on: str) -> None:
-    """What n full joins read grows with the square of n: each asks the tables before it, not the join of them."""
+    """The reads of n full joins grow with the square of n: each reads the tables before it, not their join."""
     read = {}
     for joins in (4, 8, 16):
         chain = "".join(f" FULL JOIN t{i} {on.format(i=i, before=i - 1)}" for i in range(1, joins + 1))
@@ -148,7 +148,7 @@ def test_what_is_stored_is_said() -> None:
 
 
 def test_one_table_is_enough() -> None:
-    """Nothing is stored where the values an arm reads are those of one table, also by an equality."""
+    """Nothing is stored if the values that an arm reads are those of one table, also through an equality."""
     ddl = "CREATE TABLE a (k INT, x INT); CREATE TABLE b (k INT, x INT); CREATE TABLE c (k INT, x INT)"
     text = freshet.plan("SELECT a.k FROM a JOIN b ON a.k = b.k LEFT JOIN c ON c.k = a.k AND c.x = b.x", ddl).explain()
     assert "stored as well" not in text

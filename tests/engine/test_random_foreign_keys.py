@@ -1,7 +1,7 @@
 """Random foreign-key joins whose paths meet again: cyclic as hypergraphs, kept by following keys and by assertions.
 
-Every table has a primary key and points to others. A query walks from one table along such pointers, reaches some
-tables along two paths, and asks for values at the ends of two paths to be equal. DuckDB is the oracle.
+Every table has a primary key and points to others. A query follows these references from one table, reaches some tables
+along two paths, and requires values at the ends of two paths to be equal. DuckDB is the oracle.
 """
 
 from __future__ import annotations
@@ -157,5 +157,5 @@ def test_nulls_that_are_equal_where_paths_meet() -> None:
     values = {1: None, 2: 5, 3: 6}
     rows = [{"k": k, "c": c} for k, c in values.items()]
     db.apply({"o": rows, "s": rows, "l": [{"o": o, "s": s} for o in values for s in values]})
-    found = [sorted((r["o"], r["s"]) for r in view.to_arrow().to_pylist()) for view in (nulls, moved, plain)]
-    assert found == [[(1, 1), (2, 2), (3, 3)], [(2, 3)], [(2, 2), (3, 3)]]
+    answers = [sorted((r["o"], r["s"]) for r in view.to_arrow().to_pylist()) for view in (nulls, moved, plain)]
+    assert answers == [[(1, 1), (2, 2), (3, 3)], [(2, 3)], [(2, 2), (3, 3)]]

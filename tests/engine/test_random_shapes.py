@@ -276,10 +276,10 @@ def test_every_transaction_agrees_on_disk(data: st.DataObject) -> None:
 @settings(max_examples=max(10, settings().max_examples // 5))
 @given(st.data())
 def test_upkeep_after_every_transaction(data: st.DataObject) -> None:
-    """Keys and texts are swept at once instead of when it pays, and results and rows travel a few at a time."""
+    """Keys and texts are swept immediately instead of when it pays off, and results and rows are processed a few at a
+    time."""
     with (
-        patch.object(Dictionary, "wants_sweep", lambda self: True),
-        patch.object(Dictionary, "pays", lambda self, tuples: True),
+        patch.object(Dictionary, "patience", lambda self, tuples: 0),
         patch.object(StringPool, "wants_sweep", lambda self: True),
         patch.object(orders, "CHUNK", 3),
         patch.object(query, "LOAD", 2),

@@ -57,7 +57,7 @@ WRITTEN = (
     "SELECT SUM(b) AS s, (SELECT MAX(b) FROM t1) AS m FROM t0",
     "SELECT b FROM t0 GROUP BY b HAVING EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b)",
     "SELECT b, COUNT(*) AS n FROM t0 GROUP BY b HAVING b IN (SELECT b FROM t1)",
-    # Sums of what compares with a value
+    # Sums of the values that satisfy a comparison
     "SELECT SUM(c) AS s, COUNT(*) AS n FROM t0 WHERE a < (SELECT AVG(a) FROM t0 z WHERE z.b = t0.b)",
     "SELECT b, SUM(c) AS s, COUNT(c) AS n FROM t0 WHERE a >= (SELECT AVG(c) FROM t1 WHERE t1.b = t0.b) GROUP BY b",
     (
@@ -86,7 +86,7 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b IN (SELECT b FROM t1 WHERE t1.c < t0.c)",
     "SELECT a FROM t0 WHERE b > ALL (VALUES (0), (1)) OR b IN (VALUES (0), (NULL))",
     "SELECT a FROM t0 WHERE b >= ANY (((SELECT c FROM t1) UNION (SELECT 2)) EXCEPT (SELECT 1))",
-    # Aggregates without GROUP BY have a row, also where nothing is found
+    # Aggregates without GROUP BY have a row, also if nothing matches
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0)",
     "SELECT a, EXISTS (SELECT 1 FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) = 0) AS e FROM t0",
     "SELECT a FROM t0 WHERE NOT EXISTS (SELECT COUNT(*) FROM t1 WHERE t1.b = t0.b HAVING COUNT(*) > 1)",
@@ -97,7 +97,7 @@ WRITTEN = (
     "SELECT a FROM t0 WHERE b NOT IN (SELECT COUNT(*) FROM t1 WHERE t1.c = t0.c HAVING COUNT(*) < 2)",
     "SELECT a, b < ALL (SELECT SUM(b) FROM t1 WHERE t1.c = t0.c HAVING COUNT(*) < 2) AS e FROM t0",
     "SELECT a FROM t0 WHERE (b, c) IN (SELECT MIN(b), MAX(c) FROM t1)",
-    # What is around it read elsewhere than in equalities of its WHERE
+    # Outer columns read elsewhere than in equalities of its WHERE
     "SELECT a, (SELECT SUM(t1.c * t0.b) FROM t1 WHERE t1.b = t0.b) AS m FROM t0",
     "SELECT a, (SELECT SUM(t1.c) FILTER (WHERE t1.b > t0.b) FROM t1) AS m FROM t0",
     "SELECT a, (SELECT COUNT(*) + t0.b FROM t1 WHERE t1.c < t0.c HAVING COUNT(*) < 2 OR t0.c = 1) AS m FROM t0",
@@ -117,7 +117,7 @@ WRITTEN = (
         "WHERE x.b <> t0.b AND x.b <> t1.b AND x.c > (SELECT MIN(c) FROM t0 y WHERE y.b < t0.c)))"
     ),
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 WHERE t1.b > (SELECT AVG(x.c) FROM t1 x WHERE x.b = t0.b))",
-    # Outer joins whose ON reads what is around them
+    # Outer joins whose ON reads outer columns
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 s LEFT JOIN t0 u ON s.a = u.a AND u.a = t0.a)",
     "SELECT a FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 s RIGHT JOIN t1 u ON s.b = u.b AND s.c = t0.c WHERE s.a > 1)",
     "SELECT a FROM t0 WHERE EXISTS (SELECT 1 FROM t1 s FULL JOIN t1 u ON s.b = u.c AND u.b = t0.b WHERE s.b IS NULL)",
@@ -161,7 +161,7 @@ WRITTEN = (
         "SELECT s.a, u.b FROM t0 s LEFT JOIN t1 v ON v.b = s.b LEFT JOIN t1 u ON s.c = u.c "
         "AND EXISTS (SELECT 1 FROM t1 w WHERE w.b = v.c AND w.c = u.b)"
     ),
-    # Windows, limits and their orders that read what is around them
+    # Windows, limits and their orders that read outer columns
     "SELECT a, (SELECT MAX(x) FROM (SELECT SUM(b) OVER (PARTITION BY c) AS x FROM t1) q) AS m FROM t0",
     "SELECT a FROM t0 WHERE b + 1 IN (SELECT SUM(t0.b + s.b) OVER () FROM t1 s WHERE s.c = 1)",
     "SELECT a FROM t0 WHERE b IN (SELECT COUNT(*) OVER (PARTITION BY s.b) FROM t1 s WHERE s.c = t0.c)",
@@ -229,7 +229,8 @@ def test_rows_not_in_rows(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS", "COUNT"])
 def test_binding_again_ends(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A subquery is bound again for columns it was never lent before, whatever is bound again around it."""
+    """A subquery is bound again for outer columns it has not read before, even if the query around it is bound
+    again."""
     bound = 0
     bind = Selection.bind
 
@@ -260,10 +261,10 @@ def test_more_than_one_row_is_an_error() -> None:
     db.execute("INSERT INTO t1 VALUES (1, 10), (2, 20), (2, 21)")
     db.execute("INSERT INTO t0 VALUES (5, 1), (6, 3)")
     assert sorted(view.to_arrow().to_pylist(), key=str) == [{"a": 5, "m": 10}, {"a": 6, "m": None}]
-    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 2 rows"):
         db.execute("INSERT INTO t0 VALUES (7, 2)")
     assert view.count() == 2
-    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 2 rows"):
         db.execute("INSERT INTO t1 VALUES (1, 11)")
     db.execute("DELETE FROM t1 WHERE c = 21")
     db.execute("INSERT INTO t0 VALUES (7, 2)")
@@ -287,7 +288,7 @@ def test_several_rows_of_a_key_fail_only_where_it_is_asked_for(test: str) -> Non
     rows = [{"a": 2, "b": None}, {"a": 2, "b": None}, {"a": 2, "b": 7}, {"a": 3, "b": 7}, {"a": 1, "b": 1}]
     db.apply({"s": rows, "o": [{"b": 1}, {"b": None}]})
     assert view.count() == (test in ("o.b >=", "o.b ="))
-    with pytest.raises(freshet.ChangeError, match="a subquery that stands for one value has 2 rows"):
+    with pytest.raises(freshet.ChangeError, match="a scalar subquery has 2 rows"):
         db.apply({"o": [{"b": 7}]})
     db.apply({"s": [{"a": 3, "b": 7, "_weight": -1}], "o": [{"b": 7}]})
     assert view.to_arrow().to_pylist() == db.execute(sql).to_pylist()

@@ -17,7 +17,7 @@ column = st.sampled_from(COLUMNS)
 
 @st.composite
 def sources(draw: st.DrawFn, tables: list[TableModel]) -> tuple[str, list[str]]:
-    """A query of the columns p and q without ORDER BY, and what it may be ordered by."""
+    """A query of the columns p and q without ORDER BY, and possible keys of its order."""
     t, x, y = draw(st.sampled_from(tables)).name, draw(column), draw(column)
     return draw(
         st.sampled_from(
@@ -52,7 +52,7 @@ def limited(draw: st.DrawFn, tables: list[TableModel]) -> tuple[str, str]:
 
 @st.composite
 def around(draw: st.DrawFn, tables: list[TableModel]) -> str:
-    """What reads the limited query, which stands in for {0}."""
+    """The query around the limited query, which replaces {0}."""
     t, x = draw(st.sampled_from(tables)).name, draw(column)
     return draw(
         st.sampled_from(

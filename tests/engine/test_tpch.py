@@ -1,6 +1,7 @@
 """TPC-H queries by their official texts, under inserts, deletes and updates of every table they read.
 
-Dimension rows leave and come back, keys move, values change; after every transaction each view equals DuckDB's answer.
+Dimension rows are deleted and inserted again, keys and values change; after every transaction each view equals DuckDB's
+answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.twin import Moves, Places, Twin, TwinTable
 
 TRANSACTIONS = 20
 LONG = 200
-MOST_MOVED = 400  # rows of a table that leave, come or change in one transaction
+MOST_MOVED = 400  # rows of a table that are deleted, inserted or updated in one transaction
 
 #: Parameters that little data has an answer for.
 EASED: dict[int, tuple[tuple[str, str], ...]] = {
@@ -60,7 +61,7 @@ def folded(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 def stock(sql: str, tables: dict[str, pa.Table], whole: bool = False) -> list[TwinTable]:
     """The tables a query reads, with the columns it reads or with all."""
-    found = []
+    twins = []
     for name, statement in zip(schema.tables_of(sql), schema.ddl(schema.tables_of(sql)), strict=True):
         listed = re.search(r"PRIMARY KEY \((.*?)\)", statement)
         inline = re.search(r"(\w+) \w+ PRIMARY KEY", statement)
@@ -68,12 +69,12 @@ def stock(sql: str, tables: dict[str, pa.Table], whole: bool = False) -> list[Tw
         used = [c for c in tables[name].column_names if whole or c in schema.columns_of(sql) or c in key]
         table = TwinTable(name, tables[name].select(used), key)
         _, first = np.unique(table.keys(), return_index=True)  # tiny partsupp names some keys twice
-        found.append(TwinTable(name, table.known.take(np.sort(first)), key))
-    return found
+        twins.append(TwinTable(name, table.known.take(np.sort(first)), key))
+    return twins
 
 
 def changed(table: TwinTable, places: Places, rng: np.random.Generator) -> Places:
-    """New rows that differ from the given ones in one column, whose value is that of some other row."""
+    """New rows that differ from the given ones in one column, with the value of some other row."""
     column = rng.choice(table.known.column_names)
     others = table.known.column(column).take(rng.integers(0, table.known.num_rows, len(places)))
     rows = table.known.take(places)
@@ -81,7 +82,7 @@ def changed(table: TwinTable, places: Places, rng: np.random.Generator) -> Place
 
 
 def transaction(table: TwinTable, rng: np.random.Generator) -> Moves:
-    """Some rows leave, some come, some change: a value, a foreign key, or the primary key itself."""
+    """Some rows are deleted, some inserted, some updated: a value, a foreign key, or the primary key itself."""
     inside, size = table.inside(), min(max(1, table.known.num_rows // 25), MOST_MOVED)
     inside = rng.permutation(inside)
     gone, moved = inside[: rng.integers(0, size + 1)], inside[size : size + rng.integers(0, size + 1)]
@@ -100,7 +101,7 @@ def transaction(table: TwinTable, rng: np.random.Generator) -> Moves:
 
 
 def returning(table: TwinTable) -> Moves:
-    """Every key that is away comes back, with the row it was first known by."""
+    """Every deleted key is inserted again, with its original row."""
     outside = table.outside()
     _, first = np.unique(table.keys()[outside], return_index=True)
     return outside[first], np.ones(len(first), np.int64)
@@ -159,7 +160,7 @@ def test_all_queries_follow_all_tables(tpch: dict[str, pa.Table]) -> None:
     twin = Twin(db, tables, queries, oracles)
     for step in range(LONG):
         moves = {t.name: transaction(t, rng) for t in tables if t.known.num_rows > 30 or step % 8 == 0}
-        if step % 8 == 4:  # nations and regions come back
+        if step % 8 == 4:  # nations and regions are inserted again
             moves |= {t.name: returning(t) for t in tables[:2]}
         twin.move(moves, ("weights", "feed", "upserts")[step % 3])
     empty = [name for name, sizes in twin.sizes.items() if np.mean(np.array(sizes) > 0) < 0.2]

@@ -1,6 +1,6 @@
-"""The official answers of all 22 TPC-H queries, reached by inserts alone: chunks of all tables in turn, the view first.
-
-Tables come from the generator the answers were published with; others differ in addresses and comments.
+"""The official answers of all 22 TPC-H queries, reached by inserts only: chunks of all tables in turn, after the view
+was created. Tables are from the generator with which the answers were published; others differ in addresses and
+comments.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def published(scale: float) -> duckdb.DuckDBPyConnection:
 def official_answer(number: int, scale: float, shown: pa.Schema) -> pa.Table:
     """The published answer, its columns read as those of the view; decimals as doubles, since some have more digits."""
     sql = "SELECT answer FROM tpch_answers() WHERE query_nr = ? AND scale_factor = ?"
-    found = published(scale).execute(sql, [number, scale]).fetchone()
-    assert found is not None
+    row = published(scale).execute(sql, [number, scale]).fetchone()
+    assert row is not None
     types = {f.name: pa.float64() if pa.types.is_decimal(f.type) else f.type for f in shown}
-    names = found[0].splitlines()[0].split("|")
+    names = row[0].splitlines()[0].split("|")
     read = csv.read_csv(
-        io.BytesIO(found[0].encode()),
+        io.BytesIO(row[0].encode()),
         parse_options=csv.ParseOptions(delimiter="|", quote_char=False, ignore_empty_lines=len(names) > 1),
         convert_options=csv.ConvertOptions(column_types=dict(zip(names, types.values(), strict=True))),
     )

@@ -1,8 +1,9 @@
-"""Gives `db.apply` whatever Arrow, pandas, polars and Python can hold, sound or not, for columns of every type.
+"""Passes anything that Arrow, pandas, polars and Python can hold, valid or not, to `db.apply`, for columns of every
+type.
 
-Law: rows are either taken, and then read back as the values they were given as, or refused with a ChangeError; after a
-refusal the database, its pool of text included, is as it was. Rows are given in child processes, so that memory read
-where it must not be is a failure of one case.
+Law: rows are either accepted, and then read back with the same values, or refused with a ChangeError; after a refusal
+the database, including its pool of text, is unchanged. Child processes apply the rows, so that an invalid memory access
+is a failure of one case.
 
     python -m tests.fuzz.bad_input --seed 7 --calls 20000
 """
@@ -74,7 +75,7 @@ _LIKELY = {
 
 @dataclass(frozen=True)
 class Given:
-    """Rows as they are given, and the plain values they hold by column; None where only a refusal can be right."""
+    """The input rows, and their plain values by column; None if only a refusal is correct."""
 
     rows: Any
     what: str
@@ -167,16 +168,16 @@ def run(given: Given) -> str:
 
 
 def _check(rows: Any, delta: pa.Table) -> None:
-    """What was taken is what was given, as often."""
+    """Accepted rows equal the input, including their multiplicity."""
     try:
         given = [{str(name).lower(): value for name, value in row.items()} for row in _as_dicts(rows)]
     except (OverflowError, ValueError):
         return  # moments that Arrow holds and Python does not
-    found = delta.to_pylist()
+    rows_added = delta.to_pylist()
     if any(w.get("_weight", 1) != 1 or "_change_type" in w or any(v is pd.NaT for v in w.values()) for w in given):
         return
     want = sorted(repr([_wanted(type_, row.get(name)) for name, type_ in COLUMNS.items()]) for row in given)
-    got = sorted(repr([row[name] for name in COLUMNS]) for row in found for _ in range(row["_weight"]))
+    got = sorted(repr([row[name] for name in COLUMNS]) for row in rows_added for _ in range(row["_weight"]))
     if want != got:
         pairs = [f"given {w}, found {g}" for w, g in zip(want, got, strict=False) if w != g]
         raise WrongError(pairs[0] if pairs else f"{len(want)} rows given, {len(got)} found")
@@ -198,7 +199,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _wanted(type_: str, value: Any) -> Any:
-    """The value as a column of the type gives it back; pandas says NULL by NaN, too."""
+    """The value as a column of the type returns it; NaN is also NULL in pandas."""
     if isinstance(value, np.generic):
         value = value.astype("M8[us]").item() if isinstance(value, np.datetime64) else value.item()
     if value is None or value is pd.NA or value is pd.NaT:

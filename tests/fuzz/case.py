@@ -1,19 +1,19 @@
 """One case: tables, a query, and transactions. After each the view and the sum of its deltas equal DuckDB's answer, or
-SQLite's where DuckDB has none or is alone with it. Where a value does not fit its type there, the transaction is
-refused here.
-
-The view is made before the first rows or after some, and may move to another plan between two transactions; at the end
-a second one is made over all rows, and has the same answer.
+SQLite's if DuckDB has none or the other two disagree with it. If a value does not fit its type there, the transaction
+is refused here. The view is created before the first rows or after some, and may switch to another plan between two
+transactions; at the end a second one is created over all rows, and has the same answer.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import freshet
 from freshet.database.db import inside
@@ -57,29 +57,34 @@ def run_case(choices: Choices) -> Outcome:
         outcome.kind, outcome.why = "no oracle", str(e)
     except OraclesDifferError as e:
         outcome.kind, outcome.why = "oracles differ", str(e)
-    except Exception as e:  # whatever it is, the case failed, and is worth a shorter one
+    except Exception as e:  # any error: the case failed, and is shrunk
         outcome.kind, outcome.why = "failed", f"{type(e).__name__}: {e}"
     outcome.made = choices.made
     return outcome
 
 
 def _run(choices: Choices, outcome: Outcome) -> None:
-    tables = random_tables(choices)
+    timed, tables = choices.chance(20), random_tables(choices)
+    for table in tables if timed else ():
+        table.columns.append(("t", "d"))
     outcome.ddl = [t.ddl for t in tables]
     grammar = Grammar(choices, tables)
+    grammar.expressions.timed, grammar.expressions.python = timed, choices.chance(20)
     text = grammar.statement()
     sql, qualified = re.sub(rf"\w+{BARE}\.", "", text), text.replace(BARE, "")
-    oracle = Question.of(qualified, tables)
+    oracle = Question.of(qualified.replace("PY_", ""), tables)
     if choices.chance(30):
         sql = recased(sql, choices.pick(CASES), choices.below(1_000))
     outcome.sql = sql
-    _check_planning(sql, outcome.ddl)
     db = freshet.connect()
     for ddl in outcome.ddl:
         db.execute(ddl)
+    db.create_function("py_abs", lambda x: pc.abs_checked(x.cast(pa.int64())), returns="BIGINT")
+    db.create_function("py_upper", pc.utf8_upper, returns="STRING")
+    _check_planning(sql, db.catalog)
 
     def change() -> freshet.Transaction | freshet.PendingTransaction | None:
-        """A transaction; None where it is refused, since no value fits."""
+        """A transaction; None if it is refused because a value does not fit."""
         before = {t.name: list(t.rows) for t in tables}
         outcome.stream.append(random_transaction(choices, tables))
         changes = outcome.stream[-1].arrow(tables)
@@ -103,6 +108,13 @@ def _run(choices: Choices, outcome: Outcome) -> None:
                 t.rows = before[t.name]
             return None
 
+    def advance() -> freshet.Transaction:
+        """The clock moves on, over the days that dates are of."""
+        step = datetime.timedelta(hours=choices.pick((1, 24, 36, 29 * 24)))
+        oracle.clock.time = max(oracle.clock.time, datetime.datetime(2023, 12, 31)) + step
+        outcome.stream.append(Transaction({"clock": [((oracle.clock.time,), 1)]}))
+        return db.advance(oracle.clock.time)
+
     view = db.create_view("v", sql)
     schema = view.to_arrow().schema
     if choices.chance(50):
@@ -116,7 +128,7 @@ def _run(choices: Choices, outcome: Outcome) -> None:
         reading.index(choices, db)
     sums = RunningSum(view.to_arrow())
     for _ in range(2 + choices.below(4)):
-        tx = change()
+        tx = advance() if timed and choices.chance(50) else change()
         if tx is None or not len(tx.deltas):
             continue
         answer = view.to_arrow()
@@ -156,8 +168,8 @@ def _rolled_back(db: freshet.Database, changes: dict[str, pa.Table]) -> None:
 def _in_steps(
     db: freshet.Database, changes: dict[str, pa.Table], check: Callable[[pa.Table], None]
 ) -> freshet.PendingTransaction | None:
-    """The same transaction table by table, which reads what it has written, and nobody else does; None where some step
-    of it has no value."""
+    """The same transaction table by table, which reads its own writes, unlike other threads; None if some step has no
+    value."""
     view = db.views.get("v")
     before = None if view is None else RunningSum(view.to_arrow())
     try:
@@ -176,7 +188,7 @@ def _in_steps(
 def _made(
     db: freshet.Database, sql: str, oracle: Question, tables: list[TableModel], schema: pa.Schema
 ) -> freshet.View | None:
-    """The view over rows that are there; None where it is refused, since no value fits."""
+    """The view over existing rows; None if it is refused because a value does not fit."""
     try:
         return db.create_view("v", sql)
     except freshet.FreshetError as e:
@@ -189,15 +201,15 @@ def _made(
         raise
 
 
-def _check_planning(sql: str, ddl: list[str]) -> None:
+def _check_planning(sql: str, catalog: freshet.Catalog) -> None:
     start = time.process_time()
-    freshet.plan(sql, "; ".join(ddl))
+    freshet.plan(sql, catalog)
     took = time.process_time() - start
     assert took < PLANNING, f"planning took {took:.1f} s of processor time"
 
 
 def _move(db: freshet.Database, changes: dict[str, float], factorise: bool) -> None:
-    """The view to the plan it would have for these numbers of changes, with groups stored or, where it may, not."""
+    """Switches the view to the plan for these numbers of changes, with groups stored or, if possible, not."""
     view = db.view("v")
     plan = freshet.Plan(view.plan.sql, build_plan(db.catalog.views["v"], changes, factorise=factorise))
     if plan != view.plan:
@@ -209,8 +221,8 @@ def shortest(failed: Outcome, tries: int = 300) -> Outcome:
     """The smallest case found that fails like this one."""
 
     def fails(made: list[int]) -> bool:
-        found = run_case(Choices(made=made))
-        return found.kind == "failed" and _sort_of(found) == _sort_of(failed)
+        outcome = run_case(Choices(made=made))
+        return outcome.kind == "failed" and _sort_of(outcome) == _sort_of(failed)
 
     return run_case(Choices(made=shrunk(failed.made, fails, tries)))
 

@@ -1,7 +1,8 @@
 """Choices: everything random about a case is one list of small numbers.
 
-A seed makes the list; a list makes the same case again. So a case is shrunk by shrinking the list: parts are cut out
-and numbers made smaller as long as the case still fails. 0 is always the simplest choice, and so is what is missing.
+A seed generates the list; the same list generates the same case. So a case is shrunk by shrinking the list: parts are
+removed and numbers reduced as long as the case still fails. 0 is always the simplest choice, and is used for missing
+numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Choices:
 
 
 def shrunk(made: list[int], fails: Callable[[list[int]], bool], tries: int) -> list[int]:
-    """The shortest and then least list found that fails, in at most so many tries."""
+    """The shortest, then least, failing list within a number of tries."""
     left = tries
 
     def better(candidate: list[int]) -> bool:

@@ -60,7 +60,7 @@ def draw(seed: int) -> Case:
     shape = random.choice(("inserts", "inserts in turn", "window", "window", "toggles", "toggles", "random"))
     sizes = random.choice((("one", "two", "root", "all"), ("one", "one", "two"), ("two", "root")))
     domains = {(t, c): random.choice(sizes) for t in tables for c in "ab"}
-    # A table without rows keeps joins empty: no row of a delta accounts for what is paid then.
+    # A table without rows keeps joins empty: then no row of a delta accounts for the cost.
     filled = random.sample(tables, len(tables) - (len(tables) > 1 and random.random() < 0.4))
     kind = {"i": "insert_only", "w": "first_in_first_out"}.get(shape[0], "every_stream")
     start = random.randrange(1 << 30)
@@ -245,12 +245,12 @@ class _Stream:
         return rows
 
     def toggles(self, rows: list[tuple[str, dict[str, int]]]) -> None:
-        """The first rows of one or two tables go and come back, again and again."""
+        """The first rows of one or two tables are deleted and inserted again and again."""
         chosen = self.random.sample(self.tables, min(len(self.tables), self.random.randint(1, 2)))
         first = [next((r for r in rows if r[0] == table), None) for table in chosen]
-        found = [r for r in first if r is not None]
+        present = [r for r in first if r is not None]
         for i in range(self.n):
-            table, row = found[i // 2 % len(found)]
+            table, row = present[i // 2 % len(present)]
             self.change(table, row, -1 if i % 2 == 0 else 1)
 
     def window(self) -> None:

@@ -1,10 +1,10 @@
-"""Are the promises of `explain` kept? Random queries over streams that double in length: what each operator pays for a
-change, in counted steps, must not grow faster than what its claim says.
+"""Are the promises of `explain` kept? Random queries over streams that double in length: the cost of each operator per
+change, in counted steps, must not grow faster than its claim.
 
 A claim is an upper bound, so steps are divided by it: λ and λ_T are those of the stream, joined rows those that were
 enumerated; the state of groups that are not stored is divided by the stream's length. A ratio that keeps growing as the
-stream doubles breaks the promise; before that is said, it has to go on growing over streams that are longer still.
-Streams consist of single changes, and views are there before the first.
+stream doubles breaks the promise; before it is reported, it has to keep growing over even longer streams. Streams
+consist of single changes, and views are created before the first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from tests.fuzz.claim_cases import Case, draw, told
 
 GROWS = 1.3  # from one doubling to the next: more than logarithms and chance
 LEAST = 1.5  # steps for each step claimed, below which nothing is said
-FIXED, PER_ROW = 20_000, 500  # bytes of state that a view whose groups are not stored may have, however many they are
+FIXED, PER_ROW = (
+    20_000,
+    500,
+)  # bytes of state that a view with groups that are not stored may have, however many there are
 MOST_STEPS = 400_000  # a stream that takes more is not doubled again
 
 
@@ -44,8 +47,8 @@ def check(case: Case) -> Outcome:
     except (UnsupportedError, PlanError) as e:
         return Outcome("refused", str(e))
     for size in sizes:
-        found, steps = paid(case, plan, size)
-        for name, ratio in found.items():
+        costs, steps = paid(case, plan, size)
+        for name, ratio in costs.items():
             ratios.setdefault(name, []).append(ratio)
         if steps > MOST_STEPS and len(ratios) and size != sizes[-1]:
             break
@@ -56,9 +59,9 @@ def check(case: Case) -> Outcome:
         if not suspects:
             return Outcome("kept" if measured > 2 else "too large", ratios=ratios)
         longer *= 2
-        found, _ = paid(case, plan, longer)
+        costs, _ = paid(case, plan, longer)
         for name in ratios:
-            ratios[name].append(found.get(name, 0.0))
+            ratios[name].append(costs.get(name, 0.0))
         suspects = [name for name in suspects if growing(ratios[name])]
     if not suspects:
         return Outcome("kept", ratios=ratios)

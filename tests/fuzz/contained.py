@@ -1,7 +1,6 @@
-"""Runs random cases in child processes whose memory and processor time the system bounds.
-
-A case that takes too long, or more memory than there is, has failed; one that ends its process (a crash, a hang) has
-failed too, and the next process goes on behind it.
+"""Runs random cases in child processes with limits for memory and processor time. A case that takes too long, or too
+much memory, has failed; one that ends its process (a crash, a hang) has failed too, and another process continues after
+it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import freshet
 from tests.fuzz.choices import Choices
 
 T = TypeVar("T")
-SECONDS, KILL_SECONDS = 2.0, 20.0  # of processor time: more is a failure; of one that takes so much the process ends
-MEMORY = 2 << 30  # bytes beyond what the process has at its start
+SECONDS, KILL_SECONDS = 2.0, 20.0  # of processor time: more is a failure; beyond the second limit the process ends
+MEMORY = 2 << 30  # bytes beyond the memory of the process at its start
 
 
 class WrongError(Exception):
@@ -30,7 +29,7 @@ class WrongError(Exception):
 
 
 def contained(module: str, title: str, draw: Callable[[Choices], T], run: Callable[[T], str]) -> int:
-    """The command line of a module: draws cases by seeds and runs them; the words `run` gives are counted."""
+    """The command line of a module: draws cases by seeds and runs them; the words that `run` returns are counted."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case; each next one is one more")
@@ -47,7 +46,7 @@ def _child(draw: Callable[[Choices], T], run: Callable[[T], str], first: int, la
     """Cases of some seeds, with a line on standard output before and after each."""
     warnings.simplefilter("error")
     freshet.connect()
-    run(draw(Choices(seed=first)))  # what is compiled or imported at first is not on a case's account
+    run(draw(Choices(seed=first)))  # initial compilation and imports are not counted for a case
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))

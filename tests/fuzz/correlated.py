@@ -1,5 +1,5 @@
-"""What may stand in the FROM of a subquery and read the rows around that subquery: a select, aggregates without GROUP
-BY, which have a row for every row around, a set operation, or a query with WITH."""
+"""Queries in the FROM of a subquery that read the rows around that subquery: a select, aggregates without GROUP BY,
+which have a row for every outer row, a set operation, or a query with WITH."""
 
 from __future__ import annotations
 

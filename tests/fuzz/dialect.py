@@ -1,9 +1,9 @@
-"""What differs between Spark's SQL and DuckDB's by design, made equal in one place.
+"""Differences by design between Spark's SQL and DuckDB's, translated in one place.
 
 - NULLs come first in an ascending order and last in a descending one (sqlglot writes that out).
-- Rows that ORDER BY ... LIMIT cannot tell apart are taken in the order of the shown columns: here DuckDB is told so.
+- Ties in ORDER BY ... LIMIT are broken by the selected columns: these are added to DuckDB's order.
 - GROUPING SETS over no rows have no groups, not even that of the empty set.
-- ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array where nothing is left.
+- ARRAY_AGG leaves NULLs out (sqlglot again), and has an empty array if nothing is left.
 - FIRST, LAST and ANY_VALUE are MIN and MAX; ties of MODE, MIN_BY and MAX_BY go to the least value, NULL first.
 - COUNT_IF over nothing but NULLs is 0.
 - MEDIAN and PERCENTILE_CONT of decimals are doubles, not rounded to their digits.
@@ -29,7 +29,7 @@ def for_duckdb(sql: str) -> str:
     for call in list(tree.find_all(exp.ArrayAgg)):
         value = call.this.this if isinstance(call.this, exp.Order) else call.this
         kept: exp.Expr = call.copy()
-        if value.find(exp.Column) is None and not isinstance(call.parent, exp.Filter):  # sqlglot looks at columns alone
+        if value.find(exp.Column) is None and not isinstance(call.parent, exp.Filter):  # sqlglot considers only columns
             known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
             kept = exp.Filter(this=kept, expression=exp.Where(this=known))
         call.replace(exp.Coalesce(this=kept, expressions=[exp.Array()]))
@@ -65,7 +65,7 @@ def for_duckdb(sql: str) -> str:
 
 
 def for_sqlite(sql: str) -> str | None:
-    """The same question in SQLite's words, dates as texts; None where those mean something else."""
+    """The same query in SQLite's dialect, with dates as texts; None if that has another meaning."""
     tree = sqlglot.parse_one(sql, dialect="spark")
     if tree.find(*_ELSE_IN_SQLITE) is not None:
         return None
@@ -83,7 +83,7 @@ def for_sqlite(sql: str) -> str | None:
         return None
 
 
-#: What SQLite has by these names is not the same: NULL decides GREATEST, text is a number, LIKE has no ANY.
+#: SQLite's operations of these names differ: NULL decides GREATEST, text is a number, LIKE has no ANY.
 _ELSE_IN_SQLITE = (
     exp.Greatest, exp.Least, exp.Concat, exp.ILike, exp.Any, exp.All, exp.RegexpLike, exp.StrPosition, exp.First,
     exp.Last, exp.AnyValue, exp.IgnoreNulls, exp.RespectNulls, exp.Interval, exp.Tuple, exp.IntDiv, exp.Div,

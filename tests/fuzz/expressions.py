@@ -25,6 +25,8 @@ Scope = Sequence[Col]
 class Expressions:
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
+        self.python = False  # whether PY_ABS and PY_UPPER may be called, which do as ABS and UPPER
+        self.timed = False  # whether conditions may read the clock
 
     def literal(self, kind: str) -> str:
         value = self.choices.pick(TYPES[kind][2])
@@ -41,9 +43,9 @@ class Expressions:
         return typed if kind == "x" else self.choices.pick(("NULL", typed))  # NULL || X'00' is a text in Spark
 
     def column(self, scope: Scope, kind: str) -> str:
-        """A column of the type; a literal where there is none."""
-        found = [c.text for c in scope if c.type == kind]
-        return self.choices.pick(found) if found else self.literal(kind)
+        """A column of the type; a literal if there is none."""
+        columns = [c.text for c in scope if c.type == kind]
+        return self.choices.pick(columns) if columns else self.literal(kind)
 
     def value(self, kind: str, scope: Scope, depth: int = 2) -> str:
         if depth == 0 or not self.choices.chance(35):
@@ -61,7 +63,9 @@ class Expressions:
             return f"NULLIF({part()}, {part()})"
         if shape == 3:
             return f"{self.choices.pick(('LEAST', 'GREATEST'))}({part()}, {part()})"
-        if kind == "i" and self.choices.chance(10):  # what has no value is never reached
+        if self.python and kind in "is" and self.choices.chance(20):
+            return f"PY_ABS({part()})" if kind == "i" else f"PY_UPPER({part()})"
+        if kind == "i" and self.choices.chance(10):  # an expression without a value is never reached
             test = self.condition(scope, depth - 1)
             return self.choices.pick(
                 (f"COALESCE({part()}, {self.literal(kind)}, 1 DIV 0)",
@@ -102,7 +106,7 @@ class Expressions:
         return part()
 
     def _rows(self, scope: Scope) -> str:
-        """Two columns compared with two others at once: of the same types to the digit."""
+        """Two columns compared with two others as a row: of exactly the same types."""
         kinds = [self.choices.pick([c.type for c in scope if c.type in "isdf"] or ["i"]) for _ in range(2)]
 
         def field(kind: str) -> str:
@@ -113,8 +117,24 @@ class Expressions:
             return f"({left}) {self.choices.pick(('IN', 'NOT IN'))} (({right}), ({third}))"
         return f"({left}) {self.choices.pick(('=', '<', '>=', '<>'))} ({right})"
 
+    def _timed(self, scope: Scope) -> str:
+        """A date or timestamp compared with the clock."""
+        value, days = self.value("d", scope, 1), self.choices.below(4)
+        today = self.choices.pick(("CURRENT_DATE", f"CURRENT_DATE - {days}", f"CURRENT_DATE + INTERVAL '{days}' DAY"))
+        now = self.choices.pick(
+            ("NOW()", f"NOW() - INTERVAL '{days}' DAY", f"CURRENT_TIMESTAMP() + INTERVAL '{days}' HOUR",
+             "DATE_TRUNC('hour', NOW())", "DATE_TRUNC('month', NOW() + INTERVAL '90' MINUTE)",
+             "DATE_TRUNC('week', NOW())", "CAST(NOW() AS DATE)")
+        )  # fmt: skip
+        if self.choices.chance(30):
+            return f"{value} {self.choices.pick(('BETWEEN', 'NOT BETWEEN'))} CURRENT_DATE - {days} AND {today}"
+        operator, bound = self.choices.pick((">", "<", ">=", "<=", "=", "<>")), self.choices.pick((today, now))
+        return f"{bound} {operator} {value}" if self.choices.chance(20) else f"{value} {operator} {bound}"
+
     def condition(self, scope: Scope, depth: int = 2) -> str:
         kind = self.choices.pick([c.type for c in scope if c.type in TYPES] or ["i"])
+        if self.timed and any(c.type == "d" for c in scope) and self.choices.chance(40):
+            return self._timed(scope)
 
         def part() -> str:
             return self.null(kind) if self.choices.chance(4) else self.value(kind, scope, min(depth, 1))

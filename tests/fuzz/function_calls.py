@@ -1,7 +1,7 @@
-"""Random calls of scalar functions, with arguments at the ends of what their types hold.
+"""Random calls of scalar functions, with arguments at the limits of their types.
 
-A call has a few rows; each argument is a column or, the same for all rows, a literal. Values are as a Literal has them:
-unscaled integers for decimals, days, microseconds.
+A call has a few rows; each argument is a column or, the same for all rows, a literal. Values have the form of a
+Literal: unscaled integers for decimals, days, microseconds.
 """
 
 from __future__ import annotations
@@ -167,11 +167,11 @@ class FunctionCall:
 
     def columns(self, row: int | None = None) -> list[Column]:
         """The arguments as columns of all rows, or of one."""
-        found = []
+        made = []
         for a in self.args:
             values = a.values * self.rows if a.is_literal else a.values
-            found.append(as_column(a.type, values if row is None else values[row : row + 1]))
-        return found
+            made.append(as_column(a.type, values if row is None else values[row : row + 1]))
+        return made
 
     def __str__(self) -> str:
         shown = [f"{a.type}{' literal' if a.is_literal else ''} {_short(a.values)}" for a in self.args]
@@ -198,8 +198,11 @@ def as_column(type_: Type, values: Sequence[Any]) -> Column:
 @cache
 def signatures() -> dict[str, list[tuple[Type, ...]]]:
     """Lists of argument types that functions take, for each name."""
-    found: dict[str, list[tuple[Type, ...]]] = {"cast": [(t,) for t in _CLASSES], "try_cast": [(t,) for t in _CLASSES]}
-    found |= {name: types for name, (_, _, types) in _WORDS.items()}
+    signatures_by_name: dict[str, list[tuple[Type, ...]]] = {
+        "cast": [(t,) for t in _CLASSES],
+        "try_cast": [(t,) for t in _CLASSES],
+    }
+    signatures_by_name |= {name: types for name, (_, _, types) in _WORDS.items()}
     for name in names():
         if name in PLANNED or name in _WORDS:
             continue
@@ -207,8 +210,8 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
             classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING, BINARY)
             for types in itertools.product(classes, repeat=count):
                 if _call_of(name, types) is not None:
-                    found.setdefault(name, []).append(types)
-    return found
+                    signatures_by_name.setdefault(name, []).append(types)
+    return signatures_by_name
 
 
 def calls_of(name: str) -> list[Expression]:
@@ -217,7 +220,7 @@ def calls_of(name: str) -> list[Expression]:
 
 
 def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
-    """A call with arguments of these types, all of them columns, or all but the first, or the first alone."""
+    """A call with arguments of these types: all of them are columns, or all but the first, or only the first."""
     sample: dict[str, Any] = {"STRING": "(1)" if "regexp" in name else "1", "DOUBLE": 1.0, "BINARY": b"1"}
     if name in _WORDS:
         sample["STRING"] = _WORDS[name][1][0]

@@ -1,7 +1,7 @@
-"""Calls functions with extreme arguments, under limits of memory and time, and checks what must hold of every call.
+"""Calls functions with extreme arguments, under limits of memory and time, and checks the laws of every call.
 
-Law: a call either is refused with an error of ours or has a value of its type on every row; a row has the same value
-alone, among others, and as literals; what is called total never fails, and NULL is where the function's record says.
+Law: a call is either refused with a Freshet error or has a value of its type on every row; a row has the same value
+alone, among others, and as literals; a total function never fails, and NULL is where the function's record says.
 
     python -m tests.fuzz.functions --seed 7 --calls 100000
 """
@@ -24,7 +24,7 @@ from tests.fuzz.function_calls import DAY, FIRST_DAY, LAST_DAY, FunctionCall, dr
 
 
 def run(call: FunctionCall) -> str:
-    """How a call went: "value", "no value" or "refused"; raises whatever is wrong."""
+    """The result of a call: "value", "no value" or "refused"; raises other errors."""
     try:
         expression = call.expression()
     except SqlError:
@@ -56,7 +56,7 @@ def run(call: FunctionCall) -> str:
 
 
 def _alone(call: FunctionCall, expression: Expression, row: int) -> Any:
-    """The value of one row evaluated by itself, in a list; the reason where it has none."""
+    """The value of one row evaluated by itself, in a list; the reason if it has none."""
     columns = call.columns(row)
     try:
         return [_value(evaluate(expression, lambda c: columns[c.column], 1), 0)]
@@ -65,7 +65,7 @@ def _alone(call: FunctionCall, expression: Expression, row: int) -> Any:
 
 
 def _check_nulls(call: FunctionCall, expression: Expression, values: list[Any]) -> None:
-    """What the function's record says of NULL, by which of its arguments are NULL on each row."""
+    """Where the function's record predicts NULL, given which arguments are NULL on each row."""
     if not isinstance(expression, Call):
         return
     columns, nulls = call.columns(), function_of(expression).nulls
@@ -89,7 +89,7 @@ def _check_folded(call: FunctionCall, row: int, value: Any, type_: Type) -> None
     try:
         folded = call.expression(row)
     except SqlError:
-        return  # a literal without a value is refused even where nothing would come to it
+        return  # a literal without a value is refused even if it would not be evaluated
     alone = _value(evaluate(folded, lambda c: call.columns()[c.column], 1), 0)
     if folded.type == type_ and not _same(value, alone):  # of literals, decimals have only the digits they need
         raise WrongError(f"row {row} is {value!r:.100}, as literals {alone!r:.100}")

@@ -1,8 +1,8 @@
-"""Random calls of functions, extreme arguments included, compared with what Spark answers: type, value or refusal.
+"""Random calls of functions, extreme arguments included, compared with Spark's answers: type, value or refusal.
 
     python -m tests.fuzz.functions_spark --seed 7 --calls 5000
 
-What differs on purpose is in `is_documented`, with the reason; docs/sql.md says so too.
+Intended differences are in `is_documented`, with the reason, and in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 
 def as_case(call: FunctionCall) -> spark_cases.Case | None:
-    """The first row of a call as Spark can be asked it; None where it cannot."""
+    """The first row of a call in the form of a Spark query; None if there is none."""
     if call.rows == 0 or call.name in _UNWRITTEN:
         return None
     args: list[spark_cases.Argument] = []
@@ -69,16 +69,17 @@ def _text(value: Literal) -> str | None:
 
 
 def is_documented(case: Record, got: object) -> bool:
-    """Where Freshet differs from Spark on purpose."""
+    """Whether this is an intended difference from Spark."""
     if got == "error" and any(text is None for _, text, *_ in case["args"]):
-        return True  # a literal without a value is refused even where it meets only NULLs
+        return True  # a literal without a value is refused even if it is combined only with NULLs
     if got == "error" and case.get("type") in ("DATE", "TIMESTAMP") and _OUTSIDE.match(str(case["value"])):
         return True  # years other than 1 to 9999
     return is_exempt(case)
 
 
 def compare(record: Record) -> str:
-    """How the answers to one case are: "same", "both refuse", "documented", "not supported", or what differs."""
+    """The comparison of the answers to one case: "same", "both refuse", "documented", "not supported", or the
+    difference."""
     expected: object = (record["type"], record["value"]) if "error" not in record else "error"
     try:
         got: object = answer(record)

@@ -1,9 +1,8 @@
 """Random queries over everything that is kept fresh: joins of all kinds, conjunctive queries with cycles and
-comparisons, subqueries, set operations, groups, grouping sets, windows, top-k, common tables.
-
-What has several right answers is left out: orders that single rows matter in go by every column, only one window of a
-select looks at single copies of a row, and a rough value (STDDEV, an average of decimals) is shown at the top alone,
-where the oracle compares with a tolerance.
+comparisons, subqueries, set operations, groups, grouping sets, windows, top-k, common tables. Queries with several
+correct answers are left out: an order that matters has every column as a key, only one window of a select distinguishes
+copies of a row, and an inexact value (STDDEV, an average of decimals) is selected only at the top, where the oracle
+compares with a tolerance.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DISTANCES = ("{0} PRECEDING AND CURRENT ROW", "{0} PRECEDING AND {0} FOLLOWING",
              "{0} FOLLOWING AND UNBOUNDED FOLLOWING")  # fmt: skip
 UNITS = {"i": ("1", "2"), "n": ("1", "1.25"), "f": ("1", "0.5"), "d": ("INTERVAL '1' DAY", "INTERVAL '1' MONTH")}
 BARE = "__bare"  # after a qualifier that only the oracle's text has
-Source = tuple[str, Sequence[tuple[str, str]]]  # what stands in FROM, its columns and their types
+Source = tuple[str, Sequence[tuple[str, str]]]  # the FROM clause, its columns and their types
 Made = tuple[str, list[str]]  # a query and the types of its columns, which are called o0, o1, ...
 
 
@@ -37,7 +36,7 @@ class Grammar:
         self.keyed = {t.name for t in tables if t.keyed}
         self.aliases = 0
         self.order: list[tuple[int, bool, bool]] = []  # of the answer: column, whether downwards, whether NULLs first
-        self.rough = False  # whether rough values may be shown: at the top, where nothing is done with them
+        self.rough = False  # whether inexact values may be selected: at the top, where they are not used further
 
     def statement(self) -> str:
         common = []
@@ -157,7 +156,7 @@ class Grammar:
             return f"{a.text} {operator} {b.text}"
 
         def within() -> str:
-            """Two values that lie close together, by way of a third where there is one."""
+            """Two values that are close together, through a third if there is one."""
             numbers = [(a, b) for a, b in pairs if a.type == "i"]
             if not numbers:
                 return compared("<")
@@ -227,7 +226,7 @@ class Grammar:
         return f"{value} {self.choices.pick(('IN', 'NOT IN'))} (SELECT {call} FROM {text}{where})"
 
     def _scalar(self, kind: str, outer: Scope, depth: int) -> str:
-        """A subquery as a value: an aggregate over what may read the rows around it."""
+        """A scalar subquery: an aggregate over a query that may read the rows around it."""
         text, scope = self._inside(depth, outer)
         where = f" WHERE {self.on(outer, scope)}" if outer and self.choices.chance(60) else ""
         read = [*scope, *outer] if self.choices.chance(20) else scope
@@ -391,7 +390,7 @@ class Grammar:
         self.rough = rough
         kinds = [self.choices.pick([c.type for c in scope]) for _ in range(self.choices.below(3))]
         keys = [self.expressions.value(k, scope, 1) for k in kinds]
-        keys = [k for k in keys if "r" in k]  # a literal alone would be a position
+        keys = [k for k in keys if "r" in k]  # a bare literal would be a position
         outputs = [(k, t) for k, t in zip(keys, kinds, strict=False)] if len(keys) == len(kinds) else []
         outputs += [self.aggregate(scope) for _ in range(1 + self.choices.below(3))]
         self.rough = False
@@ -440,7 +439,7 @@ class Grammar:
         return f"PARTITION BY {keys} " if keys else "", ", ".join(some), ", ".join(total)
 
     def _window(self, scope: Scope, single: bool) -> tuple[str, str]:
-        """A window function; with `single`, maybe one that looks at single copies of a row."""
+        """A window function; with `single`, perhaps one that distinguishes copies of a row."""
         partition, some, total = self._parts(scope)
         kind = self.choices.pick([c.type for c in scope])
         value = self.expressions.value(kind, scope, 1)
@@ -453,7 +452,9 @@ class Grammar:
         if shape == 4 and keys:
             key = self.choices.pick(keys)
             reach = self.choices.pick(DISTANCES).format(self.choices.pick(UNITS[key.type]))
-            text = f"{key.text} + CAST(0 AS DECIMAL(6,2))" if key.type == "n" else key.text  # whose type holds a unit
+            text = (
+                f"{key.text} + CAST(0 AS DECIMAL(6,2))" if key.type == "n" else key.text
+            )  # whose type contains a unit
             order = f"ORDER BY {text}{self.choices.pick(NULLS)} RANGE BETWEEN {reach}"
             return f"{call[0]} OVER ({partition}{order})", call[1]
         if shape == 5:
@@ -489,7 +490,7 @@ class Grammar:
         return self.choices.pick(("", "", " IGNORE NULLS", " RESPECT NULLS"))
 
     def _one(self, depth: int) -> tuple[str, list[Col]]:
-        """A relation alone, of not too many columns, so that an order can go by all of them."""
+        """A single relation with few columns, so that an order can have all of them as keys."""
         text, scope = self.relation(depth)
         return text, scope
 

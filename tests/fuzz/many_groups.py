@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def many_groups(grammar: Grammar) -> tuple[list[tuple[str, str]], str]:
-    """What is shown, each with its type, and the query from FROM on."""
+    """The selected columns with their types, and the query from FROM on."""
     choices, expressions = grammar.choices, grammar.expressions
     roles = [grammar.relation(0) for _ in range(2 + choices.below(3))]
     tests, keys = [], []
@@ -27,7 +27,7 @@ def many_groups(grammar: Grammar) -> tuple[list[tuple[str, str]], str]:
     for _, columns in choices.some(roles, 2, len(roles)):
         key = choices.pick(columns)
         keys.append(Col(expressions.value(key.type, columns, 1), key.type) if choices.chance(15) else key)
-    keys = [k for k in dict.fromkeys(keys) if "r" in k.text]  # a literal alone would be a position
+    keys = [k for k in dict.fromkeys(keys) if "r" in k.text]  # a bare literal would be a position
     if choices.chance(20):
         tests.append(expressions.condition(choices.pick(roles)[1], 1))
     outputs = [(k.text, k.type) for k in keys] + [_aggregate(grammar, roles) for _ in range(1 + choices.below(3))]

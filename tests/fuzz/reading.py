@@ -76,16 +76,16 @@ def _check_query(choices: Choices, db: freshet.Database, answer: pa.Table, names
             + (f" LIMIT {limit}" if limit is not None else "")
         )
 
-    found = db.query(written("`"), values)
+    read = db.query(written("`"), values)
     if limit is not None and not ordered:
         rows, limit = limit, None
         whole = _rows(_asked(written('"'), values, answer))
-        assert found.num_rows == min(rows, len(whole)) and not Counter(_rows(found)) - Counter(whole), found
+        assert read.num_rows == min(rows, len(whole)) and not Counter(_rows(read)) - Counter(whole), read
         return
     expected = _asked(written('"'), values, answer)
-    same_bag(found, expected)
+    same_bag(read, expected)
     if ordered:
-        assert _rows(found) == _rows(expected), f"{written('`')} with {values}: {_rows(found)}, not {_rows(expected)}"
+        assert _rows(read) == _rows(expected), f"{written('`')} with {values}: {_rows(read)}, not {_rows(expected)}"
 
 
 def _asked(sql: str, values: list[Any], answer: pa.Table) -> pa.Table:
@@ -109,10 +109,10 @@ def _check_look_ups(choices: Choices, db: freshet.Database, answer: pa.Table) ->
         key = tuple(choices.pick(rows)[n] for n in by) if rows and choices.chance(70) else None
         key = key or tuple(_value(choices, answer, n) for n in by)
         expected = [row for row in rows if all(_same(row[n], v) for n, v in zip(by, key, strict=True))]
-        found = view.find(key, by=by)
-        shown = [_row(row.values()) for row in found]
-        assert Counter(shown) == Counter(_row(row.values()) for row in expected), f"{by} = {key}: {found}"
-        assert not finder.unique or len(found) < 2
+        matches = view.find(key, by=by)
+        shown = [_row(row.values()) for row in matches]
+        assert Counter(shown) == Counter(_row(row.values()) for row in expected), f"{by} = {key}: {matches}"
+        assert not finder.unique or len(matches) < 2
 
 
 def _value(choices: Choices, answer: pa.Table, name: str) -> Any:
@@ -141,8 +141,8 @@ def _quoted(name: str, mark: str) -> str:
 
 def seen_by_others(view: freshet.View) -> pa.Table:
     """The answer as another thread reads it."""
-    found: list[pa.Table] = []
-    other = threading.Thread(target=lambda: found.append(view.to_arrow()))
+    answers: list[pa.Table] = []
+    other = threading.Thread(target=lambda: answers.append(view.to_arrow()))
     other.start()
     other.join()
-    return found[0]
+    return answers[0]

@@ -1,4 +1,4 @@
-"""Where answers may differ from Spark's: each way by a narrow test and its reason, as docs/sql.md has it."""
+"""Permitted differences from Spark's answers: each with a narrow test and its reason, as in docs/sql.md."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 def named_apart(names: tuple[str, ...]) -> tuple[str, ...]:
     """The second column of a name gets _2."""
     taken: set[str] = set()
-    found = []
+    apart = []
     for name in names:
         new, number = name, 1
         while new.lower() in taken:
             number += 1
             new = f"{name}_{number}"
         taken.add(new.lower())
-        found.append(new)
-    return tuple(found)
+        apart.append(new)
+    return tuple(apart)
 
 
 def type_name(written: str) -> str:
@@ -33,13 +33,13 @@ Test = Callable[[str, "Answer", "Answer", str], bool]
 
 
 def _written(pattern: str, *errors: str) -> Test:
-    """What is written so is answered here, and refused by Spark with one of these errors."""
-    found = re.compile(pattern, re.I)
-    return lambda sql, ours, theirs, why: bool(found.search(sql)) and any(e in theirs.error for e in errors)
+    """A query that matches this is answered here, and refused by Spark with one of these errors."""
+    regex = re.compile(pattern, re.I)
+    return lambda sql, ours, theirs, why: bool(regex.search(sql)) and any(e in theirs.error for e in errors)
 
 
 def _refused(pattern: str) -> Test:
-    """What is refused here with such an error, and answered by Spark."""
+    """A query that is refused here with such an error, and answered by Spark."""
     return lambda sql, ours, theirs, why: not theirs.error and bool(re.match(pattern, ours.error))
 
 
@@ -61,7 +61,7 @@ def _found_by(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
 
 
 def _unknown_in(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
-    """Rows that differ in truth values alone: NULL here, false in Spark."""
+    """Rows that differ only in truth values: NULL here, false in Spark."""
     places = [i for i, t in enumerate(ours.types) if t == "BOOLEAN"]
     if not why.startswith("rows") or not re.search(r"IN \(SELECT", sql, re.I) or not places:
         return False
@@ -74,38 +74,43 @@ def _unknown_in(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
 
 
 def _two_queries_out(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
-    """A name of a relation that the text has, read where Spark sees the next query around alone."""
-    found = re.search(r"UNRESOLVED_COLUMN.* name `(\w+)`\.`\w+` cannot be resolved", theirs.error)
-    if not found or len(re.findall(r"\bSELECT\b", sql, re.I)) < 3:
+    """A name of a relation in the text, read where Spark sees only the next enclosing query."""
+    match = re.search(r"UNRESOLVED_COLUMN.* name `(\w+)`\.`\w+` cannot be resolved", theirs.error)
+    if not match or len(re.findall(r"\bSELECT\b", sql, re.I)) < 3:
         return False
-    return bool(re.search(rf"\bAS {found[1]}\b", sql, re.I))
+    return bool(re.search(rf"\bAS {match[1]}\b", sql, re.I))
 
 
 def _key_of_sets(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
     """HAVING over a key of grouping sets that the select list does not show."""
-    found = re.search(r"UNRESOLVED_COLUMN.* name (?:`\w+`\.)?`(\w+)` cannot .*UnresolvedHaving", theirs.error)
-    return bool(found and re.search(rf"GROUP BY .*\b{found[1]}\b.*HAVING .*\b{found[1]}\b", sql, re.I))
+    match = re.search(r"UNRESOLVED_COLUMN.* name (?:`\w+`\.)?`(\w+)` cannot .*UnresolvedHaving", theirs.error)
+    return bool(match and re.search(rf"GROUP BY .*\b{match[1]}\b.*HAVING .*\b{match[1]}\b", sql, re.I))
+
+
+def _shown_twice(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
+    """A name that Spark cannot resolve because two outputs have it."""
+    pattern = r"UNRESOLVED_COLUMN.* name `(\w+)` cannot .* following\? \[.*`\1`.*`\1`"
+    return "ORDER BY" in sql.upper() and bool(re.search(pattern, theirs.error, re.I))
 
 
 def _any_row(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
-    """Rows that differ in x alone, which a subquery with LIMIT takes from any row."""
+    """Rows that differ only in x, which a subquery with LIMIT takes from any row."""
     if not why.startswith("rows") or not re.search(r"\(SELECT (?:(?!ORDER BY).)*LIMIT \d+\) AS x", sql, re.I):
         return False
-    shown = [i for i, name in enumerate(ours.names) if name != "x"]
+    shown = [i for i, name in enumerate(ours.names) if name.lower() != "x"]
     mine, others = (sorted(str([row[i] for i in shown]) for row in answer.rows) for answer in (ours, theirs))
     return mine == others
 
 
 def _one_row_of_with(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
-    """An aggregate without GROUP BY in a WITH that reads the query around: one row here, whatever it finds."""
+    """An aggregate without GROUP BY in a WITH that reads the enclosing query: one row here, whatever matches."""
     return why.startswith("rows") and bool(
         re.search(r"FROM \(WITH r\d+ AS \(SELECT [A-Z_]+\((?!.*GROUP BY.*\) SELECT)", sql, re.I)
     )
 
 
 def _short_cut(sql: str, ours: Answer, theirs: Answer, why: str) -> bool:
-    """FALSE AND, TRUE OR, an operation with NULL: what stands on the other side is not computed here, wherever it
-    stands."""
+    """FALSE AND, TRUE OR, an operation with NULL: the other side is not computed here, whichever side it is."""
     fails = ("CAST_INVALID_INPUT", "DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO", "ARITHMETIC_OVERFLOW")
     return bool(_SETTLED.search(sql)) and not ours.error and any(f in theirs.error for f in fails)
 
@@ -120,6 +125,7 @@ ALLOWED: list[tuple[str, Test]] = [
     ("sums and averages of timestamps and texts", _refused(r"no aggregate (SUM|AVG)\((TIMESTAMP|STRING)\)")),
     ("a column that EXCEPT names twice, in other letters", _refused("EXCEPT names")),
     ("an alias that two outputs of one value have", _written(" AS ", "AMBIGUOUS_LATERAL_COLUMN_ALIAS")),
+    ("ORDER BY of a name that two outputs of one value have", _shown_twice),
     ("ORDER BY of a name that two outputs have", _refused(r"column \w+ is ambiguous: the select list has")),
     ("the frame that LAG and LEAD have anyway", _refused("(LAG|LEAD) takes no frame")),
     ("an output that reads an alias, as a key", _written("GROUP BY", "LATERAL_COLUMN_ALIAS_IN_GROUP_BY")),

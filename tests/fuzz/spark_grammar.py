@@ -1,7 +1,6 @@
-"""Queries for Spark: those of the grammar, and shapes in which names, frames, constants and types are read in ways of
-Spark's own, right and wrong ones alike.
-
-What has several right answers is left out: a limit goes by every column, and no aggregate picks any row.
+"""Queries for Spark: those of the grammar, and queries in which Spark has its own rules for names, frames, constants
+and types, both valid and invalid ones. Queries with several correct answers are left out: a limit is ordered by every
+column, and no aggregate picks an arbitrary row.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ SETS = 8
 
 @cache
 def spark_tables(number: int) -> tuple[TableModel, ...]:
-    """Three tables whose columns have names in common, with NULLs and rows that occur twice; one of several sets, each
-    of which is loaded once."""
+    """Three tables with common column names, NULLs and duplicate rows; one of several sets, each of which is loaded
+    once."""
     choices = Choices(seed=number)
     tables = (
         TableModel("t0", [("a", "i"), ("b", "i"), ("c", "s"), ("n", "n")], False),
@@ -81,7 +80,7 @@ class SparkGrammar(Grammar):
             )
 
         def named(value: str) -> str:
-            alias = pick(names)  # what is no column has one: Spark makes up other names
+            alias = pick(names)  # expressions have one: Spark generates other names
             return value if value in ("a", "b", "r.a", "r.b") and chance(40) else f"{value} AS {alias}"
 
         where = f" WHERE {condition(reads)}" if chance(20) else ""
@@ -185,8 +184,10 @@ class SparkGrammar(Grammar):
         more = pick(("", "", "", " GROUP BY s.b", " HAVING COUNT(*) > 1", " HAVING MAX(s.b) > o.b", " LIMIT 1",
                      " ORDER BY s.b, s.a LIMIT 1"))  # fmt: skip
         distinct = pick(("", "", "", "DISTINCT "))
-        inside = f"SELECT {distinct}{value} FROM {joined}{where}{more}"
         shape = self.choices.below(5)
+        if shape in (1, 3) and more == " LIMIT 1":  # any row would do, and it decides which rows of `o` are there
+            more = ""
+        inside = f"SELECT {distinct}{value} FROM {joined}{where}{more}"
         if shape == 0:
             return f"SELECT o.*, ({inside}) AS x FROM {outer} AS o"
         if shape == 1:
@@ -201,7 +202,7 @@ class SparkGrammar(Grammar):
     # Constants and types ------------------------------------------------------------------------------------------
 
     def _constants(self) -> str:
-        """NULLs, and constants that have no value, where they are reached and where they are not."""
+        """NULLs, and constants that have no value, in places that are evaluated and in places that are not."""
         table = self.choices.pick(self.tables)
         values = [self._constant(2, [Col(n, t) for n, t in table.columns]) for _ in range(1 + self.choices.below(2))]
         listed = ", ".join(f"{v} AS o{i}" for i, v in enumerate(values))

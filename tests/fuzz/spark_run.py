@@ -1,9 +1,9 @@
-"""Random queries over small tables, compared with what Spark answers: accepted or refused, the names, order and types
-of the columns, and the values, as a bag or in the order that was asked for.
+"""Random queries over small tables, compared with Spark's results: accepted or refused, the names, order and types of
+the columns, and the values, as a bag or in the requested order.
 
     python -m tests.fuzz.spark_run --seed 7 --queries 20000
 
-What differs on purpose is in `spark_differences.py`, each with its reason; docs/sql.md says so too.
+Intended differences are in `spark_differences.py`, each with its reason, and in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What one of the two says: columns and rows, or why not."""
+    """The result of one of the two: columns and rows, or an error."""
 
     names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -88,6 +88,10 @@ def session() -> SparkSession:
     return spark
 
 
+#: Subqueries that read the query around them below LIMIT and UNION ALL, or in HAVING below DISTINCT.
+_WRONG_IN_SPARK = re.compile(r"UNION ALL .*\bLIMIT\b|\(SELECT DISTINCT .*\bHAVING\b.*\bo\.", re.I)
+
+
 def run_query(choices: Choices, spark: SparkSession) -> Outcome:
     number = choices.below(SETS)
     tables = spark_tables(number)
@@ -98,8 +102,10 @@ def run_query(choices: Choices, spark: SparkSession) -> Outcome:
     ours, planning = _freshet(sql, number)
     theirs = _spark(sql, number, spark)
     kind, why = compare(sql, ours, theirs, grammar.order)
-    if kind == "failed" and _reads_around(sql) and ("for one value has" in why or _others_agree(sql, ours, number)):
+    if kind == "failed" and _reads_around(sql) and ("a scalar subquery has" in why or _others_agree(sql, ours, number)):
         kind, why = "allowed", "outer joins of a subquery whose ON reads the query around it"
+    if kind == "failed" and why.startswith("rows") and _WRONG_IN_SPARK.search(sql) and _others_agree(sql, ours, number):
+        kind, why = "allowed", "LIMIT over a correlated UNION ALL, HAVING under DISTINCT: DuckDB agrees"
     if planning > PLANNING:
         kind, why = "failed", f"planning took {planning:.1f} s of processor time"
     return Outcome(kind, why, sql, choices.made, "\n".join(f"  {t.ddl}: {_values(t)}" for t in tables))
@@ -117,17 +123,17 @@ def _reads_around(sql: str) -> bool:
 
 
 def _others_agree(sql: str, ours: Answer, number: int) -> bool:
-    """Whether DuckDB, or SQLite where DuckDB has no answer, says the same, if either has one."""
+    """Whether DuckDB, or SQLite if DuckDB has no answer, gives the same answer, if either has one."""
     if ours.error:
         return False
     try:
         like = _database(number).execute(sql).schema
-        found = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
+        answer = Question.of(sql, list(spark_tables(number))).answer(list(spark_tables(number)), like)
     except NoOracleError:
         return True
     except NoValueError:
         return False
-    rows = zip(*(c.to_pylist() for c in found.columns), strict=True)
+    rows = zip(*(c.to_pylist() for c in answer.columns), strict=True)
     return sorted(map(_key, rows)) == sorted(map(_key, ours.rows))
 
 
@@ -238,7 +244,7 @@ def _difference(ours: Answer, theirs: Answer, order: list[tuple[int, bool, bool]
 
 
 def _key(row: Any) -> tuple[Any, ...]:
-    """A row whose values compare with those of other rows."""
+    """A row whose values are comparable with those of other rows."""
     return tuple(_comparable(v) for v in row)
 
 
@@ -266,18 +272,18 @@ def _some(rows: tuple[tuple[Any, ...], ...]) -> str:
 
 def shortest(outcome: Outcome, spark: SparkSession, tries: int) -> Outcome:
     """The same failure, made by fewer choices."""
-    found = outcome
+    least = outcome
 
     def fails(made: list[int]) -> bool:
-        nonlocal found
+        nonlocal least
         again = run_query(Choices(made=made), spark)
         if again.kind == "failed" and again.why.split(" ")[0] == outcome.why.split(" ")[0]:
-            found = again
+            least = again
             return True
         return False
 
     shrunk(outcome.made, fails, tries)
-    return found
+    return least
 
 
 def main() -> int:
@@ -299,8 +305,8 @@ def main() -> int:
         if outcome.kind == "allowed":
             reasons[outcome.why] += 1
         if outcome.kind == "failed":
-            found = shortest(outcome, spark, given.shrink) if given.shrink else outcome
-            print(f"FAILED with seed {first + number}: {found.why}\n  {found.sql}\n{found.tables}\n", flush=True)
+            least = shortest(outcome, spark, given.shrink) if given.shrink else outcome
+            print(f"FAILED with seed {first + number}: {least.why}\n  {least.sql}\n{least.tables}\n", flush=True)
         if (number + 1) % 100 == 0:
             print(f"{number + 1:>6} queries: {_line(kinds)}", flush=True)
         if kinds["failed"] >= given.failures:

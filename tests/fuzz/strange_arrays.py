@@ -1,4 +1,4 @@
-"""Arrow arrays of any type over any bytes: sound ones, sliced ones, and those that point where they must not."""
+"""Arrow arrays of any type over any bytes: valid ones, sliced ones, and those with invalid offsets."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _BYTES = (
 
 
 def strange_array(choices: Choices, rows: int, near: Sequence[pa.DataType] | None = None) -> pa.Array:
-    """An array of so many rows, often of one of some types; what pyarrow refuses to make is made plainer."""
+    """An array of this many rows, often of one of some types; if pyarrow refuses to create it, a simpler one."""
     before, after = choices.pick((0, 0, 1, 9)), choices.pick((0, 0, 3))
     try:
         made = _array(choices, before + rows + after, near)
         made = made.slice(before, rows)
-        made.validate()  # what pyarrow notices by itself, in a table at the latest
+        made.validate()  # errors that pyarrow detects itself, in a table at the latest
         return made
     except (pa.ArrowException, ValueError, OverflowError):
         return pa.array([choices.below(3) for _ in range(rows)], pa.int64())

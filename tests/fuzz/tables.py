@@ -1,4 +1,5 @@
-"""Small random tables and transactions over them. Domains are tiny: keys collide, groups empty, rows come back."""
+"""Small random tables and transactions over them. Domains are tiny: keys collide, groups become empty, rows
+reappear."""
 
 from __future__ import annotations
 

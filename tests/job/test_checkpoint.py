@@ -1,4 +1,5 @@
-"""A checkpoint belongs to the job that made it: the same job goes on with its plans, another is told what differs."""
+"""A checkpoint belongs to the job that created it: the same job resumes with its plans, another is refused with the
+differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job files read without running: what they hold, and every kind of mistake with its message and place."""
+"""Job files parsed without running: their contents, and every kind of mistake with its message and position."""
 
 from __future__ import annotations
 

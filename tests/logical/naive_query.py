@@ -1,6 +1,6 @@
 """A bound query's answer, straight from its definition: nested loops over rows, no indexes, no shortcuts.
 
-The twin that rewrites are checked with: whatever the binder made of a text, this must give what the text means.
+The twin with which rewrites are checked: for every bound form of a text, this must return the meaning of the text.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def answer(query: AnyQuery, tables: Tables) -> list[Row]:
 
 def _bounded(query: BoundedSums[AnyQuery], rows: list[Row], bounds: list[Row]) -> list[Row]:
     holds = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[query.operator]
-    found = []
+    frames = []
     for *key, bound in bounds:
         mine = [r[query.keys + 1 :] for r in rows if list(r[: query.keys]) == key and holds(r[query.keys], bound)]
         known = [[v for v in column if v is not None] for column in zip(*mine, strict=True)]
         if mine:
-            found.append((*key, len(mine), *(sum(v) if v else None for v in known)))
-    return found
+            frames.append((*key, len(mine), *(sum(v) if v else None for v in known)))
+    return frames
 
 
 def _first(query: TopK[AnyQuery], rows: list[Row]) -> list[Row]:
@@ -69,10 +69,10 @@ def _first(query: TopK[AnyQuery], rows: list[Row]) -> list[Row]:
 
 
 def _combined(query: SetOperation[AnyQuery], left: Counter[Row], right: Counter[Row]) -> list[Row]:
-    found = {"union": left + right, "except": left - right, "intersect": left & right}[query.kind]
+    bag = {"union": left + right, "except": left - right, "intersect": left & right}[query.kind]
     if not query.all:
-        found = Counter(left.keys() - right.keys()) if query.kind == "except" else Counter(found.keys())
-    return list(found.elements())
+        bag = Counter(left.keys() - right.keys()) if query.kind == "except" else Counter(bag.keys())
+    return list(bag.elements())
 
 
 def _select(query: Query, tables: Tables) -> list[Row]:
@@ -83,12 +83,12 @@ def _select(query: Query, tables: Tables) -> list[Row]:
     widths = [len(relation.fields) for relation in query.relations]
 
     def joined(block: Block, env: Env) -> list[Env]:
-        found = []
+        passing = []
         for combination in itertools.product(*(rows[r] for r in block.relations)):
             here = env | dict[int | None, Row](zip(block.relations, combination, strict=True))
             if all(value(p, here) is True for p in block.predicates):
-                found += with_arms(block, here)
-        return found
+                passing += with_arms(block, here)
+        return passing
 
     def with_arms(block: Block, env: Env) -> list[Env]:
         envs = [env]
@@ -119,12 +119,12 @@ def _groups(query: Query, envs: list[Env]) -> list[Env]:
     groups: dict[Row, list[Env]] = {} if query.grouping.keys else {(): []}
     for env in envs:
         groups.setdefault(tuple(value(k, env) for k in query.grouping.keys), []).append(env)
-    found: list[Env] = []
+    grouped: list[Env] = []
     for key, members in groups.items():
         row: Env = {None: (*key, *(_aggregate(a, members) for a in query.grouping.aggregates))}
         if query.grouping.having is None or value(query.grouping.having, row) is True:
-            found.append(row)
-    return found
+            grouped.append(row)
+    return grouped
 
 
 def _aggregate(call: AggregateCall, members: list[Env]) -> Any:

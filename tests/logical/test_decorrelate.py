@@ -66,7 +66,7 @@ def test_no_subquery_is_left_in_a_rewritten_query(sql: str) -> None:
 def test_binding_leaves_a_subquery_as_a_function_of_what_it_reads() -> None:
     query = bound("SELECT k FROM a WHERE x IN (SELECT x FROM b WHERE b.k = a.k)")
     assert isinstance(query, Query)
-    (apply,) = [found for e in own_expressions(query) for found in applies(e)]
+    (apply,) = [subquery for e in own_expressions(query) for subquery in applies(e)]
     assert apply.kind is ApplyKind.ANY and apply.comparison == "eq"
     assert [getattr(e, "name", "") for e in apply.values] == ["x"]
     assert [getattr(e, "name", "") for e in apply.outer] == ["k"]
@@ -74,7 +74,7 @@ def test_binding_leaves_a_subquery_as_a_function_of_what_it_reads() -> None:
 
 
 def test_what_is_caught_in_binding_is_raised_again() -> None:
-    """An error gets its place on the way; none decides what is bound."""
+    """An error gets its position on the way; exceptions do not control binding."""
     for path in Path(freshet.sql.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler) and "Sql" in ast.unparse(node.type or ast.Constant("")):

@@ -14,7 +14,7 @@ from freshet.sql.parse import bind_query
 
 TABLES = "CREATE TABLE t (a INT, b INT)"
 
-#: What common table i is, of the one before it, p.
+#: The definition of common table i over the one before it, p.
 TWICE = {
     "join": "SELECT x.a, y.b FROM {p} x JOIN {p} y ON x.b = y.a",
     "grouped": "SELECT x.a, SUM(y.b) AS b FROM {p} x JOIN {p} y ON x.b = y.a GROUP BY x.a",

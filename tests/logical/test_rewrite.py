@@ -24,7 +24,7 @@ def bound(sql: str, ddl: str = DDL) -> Query:
 
 
 def test_binding_runs_no_pass() -> None:
-    """parse.py alone hands the bound statement to the stage."""
+    """Only parse.py passes the bound statement to the stage."""
     callers = set()
     for path in Path(freshet.sql.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -60,7 +60,7 @@ def test_a_view_is_not_rewritten_again_where_it_is_read(monkeypatch: pytest.Monk
 
 
 def test_what_a_pass_finds_below_is_known_above() -> None:
-    """The LEFT JOIN is found to be an inner one by a condition in the select that it stands in."""
+    """A condition in its select turns the LEFT JOIN into an inner join."""
     inner = "SELECT a.k, b.k AS j FROM b LEFT JOIN a ON a.x = b.x WHERE a.k > 0"
     for sql in (inner, f"SELECT k, j FROM ({inner} GROUP BY a.k, b.k) AS s", f"{inner} UNION ALL SELECT k, k FROM a"):
         query = bind_query(sql, Catalog.from_ddl(DDL))

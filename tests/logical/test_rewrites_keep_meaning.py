@@ -1,4 +1,4 @@
-"""Random queries over tiny tables with NULLs: the bound form, run naively, answers what DuckDB answers to the text."""
+"""Random queries over tiny tables with NULLs: the bound form, run naively, has DuckDB's answer to the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Writes random SQL. `aliases` are what the clause being written may name."""
+    """Generates random SQL. `aliases` are the names that the current clause may use."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

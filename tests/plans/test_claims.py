@@ -31,12 +31,13 @@ def official(number: int) -> dict[str, Any]:
 
 
 def bounds(operator: dict[str, Any]) -> tuple[str, str, str]:
-    found = operator["guarantee"]["claim"]
-    return found["every_stream"], found["first_in_first_out"], found["insert_only"]
+    claimed = operator["guarantee"]["claim"]
+    return claimed["every_stream"], claimed["first_in_first_out"], claimed["insert_only"]
 
 
 def toggles(n: int) -> list[Change]:
-    """AJU's ψ₂ at its hardest: one end never comes, and the other flips what all tuples of the middle count."""
+    """The hardest case of AJU's ψ₂: one end is never inserted, and the other flips the counters of all tuples in the
+    middle."""
     rows: list[Change] = [{"r1": [{"x": i, "y": 1, "z": 1}]} for i in range(n)]
     return rows + [{"r2": [{"y": 1, "_weight": 1 - 2 * (i % 2)}]} for i in range(n)]
 
@@ -45,17 +46,17 @@ def toggles(n: int) -> list[Change]:
 
 
 def test_arms_count_in_class_and_height() -> None:
-    found = described(BOTH_EXIST, PSI)
-    assert found["class"] == "free-connex" and found["height"] == 2
-    assert bounds(found) == ("λ", "1", "1")
+    plan = described(BOTH_EXIST, PSI)
+    assert plan["class"] == "free-connex" and plan["height"] == 2
+    assert bounds(plan) == ("λ", "1", "1")
     alone = described("SELECT x, y, z FROM r1 WHERE EXISTS (SELECT 1 FROM r2 WHERE r2.y = r1.y)", PSI)
     assert alone["class"] == "q-hierarchical" and bounds(alone) == ("1", "1", "1")
 
 
 def test_theorem_6_2() -> None:
     """Ends that only have to exist are as hard as ends that are joined."""
-    found = described(ENDS_EXIST, CHAIN)
-    assert found["height"] == 3 and bounds(found) == ("λ_T", "λ_T", "1")
+    plan = described(ENDS_EXIST, CHAIN)
+    assert plan["height"] == 3 and bounds(plan) == ("λ_T", "λ_T", "1")
 
 
 def test_absence_below_a_join() -> None:
@@ -68,8 +69,8 @@ def test_absence_below_a_join() -> None:
 @pytest.mark.parametrize("number", [2, 7, 8])
 def test_foreign_keys_of_any_height(number: int) -> None:
     """AJU's theorem 8 knows no height."""
-    found = official(number)
-    select = found["inputs"]["rows"] if number == 2 else found
+    plan = official(number)
+    select = plan["inputs"]["rows"] if number == 2 else plan
     every, window, inserts = bounds(select)
     assert every == "λ"
     assert (window, inserts) == (("λ", "λ") if number == 2 else ("1", "1"))  # Q2 joins a query
@@ -83,28 +84,33 @@ def test_arms_of_tpch() -> None:
 
 
 def test_inputs_are_named_with_their_logarithms() -> None:
-    found = official(15)["guarantee"]
-    assert "subquery (O(log n))" in found["update"] and "each row that revenue and subquery change" in found["update"]
-    assert found["claim"]["per"] == ("supplier", "revenue", "subquery")
+    guarantee = official(15)["guarantee"]
+    assert (
+        "subquery (O(log n))" in guarantee["update"]
+        and "each row that revenue and subquery change" in guarantee["update"]
+    )
+    assert guarantee["claim"]["per"] == ("supplier", "revenue", "subquery")
 
 
 def test_a_nested_aggregate_updates_in_place() -> None:
     sql = """SELECT r1.x FROM r1 JOIN (SELECT y, COUNT(*) % 2 AS k FROM r2 GROUP BY y) a ON a.k = r1.y
     JOIN (SELECT z, COUNT(*) % 2 AS k FROM r3 GROUP BY z) b ON b.k = r1.z"""
-    found = described(sql, PSI)
-    assert bounds(found)[2] != "1" and "insert-only" in " ".join(found["guarantee"]["lost"])
+    plan = described(sql, PSI)
+    assert bounds(plan)[2] != "1" and "insert-only" in " ".join(plan["guarantee"]["lost"])
 
 
 def test_joined_rows_are_in_the_headline() -> None:
     far = "SELECT DISTINCT r2.x1, r4.x4 FROM r2 JOIN r3 ON r2.x2 = r3.x2 JOIN r4 ON r3.x3 = r4.x3"
-    found = described(far, CHAIN)["guarantee"]
-    assert found["claim"]["rows"] == "joined" and found["update"].endswith("each joined row that appears or vanishes")
+    guarantee = described(far, CHAIN)["guarantee"]
+    assert guarantee["claim"]["rows"] == "joined" and guarantee["update"].endswith(
+        "each joined row that appears or vanishes"
+    )
 
 
 def test_totals_are_linear_state() -> None:
     sql = "SELECT r2.x1, COUNT(*) AS n FROM r2 JOIN r3 ON r2.x2 = r3.x2 JOIN r4 ON r3.x3 = r4.x3 GROUP BY r2.x1"
-    found = described(sql, CHAIN)
-    assert found["inputs"] and not [reason for reason in found["guarantee"]["lost"] if "state" in reason]
+    plan = described(sql, CHAIN)
+    assert plan["inputs"] and not [reason for reason in plan["guarantee"]["lost"] if "state" in reason]
 
 
 # Streams ----------------------------------------------------------------------------------------------------------
@@ -128,7 +134,7 @@ def test_claims_are_kept(seed: int) -> None:
 
 
 def test_claims_of_every_plan() -> None:
-    """What is no select says what a row of its input costs."""
+    """Operators other than selects state the cost of a row of their input."""
     for sql in ("SELECT x, y FROM r1 ORDER BY x LIMIT 3", "SELECT y FROM r2 UNION SELECT z FROM r3", "VALUES (1)"):
-        found = claim(freshet.plan(sql, PSI).root)
-        assert found.every_stream == "1"
+        claimed = claim(freshet.plan(sql, PSI).root)
+        assert claimed.every_stream == "1"

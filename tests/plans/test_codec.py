@@ -1,4 +1,4 @@
-"""Plans as JSON and back, and what older versions wrote."""
+"""Plans as JSON and back, and the formats of older versions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What an edge with a comparison costs, counted: the tuples an update flips, and a way down a balanced tree.
-
-Whether a tuple finds support depends on the extreme value on the other side alone. So a value that is not extreme flips
-none, however many tuples compare with it, and one that is flips exactly those between the old extreme and the new.
+"""The counted cost of an edge with a comparison: the tuples that an update flips, and a path down a balanced tree.
+Whether a tuple finds support depends only on the extreme value on the other side. So a value that is not extreme flips
+no tuple, however many it is compared with, and an extreme one flips exactly those between the old extreme and the new.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ BANDS = {
 
 @pytest.mark.parametrize("condition", BANDS.values(), ids=list(BANDS))
 def test_a_range_is_entered_at_its_end(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ends of a range bounded: whichever side a tuple comes to, only its partners are enumerated."""
+    """Both ends of a range are bounded: whichever side a tuple is inserted on, only its partners are enumerated."""
     checked: list[int] = []
     plain = Select._checked
 

@@ -1,6 +1,6 @@
 """Text in, plan out: each file in fixtures/ has tables, a query, a line of dashes, and the plan as `explain` shows it.
 
-A plan that is meant to change is written again with FRESHET_FIXTURES=write; what changed is then read in the diff.
+If a plan is meant to change, FRESHET_FIXTURES=write writes the files again; the changes are then reviewed in the diff.
 """
 
 from __future__ import annotations

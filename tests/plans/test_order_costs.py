@@ -1,4 +1,4 @@
-"""What order costs: a top-k emits a few rows whatever n is; window functions are computed for touched partitions."""
+"""The cost of order: a top-k emits a few rows whatever n is; window functions are computed for touched partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plans cost: the nodes that changes walk, by hand."""
+"""The cost of plans: the nodes that changes visit, counted by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_walked(sql: str, cost: float) -> None:
 
 
 def test_the_planner_walks_least() -> None:
-    """The chain has a tree for each end to be below b; what changes more is at the top."""
+    """The chain has a tree with each end below b; the table that changes more is at the top."""
     query = bind_query("SELECT b.x, b.y FROM a JOIN b ON a.x = b.x JOIN c ON b.y = c.y", Catalog.from_ddl(DDL))
     turned = {"a": 100.0, "b": 10.0, "c": 1.0}
     one, other = build_plan(query, CHANGES), build_plan(query, turned)

@@ -1,7 +1,7 @@
 """Planning ends: queries of thirty relations of every shape, and longer chains, within a bounded number of calls.
 
 Calls of functions are counted, not seconds: ten million of them take about a second. Budgets of single searches are
-tested next to what they bound.
+tested next to the searches.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_thirty_relations(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["star", "grouped chain", "full joins", "left joins", "cross join", "set operations"])
 def test_more_relations_take_no_more_than_their_cube(shape: str) -> None:
-    """Whatever the constant is: twice as many relations take less than eight times and a bit as many calls."""
+    """For any constant: twice as many relations take little more than eight times as many calls at most."""
     few, many = (calls(SHAPES[shape](n), tables(n)) for n in (20, 40))
     assert many < 10 * few
 

@@ -1,8 +1,8 @@
-"""The plain twin of acyclicity with predicates: every generalized join tree (IEDyn, definition 3.1), by its parts.
-
-All that matters of a subtree to what stands above it: the atoms in it, the label of its root, the predicates its edges
-can carry, and the variables of those of its nodes that are in the connex subset, if its root is. So all such subtrees
-are made from smaller ones, with every label that the definition allows. Variables, atoms and predicates are bits.
+"""The simple twin of acyclicity with predicates: every generalized join tree (IEDyn, definition 3.1), by its parts. The
+properties of a subtree that matter to the nodes above it: the atoms in it, the label of its root, the predicates its
+edges can carry, and the variables of those of its nodes that are in the connex subset, if its root is. So all such
+subtrees are made from smaller ones, with every label that the definition allows. Variables, atoms and predicates are
+bits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 class Subtree(NamedTuple):
     label: int
     carried: int  # predicates
-    shown: int | None  # variables of the connex subset; None where the root is not in it
+    shown: int | None  # variables of the connex subset; None if the root is not in it
 
 
 def verdict(atoms: Sequence[int], predicates: Sequence[int], output: int) -> tuple[bool, bool]:
@@ -28,7 +28,7 @@ def verdict(atoms: Sequence[int], predicates: Sequence[int], output: int) -> tup
 
 def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> set[Subtree]:
     """All over all atoms."""
-    found: dict[int, set[Subtree]] = {}
+    best: dict[int, set[Subtree]] = {}
     for size in range(1, len(atoms) + 1):
         for part in (p for p in range(1 << len(atoms)) if p.bit_count() == size):
             made: set[Subtree] = set()
@@ -37,7 +37,7 @@ def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> s
                 made = {Subtree(label, 0, None)} | ({Subtree(label, 0, label)} if not label & ~output else set())
             for blocks in _partitions(part):
                 variables = [_union(atoms, b) for b in blocks]
-                for children in product(*(found[b] for b in blocks)):
+                for children in product(*(best[b] for b in blocks)):
                     made.update(_topped(children, variables, predicates, output))
             ahead = list(made)
             while ahead:  # nodes with one child
@@ -46,8 +46,8 @@ def _subtrees(atoms: Sequence[int], predicates: Sequence[int], output: int) -> s
                     if t not in made:
                         made.add(t)
                         ahead.append(t)
-            found[part] = _best(made)
-    return found[(1 << len(atoms)) - 1]
+            best[part] = _best(made)
+    return best[(1 << len(atoms)) - 1]
 
 
 def _best(trees: set[Subtree]) -> set[Subtree]:
@@ -73,7 +73,7 @@ def _topped(
         for c in children:
             carried |= c.carried
             carried |= sum(1 << i for i, p in enumerate(predicates) if not p & ~(label | c.label))
-        if all(c.shown is None for c in children):  # what is shown is connected, from the root on
+        if all(c.shown is None for c in children):  # the output is connected, from the root on
             yield Subtree(label, carried, None)
         shown = label
         for c in children:
@@ -107,8 +107,8 @@ def _subsets(bits: int) -> Iterator[int]:
 
 
 def _union(atoms: Sequence[int], part: int) -> int:
-    found = 0
+    union = 0
     for i, a in enumerate(atoms):
         if part >> i & 1:
-            found |= a
-    return found
+            union |= a
+    return union

@@ -38,7 +38,7 @@ def subsets(attributes: str) -> list[str]:
 @cache
 def small_queries(most_relations: int, attributes: str = ATTRIBUTES) -> tuple[Hypergraph, ...]:
     """Every query over few attributes, one for each renaming of attributes and order of relations, with all outputs."""
-    found = []
+    queries = []
     for count in range(1, most_relations + 1):
         for relations in combinations_with_replacement(subsets(attributes), count):
             renamed = (
@@ -50,8 +50,8 @@ def small_queries(most_relations: int, attributes: str = ATTRIBUTES) -> tuple[Hy
             )
             if sorted(relations) == min(renamed):
                 used = "".join(sorted(set("".join(relations))))
-                found += [hypergraph(relations, output) for output in subsets(used)]
-    return tuple(found)
+                queries += [hypergraph(relations, output) for output in subsets(used)]
+    return tuple(queries)
 
 
 @cache
@@ -115,7 +115,7 @@ def rooted(edges: np.ndarray, root: int, size: int) -> list[int]:
 
 def all_trees(h: Hypergraph) -> Iterator[tuple[list[AttributeSet], list[int], set[int]]]:
     """(attributes of each node, parent of each node, output nodes) of every tree that satisfies definition 3.2. All
-    nodes are output nodes where the query is not free-connex."""
+    nodes are output nodes if the query is not free-connex."""
     free_connex = is_free_connex(h)
     for nodes, parents in _well_formed_trees(h):
         marks = _output_nodes(nodes, parents, h.output) if free_connex else set(range(len(nodes)))

@@ -1,7 +1,7 @@
 """Every query of few relations over few attributes, one of each kind up to renaming of attributes.
 
-Sets of attributes are bits here, and all queries of one size one array: a query is the representative of its kind when
-no renaming gives a smaller one.
+Sets of attributes are bits here, and all queries of one size one array: a query represents its kind if no renaming
+gives a smaller one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ NAMES = "abcde"
 
 @cache
 def renamings(attributes: int) -> Codes:
-    """For each renaming, what each set of attributes becomes."""
+    """For each renaming, the image of each set of attributes."""
     sets = np.arange(1 << attributes)
-    found = []
+    all_renamed = []
     for order in permutations(range(attributes)):
         renamed = np.zeros_like(sets)
         for old, new in enumerate(order):
             renamed |= ((sets >> old) & 1) << new
-        found.append(renamed)
-    return np.array(found)
+        all_renamed.append(renamed)
+    return np.array(all_renamed)
 
 
 @cache
@@ -40,8 +40,8 @@ def every_join(relations: int, attributes: int) -> Codes:
     least = own.copy()
     for renamed in renamings(attributes):
         np.minimum(least, _number(np.sort(renamed[rows], axis=1), attributes), out=least)
-    found: Codes = rows[own == least]
-    return found
+    kinds: Codes = rows[own == least]
+    return kinds
 
 
 @cache
@@ -57,15 +57,15 @@ def every_query(relations: int, attributes: int) -> Codes:
     for renamed in renamings(attributes):
         other = np.column_stack([np.sort(renamed[rows[:, :-1]], axis=1), renamed[rows[:, -1]]])
         np.minimum(least, _number(other, attributes), out=least)
-    found: Codes = rows[own == least]
-    return found
+    kinds: Codes = rows[own == least]
+    return kinds
 
 
 def _number(rows: Codes, attributes: int) -> Codes:
-    found = np.zeros(len(rows), np.int64)
+    numbers = np.zeros(len(rows), np.int64)
     for column in rows.T:
-        found = (found << attributes) | column
-    return found
+        numbers = (numbers << attributes) | column
+    return numbers
 
 
 def named(code: int) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Searches that could be endless: what they find within their budgets, and that they keep to them."""
+"""Searches that could be endless: their results within their budgets, and that they stay within them."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_comparisons_fit_where_a_tree_has_edges_for_them(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_plain_trees_are_join_trees(seed: int) -> None:
     h = random_acyclic(seed, 6)
-    found = list(plain_trees(h))
+    trees = list(plain_trees(h))
     connected = len(Hypergraph(h.relations, frozenset()).components) == 1
-    assert len(found) == (6 if connected else 0)
-    for root, tree in enumerate(found):
+    assert len(trees) == (6 if connected else 0)
+    for root, tree in enumerate(trees):
         tree.check(Hypergraph(h.relations, h.attributes))
         assert tree.nodes[0].relation == root and tree.generalized == 0
 

@@ -1,9 +1,9 @@
 """Verdicts, join trees and decompositions of every query of up to five relations over five attributes, against the
-definitions. The largest ones are drawn from here; `make test-long` looks at all of them.
+definitions. The largest ones are sampled here; `make test-long` tests all of them.
 
 Acyclic by definition: a tree of the relations in which each attribute's are connected. All trees over the relations are
-tried; where there are bags as well, too many for that, the heaviest tree decides (an attribute's k relations have at
-most k - 1 edges among them, so a tree is a join tree exactly when its shared attributes add up to all k - 1).
+tried; with bags there are too many for that, and the heaviest tree decides (an attribute's k relations have at most k -
+1 edges among them, so a tree is a join tree exactly when its shared attributes add up to all k - 1).
 """
 
 from __future__ import annotations

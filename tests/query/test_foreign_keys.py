@@ -46,10 +46,10 @@ def brute_rank(h: Hypergraph, primary_keys: Keys, updates: tuple[float, ...]) ->
     return min(ranks, default=None)
 
 
-def rank(found: ForeignKeyTree, updates: tuple[float, ...]) -> Rank:
-    tree = found.tree
+def rank(candidate: ForeignKeyTree, updates: tuple[float, ...]) -> Rank:
+    tree = candidate.tree
     cost = sum(tree.depth(i) * updates[node.relation or 0] for i, node in enumerate(tree.nodes))
-    return len(found.assertions), tree.height, cost
+    return len(candidate.assertions), tree.height, cost
 
 
 def test_the_best_tree_is_the_best_of_all_parent_vectors() -> None:
@@ -66,15 +66,15 @@ def test_the_best_tree_is_the_best_of_all_parent_vectors() -> None:
             for relation in relations
         ]
         updates = tuple(dice.choices((0.0, 1.0, 3.0), k=n))
-        found = foreign_key_tree(h, primary_keys, updates)
+        best = foreign_key_tree(h, primary_keys, updates)
         expected = brute_rank(h, primary_keys, updates)
-        assert (None if found is None else rank(found, updates)) == expected, (h, primary_keys, updates)
-        if found is not None:
-            found.check(h, primary_keys)
+        assert (None if best is None else rank(best, updates)) == expected, (h, primary_keys, updates)
+        if best is not None:
+            best.check(h, primary_keys)
             with_tree += 1
-            with_assertions += bool(found.assertions)
-            if not found.assertions:
-                found.tree.check(Hypergraph(relations, h.attributes))
+            with_assertions += bool(best.assertions)
+            if not best.assertions:
+                best.tree.check(Hypergraph(relations, h.attributes))
     assert with_tree > 100
     assert with_assertions > 30
 
@@ -82,10 +82,10 @@ def test_the_best_tree_is_the_best_of_all_parent_vectors() -> None:
 def test_an_assertion_stands_as_low_as_possible() -> None:
     """x is in A, B and F of A -> B -> D -> F but not in D: B, not A, is where B and F are compared."""
     h = hypergraph(["xb", "xbd", "df", "fx"])
-    found = foreign_key_tree(h, keys(None, "b", "d", "f"))
-    assert found is not None
-    assert drawn(found.tree, names="ABDF") == "A(B(D(F)))"
-    assert found.assertions == (TreeAssertion(node=1, attribute="x", left=1, right=3),)
+    best = foreign_key_tree(h, keys(None, "b", "d", "f"))
+    assert best is not None
+    assert drawn(best.tree, names="ABDF") == "A(B(D(F)))"
+    assert best.assertions == (TreeAssertion(node=1, attribute="x", left=1, right=3),)
 
 
 def test_keys_hold_the_whole_primary_key() -> None:
@@ -96,19 +96,19 @@ def test_keys_hold_the_whole_primary_key() -> None:
 
 
 def test_an_acyclic_query_needs_no_assertions() -> None:
-    found = foreign_key_tree(hypergraph(["oc", "cn", "n"]), keys("o", "c", "n"))
-    assert found is not None
-    assert drawn(found.tree) == "R1(R2(R3))"
-    assert found.assertions == ()
+    best = foreign_key_tree(hypergraph(["oc", "cn", "n"]), keys("o", "c", "n"))
+    assert best is not None
+    assert drawn(best.tree) == "R1(R2(R3))"
+    assert best.assertions == ()
 
 
 def test_more_updates_stand_higher() -> None:
     """Three tables with the same key: any may be the root, and the rest hang directly below."""
     h = hypergraph(["ka", "kb", "kc"])
     for updates, picture in (((1, 1, 1), "R1(R2 R3)"), ((1, 1, 2), "R3(R1 R2)")):
-        found = foreign_key_tree(h, keys("k", "k", "k"), updates)
-        assert found is not None
-        assert drawn(found.tree) == picture
+        best = foreign_key_tree(h, keys("k", "k", "k"), updates)
+        assert best is not None
+        assert drawn(best.tree) == picture
 
 
 def test_wrong_numbers_of_keys_are_refused() -> None:
@@ -118,11 +118,11 @@ def test_wrong_numbers_of_keys_are_refused() -> None:
 
 def test_check_refuses_trees_that_follow_no_key_or_forget_an_assertion() -> None:
     h = hypergraph(["os", "oc", "cn", "sn"])
-    found = foreign_key_tree(h, keys(None, "o", "c", "s"))
-    assert found is not None
+    best = foreign_key_tree(h, keys(None, "o", "c", "s"))
+    assert best is not None
     with pytest.raises(PlanError, match="make n equal"):
-        ForeignKeyTree(found.tree, ()).check(h, keys(None, "o", "c", "s"))
+        ForeignKeyTree(best.tree, ()).check(h, keys(None, "o", "c", "s"))
     with pytest.raises(PlanError, match="the assertion on n at node 1 compares nodes 2 and 3"):
-        ForeignKeyTree(found.tree, (TreeAssertion(1, "n", 2, 3),)).check(h, keys(None, "o", "c", "s"))
+        ForeignKeyTree(best.tree, (TreeAssertion(1, "n", 2, 3),)).check(h, keys(None, "o", "c", "s"))
     with pytest.raises(PlanError, match="the parent of R4 lacks"):
-        found.check(h, keys(None, "o", "c", "n"))
+        best.check(h, keys(None, "o", "c", "n"))

@@ -42,7 +42,7 @@ def test_the_same_rows_pass(predicates: list[Expression]) -> None:
 def test_what_is_kept_says_something(predicates: list[Expression]) -> None:
     kept = without_implied(predicates)
     everything = solutions(kept)
-    if everything:  # from what cannot be, anything follows
+    if everything:  # from a contradiction, anything follows
         for i in range(len(kept)):
             assert solutions(kept[:i] + kept[i + 1 :]) != everything
 

@@ -183,7 +183,7 @@ def test_refusals_say_what_to_do() -> None:
 
 
 def test_relations_that_share_nothing_make_one_tree() -> None:
-    """None of the ways to put them together below a node is tried: there are billions of them."""
+    """The ways to arrange them below a node are not tried: there are billions of them."""
     h = hypergraph(list("abcdefghijklmnopqrs"))
     assert [drawn(tree) for tree in join_trees(h)] == [drawn(best_tree(h))]
     joined = hypergraph(["ab", "bc", *"defghijklmnopqrs"])

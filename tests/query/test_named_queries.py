@@ -91,12 +91,12 @@ def test_tpch_q5() -> None:
     assert verdict.why_not[QueryClass.ACYCLIC] == (
         "there is a cycle through lineitem -ok- orders -ck- customer -nk- supplier -sk- lineitem"
     )
-    found = foreign_key_tree(Q5, Q5_KEYS)
-    assert found is not None
-    found.check(Q5, Q5_KEYS)
+    best = foreign_key_tree(Q5, Q5_KEYS)
+    assert best is not None
+    best.check(Q5, Q5_KEYS)
     # nation below supplier: the path through customer would be longer
-    assert drawn(found.tree, names="LOCSNR") == "L(O(C) S(N(R)))"
-    assert found.assertions == (TreeAssertion(node=0, attribute="nk", left=2, right=3),)
+    assert drawn(best.tree, names="LOCSNR") == "L(O(C) S(N(R)))"
+    assert best.assertions == (TreeAssertion(node=0, attribute="nk", left=2, right=3),)
     assert classify(Q5).name == "cyclic"
 
 

@@ -20,9 +20,9 @@ Query = tuple[list[int], list[int], int]
 def assert_by_definition(atoms: list[int], predicates: list[int], output: int) -> tuple[bool, bool]:
     expected = verdict(atoms, predicates, output)
     h = Hypergraph(tuple(map(named, atoms)), named(output))
-    found = classify(h, None, {str(i): named(p) for i, p in enumerate(predicates)})
-    assert (found.acyclic, found.free_connex) == expected, (h, list(map(named, predicates)))
-    assert (found.name == QueryClass.CYCLIC_BY_PREDICATES) == (h.is_acyclic and not expected[0])
+    classified = classify(h, None, {str(i): named(p) for i, p in enumerate(predicates)})
+    assert (classified.acyclic, classified.free_connex) == expected, (h, list(map(named, predicates)))
+    assert (classified.name == QueryClass.CYCLIC_BY_PREDICATES) == (h.is_acyclic and not expected[0])
     return expected
 
 

@@ -1,4 +1,4 @@
-"""What a join tree measures, and that `check` names each property that is violated."""
+"""The measures of a join tree, and that `check` names each violated property."""
 
 from __future__ import annotations
 

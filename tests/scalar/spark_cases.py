@@ -1,7 +1,7 @@
-"""Writes functions_spark.json: what Spark (ANSI mode, UTC) says of each function over typed arguments.
+"""Writes functions_spark.json: Spark's result (ANSI mode, UTC) for each function over typed arguments.
 
-Run by hand where PySpark is installed, `python tests/scalar/spark_cases.py`; the tests read only the file it writes.
-An argument is [type, text] for a column of that type, or [type, text, "literal"] for a literal; text null is NULL. The
+Run it manually with PySpark installed, `python tests/scalar/spark_cases.py`; the tests read only the file it writes. An
+argument is [type, text] for a column of that type, or [type, text, "literal"] for a literal; text null is NULL. The
 text of BINARY is its hexadecimal digits, of an argument and of an answer.
 """
 
@@ -404,7 +404,7 @@ def text_cases() -> list[tuple[str, list[Argument], str | None]]:
     return made
 
 
-#: Patterns with what to write for what they match; the last ones are wrong for a text that has an a and a b.
+#: Patterns with replacements for their matches; the last ones are invalid for a text that has an a and a b.
 PATTERNS = (
     ("a", "<$0>"), ("(a|ab)(c|bcd)?", "$2-$1"), ("^[a-z]+$", "x"), ("$", "!"), (r"\w+", r"\$"), (r"[^\s.]+", "$0$0"),
     ("a*", "-"), ("(?i)HE(L+)O", "[$1]"), ("(?s)a.b", "x"), ("a.b", "x"), (r"(\d+)-(\d+)", "$2-$1"), ("x??", "."),
@@ -466,7 +466,7 @@ def sql(name: str, args: list[Argument], to: str | None, prefix: str = "c") -> t
 
 
 def ask(spark: Any, asked: list[Case]) -> list[dict[str, object]]:
-    """The records of some cases: of all in one query, or of each half where Spark refuses one of them."""
+    """The records of some cases: of all in one query, or of each half if Spark refuses one of them."""
     expressions, fields = [], []
     for number, (name, args, to) in enumerate(asked):
         expression, columns_read = sql(name, args, to, f"q{number}_")
@@ -496,7 +496,7 @@ def recorded(case: Case) -> dict[str, object]:
 
 
 def main() -> None:
-    """Asks Spark only what the file does not tell yet; `--again` asks all."""
+    """Runs only the cases on Spark that are not in the file yet; `--again` runs all."""
     from pyspark.sql import SparkSession
 
     spark = (

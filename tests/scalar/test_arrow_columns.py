@@ -1,4 +1,4 @@
-"""Arrow to columns and back: exact for what fits, refused with its row for what does not."""
+"""Arrow to columns and back: exact for values that fit, refused with their row for those that do not."""
 
 from __future__ import annotations
 

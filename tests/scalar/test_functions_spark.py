@@ -1,4 +1,4 @@
-"""Every function over typed arguments, compared with what Spark says (functions_spark.json): result type and value."""
+"""Every function over typed arguments, compared with Spark's results (functions_spark.json): result type and value."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ APPROXIMATE = {
 def parse_type(text: str) -> Type:
     if text.startswith("INTERVAL "):
         return interval(*text.removeprefix("INTERVAL ").split(" TO "))
-    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
-    return decimal(int(found[1]), int(found[2])) if found else Type(text)
+    match = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
+    return decimal(int(match[1]), int(match[2])) if match else Type(text)
 
 
 def value_of(kind: str, text: str | None) -> Literal:
@@ -85,7 +85,7 @@ def _reads_no_text(case: dict[str, Any]) -> bool:
 
 
 def is_exempt(case: dict[str, Any]) -> bool:
-    """Where Freshet differs from Spark on purpose."""
+    """Whether this is an intended difference from Spark."""
     kinds, texts = [a[0] for a in case["args"]], [a[1] for a in case["args"]]
     if case.get("to") == "TIMESTAMP" and kinds[0].startswith("DECIMAL(38"):
         return True  # Spark wraps around silently
@@ -94,15 +94,15 @@ def is_exempt(case: dict[str, Any]) -> bool:
     if case["name"] in ("negate", "negative") and kinds[0].startswith("DECIMAL(38"):
         return True  # Spark refuses a value that fits
     if str(case.get("to")).startswith("DECIMAL") and texts[0] in ("NaN", "Infinity", "-Infinity"):
-        return True  # Spark gives NULL, ANSI or not
+        return True  # Spark returns NULL, ANSI or not
     if case["name"] in ("eq", "lt", "ge") and texts == [None, "2024-02-29"]:
-        return True  # a literal that is no number is refused when the query is read, NULL column or not
+        return True  # a literal that is not a number is refused when the query is bound, NULL column or not
     if case["name"] == "div" and "value" in case and case["value"] is not None and "DECIMAL" in str(kinds):
         quotient = Decimal(str(texts[0])) / Decimal(str(texts[1]))
         if abs(quotient) >= 2**63:
             return True  # Spark wraps around silently
     if "BINARY" in kinds and _reads_no_text(case):
-        return True  # bytes that are no text are refused as one
+        return True  # bytes that are not valid text are refused
     return case.get("to") == "STRING" and texts[0] == "123456789012345680"  # Java 17 does not always write the shortest
 
 
@@ -166,9 +166,9 @@ def _served(columns: list[Column], column: ColumnRef) -> Column:
 
 @pytest.mark.parametrize("name", sorted({c["name"] for c in CASES}))
 def test_function_is_read_from_sql(name: str) -> None:
-    """Some cases of each function as the text of a view: the parser's nodes are the functions they stand for."""
-    found = [c for c in CASES if c["name"] == name and "error" not in c and not is_exempt(c) and c["value"] is not None]
-    with_columns = [c for c in found if any(len(a) == 2 for a in c["args"]) and "FLOAT" not in str(c["args"])]
+    """Some cases of each function as the text of a view: the parser's nodes are bound to the right functions."""
+    cases = [c for c in CASES if c["name"] == name and "error" not in c and not is_exempt(c) and c["value"] is not None]
+    with_columns = [c for c in cases if any(len(a) == 2 for a in c["args"]) and "FLOAT" not in str(c["args"])]
     for case in with_columns[:: max(1, len(with_columns) // 3)][:3]:
         expression, fields = spark_cases.sql(name, case["args"], case.get("to"))
         db = freshet.connect()
@@ -177,5 +177,5 @@ def test_function_is_read_from_sql(name: str) -> None:
         db.execute(f"CREATE TABLE t ({', '.join(columns)})")
         view = db.create_view("v", f"SELECT {shown} AS x FROM t")
         db.execute(f"INSERT INTO t SELECT {fields}")
-        (found,) = view.to_arrow()["x"].to_pylist()
-        assert same((case["type"], found), (case["type"], case["value"]), name), (expression, found, case)
+        (value,) = view.to_arrow()["x"].to_pylist()
+        assert same((case["type"], value), (case["type"], case["value"]), name), (expression, value, case)

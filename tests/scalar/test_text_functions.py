@@ -1,6 +1,5 @@
-"""Text functions as they are written in SQL: the parser's many nodes, what is refused, and errors that name a row.
-
-What each function gives is compared with Spark in test_functions_spark.
+"""Text functions in SQL: the parser's many nodes, refusals, and errors that name a row. The values of each function are
+compared with Spark in test_functions_spark.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def test_patterns_that_are_wrong(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     ("expression", "says"), [("split_part(s, '.', k - 3)", "no part 0"), ("elt(k, s, 'b')", "no text 3"),
-                             ("repeat(s, 100000000)", "1,700,000,000 bytes; 16,777,216 are the most")],
+                             ("repeat(s, 100000000)", "1,700,000,000 bytes; the limit is 16,777,216")],
 )  # fmt: skip
 def test_a_row_without_a_value_is_refused(expression: str, says: str) -> None:
     with pytest.raises(ChangeError, match=says):
@@ -137,23 +136,23 @@ def test_a_row_without_a_value_is_refused(expression: str, says: str) -> None:
 
 
 def test_a_function_that_skips_nulls_keeps_rows_without_a_partner() -> None:
-    """A LEFT JOIN is no inner join where the condition on its right side can hold for NULLs."""
+    """A LEFT JOIN is not an inner join if the condition on its right side can hold for NULLs."""
     db = freshet.connect()
     db.execute("CREATE TABLE a (k INT PRIMARY KEY); CREATE TABLE b (k INT PRIMARY KEY, s STRING)")
     joined = "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE"
     kept = db.create_view("kept", f"{joined} CONCAT_WS('-', b.s, 'x') = 'x'")
-    found = db.create_view("found", f"{joined} LOCATE('q', b.s, b.k) = 0")
+    located = db.create_view("found", f"{joined} LOCATE('q', b.s, b.k) = 0")
     db.execute("INSERT INTO a VALUES (1), (2)")
     db.execute("INSERT INTO b VALUES (2, 'y')")
     assert kept.to_arrow()["k"].to_pylist() == [1]
-    assert sorted(found.to_arrow()["k"].to_pylist()) == [1, 2]
+    assert sorted(located.to_arrow()["k"].to_pylist()) == [1, 2]
 
 
 def test_concat_ws_of_nothing_but_nulls_is_empty() -> None:
-    """Beside rows that have texts: Arrow's join leaves such rows out."""
+    """Together with rows that have texts: Arrow's join omits such rows."""
     db = freshet.connect()
     db.execute("CREATE TABLE t (k INT PRIMARY KEY, m STRING, s STRING)")
     view = db.create_view("v", "SELECT k, CONCAT_WS('+-', s, s) AS l, CONCAT_WS(m, s, NULL, s) AS c FROM t")
     db.execute("INSERT INTO t VALUES (1, '/', NULL), (2, '/', 'a'), (3, NULL, 'b'), (4, '', '')")
-    found = {row["k"]: (row["l"], row["c"]) for row in view.to_arrow().to_pylist()}
-    assert found == {1: ("", ""), 2: ("a+-a", "a/a"), 3: ("b+-b", None), 4: ("+-", "")}
+    rows = {row["k"]: (row["l"], row["c"]) for row in view.to_arrow().to_pylist()}
+    assert rows == {1: ("", ""), 2: ("a+-a", "a/a"), 3: ("b+-b", None), 4: ("+-", "")}

@@ -124,11 +124,11 @@ VIEWS = {
 
 
 def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...]]]]:
-    """Random changes over tiny domains: rows of each table that come and go, weight last."""
+    """Random changes over tiny domains: inserted and deleted rows of each table, weight last."""
     rng = random.Random(seed)
     held: dict[str, list[tuple[object, ...]]] = {name: [] for name in SCHEMAS}
     numbers = 0
-    found = []
+    txs = []
     for _ in range(count):
         tx: dict[str, list[tuple[object, ...]]] = {}
         for name in SCHEMAS:
@@ -158,8 +158,8 @@ def transactions(seed: int, count: int) -> list[dict[str, list[tuple[object, ...
                 held[name].append(row)
                 changes.append((*row, 1))
             tx[name] = changes
-        found.append(tx)
-    return found
+        txs.append(tx)
+    return txs
 
 
 class Present:

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def settings(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """As `freshet.spark.session` sets a small machine up, whatever this one is: streams that end within seconds spend
-    their processor on starting."""
+    """The settings of `freshet.spark.session` for a small machine, whatever this one is: streams of a few seconds spend
+    most of their processor time on starting."""
     frugal = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     given = {
         "spark.ui.enabled": "false",

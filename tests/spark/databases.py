@@ -19,23 +19,23 @@ DRIVERS = ("org.xerial:sqlite-jdbc:3.50.3.0", "org.postgresql:postgresql:42.7.7"
 
 def driver_jars() -> list[Path]:
     """The drivers' jars, as far as they can be had."""
-    return [found for found in map(jar, DRIVERS) if found is not None]
+    return [path for path in map(jar, DRIVERS) if path is not None]
 
 
 def has_driver(name: str) -> bool:
-    return any(name in found.name for found in JARS.glob("*.jar"))
+    return any(name in path.name for path in JARS.glob("*.jar"))
 
 
 def postgres_programs() -> Path | None:
     """The folder of initdb and pg_ctl, which Debian keeps off the path."""
-    found = shutil.which("initdb")
-    folders = [os.path.dirname(found)] if found else sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    program = shutil.which("initdb")
+    folders = [os.path.dirname(program)] if program else sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     return Path(folders[-1]) if folders else None
 
 
 @contextmanager
 def postgres(programs: Path) -> Iterator[str]:
-    """A PostgreSQL on loopback with its data in a new folder; gives the port."""
+    """A PostgreSQL server on loopback with its data in a new folder; yields the port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

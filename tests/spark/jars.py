@@ -14,12 +14,12 @@ JARS = Path(__file__).resolve().parents[2] / ".cache" / "jars"
 
 
 def jar(coordinates: str) -> Path | None:
-    """One jar, without what it depends on; None if it cannot be had."""
+    """One jar, without its dependencies; None if it is not available."""
     _, artifact, version = coordinates.split(":")
-    found = JARS / f"{artifact}-{version}.jar"
-    if not found.exists():
+    path = JARS / f"{artifact}-{version}.jar"
+    if not path.exists():
         _fetch(coordinates, JARS, "-notransitive", "-types", "jar")
-    return found if found.exists() else None
+    return path if path.exists() else None
 
 
 def jars(coordinates: str) -> Path | None:

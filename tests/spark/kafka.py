@@ -27,12 +27,12 @@ CONNECTOR = (
 
 
 def connector_jars() -> list[Path] | None:
-    found = [f for f in map(jar, CONNECTOR) if f is not None]
-    return found if len(found) == len(CONNECTOR) else None
+    jars = [f for f in map(jar, CONNECTOR) if f is not None]
+    return jars if len(jars) == len(CONNECTOR) else None
 
 
 def console(address: str, program: str, *arguments: str, given: str = "") -> str:
-    """What one of Kafka's own programs prints."""
+    """The output of one of Kafka's own programs."""
     java = [*_java(), "-cp", f"{jars(BROKER)}/*:{jar(TOOLS)}", f"org.apache.kafka.tools.{program}"]
     done = subprocess.run(
         [*java, "--bootstrap-server", address, *arguments], input=given, capture_output=True, text=True, timeout=120,
@@ -54,7 +54,7 @@ def _port() -> int:
 
 @contextmanager
 def broker() -> Iterator[str | None]:
-    """A broker on loopback with its data in a new folder; gives its address, or None where its jars cannot be had."""
+    """A broker on loopback with its data in a new folder; yields its address, or None if its jars are not available."""
     programs = jars(BROKER)
     if programs is None or jar(TOOLS) is None:
         yield None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.job import Job
 from freshet.spark.level import Level
+from freshet.spark.log import Entries
 
 
 class Value:
@@ -30,20 +31,6 @@ class Value:
 
     def update(self, value: tuple[Any, ...]) -> None:
         self.held = value
-
-
-class Entries:
-    def __init__(self) -> None:
-        self.held: list[tuple[Any, ...]] = []
-
-    def get(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.held)
-
-    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802
-        self.held += entries
-
-    def clear(self) -> None:
-        self.held = []
 
 
 class Store:
@@ -61,7 +48,7 @@ class Store:
     @property
     def base(self) -> int:
         """The version at which its log was last rewritten."""
-        held = self.values["standing"].held
+        held = next(self.values[name].held for name in ("shard", "standing") if name in self.values)
         return 0 if held is None else int(held[5].split()[-1])
 
 
@@ -74,15 +61,15 @@ class LevelJob:
         self.checkpoint = None if checkpoint is None else str(checkpoint)
         self.arenas = None if arenas is None else str(arenas)
         self.stores: dict[tuple[int, int], Store] = {}
-        self.batch = 0  # the number of the micro-batch to come
+        self.batch = 0  # the number of the next micro-batch
 
     def turn(self, job: Job, quarantine: bool) -> None:
-        """Goes on with the job, and sets bad changes aside or not."""
+        """Resumes the job, and sets bad changes aside or not."""
         self.job = replace(job, quarantine=quarantine)
         self.text = self.job.to_text()
 
     def apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """One micro-batch; every view's delta. What fails leaves the stores as they were."""
+        """Runs one micro-batch; returns every view's delta. A failure leaves the stores unchanged."""
         before = self.kept()
         try:
             with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +82,7 @@ class LevelJob:
         return made
 
     def kept(self) -> dict[tuple[int, int], Store]:
-        """The stores as they are now, to be put back later: a version that Spark retains."""
+        """A copy of the stores that can be restored later: a version that Spark retains."""
         return copy.deepcopy(self.stores)
 
     def _apply(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -114,13 +101,15 @@ class LevelJob:
                 fields = [struct.field(i) for i in range(struct.type.num_fields)]
                 delta = pa.table([*fields, batch.column("_weight")], [*(f.name for f in struct.type), "_weight"])
                 parts.setdefault(view, []).append(delta)
-        return {view: pa.concat_tables(found) for view, found in parts.items()}
+        return {view: pa.concat_tables(deltas) for view, deltas in parts.items()}
 
     def _shard(self, level: int, shard: int, rows: list[Row]) -> list[Row]:
         key = shard_keys(self.job.shards)[shard]
         mine = [r for r in rows if r.key == key]
         if not mine:
             return []
-        step = Level(self.text, level, self.arenas, self.checkpoint, self.retained)
+        step = Level(
+            self.text, level, self.arenas, self.checkpoint, self.retained, together=self.checkpoint is not None
+        )
         step.init(cast(StatefulProcessorHandle, self.stores.setdefault((level, shard), Store())))
         return list(step.handleInputRows((key,), iter(mine), None))

@@ -73,7 +73,7 @@ class LocalJob:
             self.shards[level, number] = shard
 
     def compact(self) -> None:
-        """Rewrites every log as what its shard holds, and makes the shard again from that."""
+        """Rewrites every log from the contents of its shard, and rebuilds the shard from that."""
         for place, shard in self.shards.items():
             self.logs[place] = [(name, to_block(rows)) for name, rows in shard.contents()]
         self.forget()

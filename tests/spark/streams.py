@@ -18,7 +18,8 @@ Changes = Mapping[str, pa.Table]  # a table's changed rows, with `_weight`
 def write_files(
     folder: Path, schemas: Mapping[str, pa.Schema], transactions: Sequence[Changes], first: int = 0
 ) -> None:
-    """One file a table and transaction, empty where a table does not change: the n-th micro-batch is the n-th one."""
+    """One file per table and transaction, empty if a table does not change: the n-th micro-batch is the n-th
+    transaction."""
     for name, schema in schemas.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for i, changes in enumerate(transactions, first):
@@ -29,12 +30,12 @@ def write_files(
 
 
 def read_files(spark: SparkSession, folder: Path, tables: Sequence[str]) -> dict[str, DataFrame]:
-    found = {}
+    frames = {}
     for name in tables:
         schema = spark.read.parquet(str(folder / name / "00000.parquet")).schema
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").option("latestFirst", "false")
-        found[name] = reader.parquet(str(folder / name))
-    return found
+        frames[name] = reader.parquet(str(folder / name))
+    return frames
 
 
 def run(changes: DataFrame, out: Path, checkpoint: Path) -> Any:

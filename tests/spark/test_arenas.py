@@ -1,5 +1,5 @@
-"""Arenas damaged between the batches of a stream, and a disk that gets full under a running one: the answer stays
-right, and what was rebuilt is told."""
+"""Arenas damaged between the batches of a stream, and a disk that becomes full during a stream: the answer stays
+correct, and rebuilds are logged."""
 
 from __future__ import annotations
 

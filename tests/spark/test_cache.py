@@ -1,4 +1,4 @@
-"""An arena is used only when it is exactly what the state store says; anything else is rebuilt, never trusted."""
+"""An arena is used only if it matches the state store exactly; otherwise it is rebuilt."""
 
 from __future__ import annotations
 

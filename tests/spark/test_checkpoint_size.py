@@ -1,7 +1,7 @@
-"""A long stream in which every row leaves after a while, on Spark: all files of the checkpoint together stay within
-three times the rows that are there, as plain Arrow columns, where Spark retains two versions; of more it has what
-changed between them. And a snapshot of the stream while it runs is of one version, also when that is not the last any
-more."""
+"""A long stream in which every row is deleted after a while, on Spark: all files of the checkpoint together stay within
+three times the size of the current rows as plain Arrow columns, if Spark retains two versions; with more versions there
+are also the changes between them. And a snapshot of the running stream is of one version, also if that is no longer the
+last."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def weighed(tables: dict[str, pa.Table], weight: int) -> dict[str, pa.Table]:
 
 
 def transaction(number: int) -> dict[str, pa.Table]:
-    """The next rows come and the oldest go."""
+    """The next rows are inserted and the oldest deleted."""
     if number == 0:
         return weighed(orders(0, LIVE), 1)
     came = LIVE + (number - 1) * STEP

@@ -1,4 +1,4 @@
-"""What the documentation says of Spark, run as it stands there."""
+"""Runs the documentation's examples for Spark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""kill -9 of a Python worker and of an executor in the middle of a stream: it goes on, and the sink holds every change
-exactly once."""
+"""kill -9 of a Python worker and of an executor in the middle of a stream: it continues, and the sink holds every
+change exactly once."""
 
 from __future__ import annotations
 

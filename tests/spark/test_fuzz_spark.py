@@ -30,8 +30,8 @@ def test_random_queries_agree_with_spark(asked: SparkSession) -> None:
         outcome = run_query(Choices(seed=seed), asked)
         kinds.append(outcome.kind)
         if outcome.kind == "failed":
-            found = shortest(outcome, asked, 60)
-            pytest.fail(f"seed {seed}: {found.why}\n{found.sql}\n{found.tables}")
+            least = shortest(outcome, asked, 60)
+            pytest.fail(f"seed {seed}: {least.why}\n{least.sql}\n{least.tables}")
     assert kinds.count("agreed") > 0.3 * QUERIES
 
 

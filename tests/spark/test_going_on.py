@@ -1,4 +1,5 @@
-"""A query that stopped says why in Freshet's words, goes on from its checkpoint, and nothing else does."""
+"""A stopped query states the reason in a sentence of Freshet's, and only the same query can resume from its
+checkpoint."""
 
 from __future__ import annotations
 
@@ -118,12 +119,13 @@ CREATE MATERIALIZED VIEW by_s AS SELECT s, COUNT(*) AS n FROM b GROUP BY s;
 
 @pytest.mark.timeout(900)
 def test_a_job_sets_aside_what_stopped_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Two views read a table in two ways, and nobody judges for both: the batch is run again, by itself."""
+    """Two views read a table in two ways, and no shard checks changes for both: the batch is run again
+    automatically."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     (tmp_path / "in").mkdir()
     batches = [[(1, "x", 2), (2, "y", 1)], [(1, "x", -1), (3, "z", -1), (4, "w", 1)]]
-    for number, found in enumerate(batches):
-        lines = [json.dumps({"a": a, "s": s, "_weight": weight}) for a, s, weight in found]
+    for number, changes in enumerate(batches):
+        lines = [json.dumps({"a": a, "s": s, "_weight": weight}) for a, s, weight in changes]
         path = tmp_path / "in" / f"{number}.json"
         path.write_text("\n".join(lines))
         os.utime(path, (1e9 + number, 1e9 + number))

@@ -66,7 +66,7 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 def in_process(job: JobFile) -> dict[str, Counter[tuple[Any, ...]]]:
-    """The same files taken in by a database; what it refuses is set aside."""
+    """The same files applied to a database; refused changes are set aside."""
     db = freshet.connect()
     for source in job.sources.values():
         db.execute(table_ddl(source.schema))

@@ -35,7 +35,7 @@ def start(folder: Path, *master: str) -> subprocess.Popen[bytes]:
 
 
 def feed(folder: Path, count: int) -> None:
-    """Orders that come and go: LIVE are there after each transaction."""
+    """Orders that are inserted and deleted: there are LIVE of them after each transaction."""
     gone = [STEP * i for i in range(count - 1)]
     steps = [orders(0, LIVE, 1)]
     steps += [both(orders(LIVE + g, LIVE + g + STEP, 1), orders(g, g + STEP, -1)) for g in gone]
@@ -43,7 +43,7 @@ def feed(folder: Path, count: int) -> None:
 
 
 def check(spark: SparkSession, folder: Path, count: int) -> None:
-    """The sum of all deltas in the sink is the answer, and so is what the checkpoint holds."""
+    """The sum of all deltas in the sink equals the answer, and so does the checkpoint."""
     out = spark.read.parquet(str(folder / "out")).toArrow()
     first = STEP * (count - 1)
     present = orders(first, first + LIVE, 1)

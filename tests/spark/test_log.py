@@ -1,5 +1,5 @@
-"""The log of a shard over a long stream in which every row leaves after a while: it stays in proportion to the rows
-that are there, and a shard made from it alone goes on as if nothing had happened."""
+"""The log of a shard over a long stream in which every row is deleted after a while: it stays proportional to the
+current rows, and a shard rebuilt from it continues as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from freshet.spark.block import from_block, to_block
 from freshet.spark.dispatch import shard_keys
 from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
-from freshet.spark.log import Block, ShardFolder, ShardLog, read_entry
+from freshet.spark.log import Block, Entries, ShardFolder, ShardLog, read_entry
 from freshet.spark.maintain import compile_job
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
-from tests.spark.level_job import Entries, LevelJob, Store
+from tests.spark.level_job import LevelJob, Store
 from tests.spark.streams import Sum
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, s STRING)"
@@ -40,7 +40,7 @@ LIVE, STEP, BATCHES = 12_000, 3_000, 40
 
 
 def changes(first: int) -> pa.Table:
-    """The next rows come and, once the table is full, the oldest go."""
+    """The next rows are inserted and, once the table is full, the oldest deleted."""
     come, go = np.arange(first, first + STEP), np.arange(first - LIVE, first - LIVE + STEP)
     ids = np.concatenate([come, go[go >= 0]])
     weights = np.where(ids >= first, 1, -1)
@@ -48,47 +48,54 @@ def changes(first: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array(ids), notes, pa.array(weights)], ["id", "v", "s", "_weight"])
 
 
+def entries(store: Store) -> list[tuple[Any, ...]]:
+    """Of its log, in whatever form."""
+    together = store.values.get("shard")
+    return store.log.held if together is None else [] if together.held is None else together.held[9]
+
+
 def files(place: Path) -> list[Path]:
     return [f for f in place.rglob("log/*/*") if f.is_file()]
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["state store", "files"])
-def test_a_long_stream(tmp_path: Path, beside: bool) -> None:
+@pytest.mark.parametrize("form", ["state store", "files", "files, one value"])
+def test_a_long_stream(tmp_path: Path, form: str) -> None:
     sql = "SELECT s, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY s"
     job = compile_job(sql, DDL, 1, None)
     text, store = job.to_text(), Store()
+    beside, together = form != "state store", form == "files, one value"
     (stream,) = job.streams
     place = ShardFolder(str(tmp_path), 0, 0) if beside else None
     total, rewritten = Sum(), 0
     for number in range(BATCHES):
         # Without an arena: every batch makes the shard again from its log.
-        level = Level(text, 0, None, str(tmp_path) if beside else None, 1)
+        level = Level(text, 0, None, str(tmp_path) if beside else None, 1, together=together)
         level.init(cast(StatefulProcessorHandle, store))
         rows = [
             Row(key=r["key"], level=r["level"], stream=r["stream"], payload=r["payload"])
             for made in Encoder(text, "t")(changes(number * STEP).to_batches())
             for r in made.to_pylist()
         ]
-        before = len(store.log.held)
+        before = len(entries(store))
         told = list(level.handleInputRows((shard_keys(1)[0],), iter(rows), None))
-        rewritten += len(store.log.held) <= before
+        rewritten += len(entries(store)) <= before
         live = min((number + 1) * STEP, LIVE)
         shard = Shard(job, 0, 0, Arena())
-        blocks = [read_entry(place, *entry) for _, *entry in store.log.held]
+        blocks = [read_entry(place, *entry) for _, *entry in entries(store)]
         logged = shard.load(stream.name, (read_block(shard, stream.name, b) for b in blocks))
         shard.loaded()
         assert shard.live_rows() == live
         assert logged <= 3 * live, (number, logged)
         compact = sum(len(to_block(part)) for _, part in shard.contents())
-        held = sum(len(payload or b"") for _, payload, *_ in store.log.held) + sum(
+        held = sum(len(payload or b"") for _, payload, *_ in entries(store)) + sum(
             f.stat().st_size for f in files(tmp_path)
         )
         assert sum(map(len, blocks)) <= 3 * compact, number
-        assert held <= 4 * compact, number  # with what the version before needs, right after a rewriting
+        assert held <= 4 * compact, number  # with the entries of the previous version, directly after a rewrite
         for row in told:
             delta = from_block(row.payload, [f.type for f in job.views[0].fields])
             total.add(pa.table([*map(to_arrow, delta.columns), pa.array(delta.weights)], ["s", "n", "total", "w"]))
-    assert 3 < rewritten < BATCHES - 3  # compacted again and again, but not at every batch
+    assert 3 < rewritten < BATCHES - 3  # compacted repeatedly, but not at every batch
     assert bool(files(tmp_path)) == beside
     there = range(BATCHES * STEP - LIVE, BATCHES * STEP)
     groups = [[i for i in there if i % 100 == s] for s in range(100)]
@@ -116,7 +123,7 @@ def test_small_blocks_come_together(tmp_path: Path) -> None:
 
 
 def log_limit() -> int:
-    """The most that stands in entries of LITTLE pairs."""
+    """The maximal size of entries of LITTLE pairs."""
     return (64 << 10) // (2 * len(LITTLE)) * 2 * len(LITTLE)
 
 
@@ -137,7 +144,7 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
         ShardLog(entries, place, log.bases, log.small).sweep(version, retained)
         assert len(files(tmp_path)) == 4  # Spark can go back to version 2
     ShardLog(Entries(), place).sweep(5, 1)
-    assert len(files(tmp_path)) == 4  # a log at version 2 needs what was there before 3
+    assert len(files(tmp_path)) == 4  # a log at version 2 needs the files from before version 3
     log.sweep(7, 4)
     assert {f.name for f in files(tmp_path)} == {e[2] for e in version3} | late_files
     assert log.bases == [3]
@@ -154,7 +161,7 @@ def test_files_are_there_as_long_as_named(tmp_path: Path) -> None:
 
 @given(st.data(), st.integers(1, 4))
 def test_going_back(data: st.DataObject, retained: int) -> None:
-    """To any version that Spark retains, again and again: the files it names are there, and it goes on from there."""
+    """Back to any version that Spark retains, repeatedly: the files it names exist, and it continues from there."""
     job = compile_job("SELECT s, SUM(v) AS total FROM t GROUP BY s", DDL, 1, None)
     with tempfile.TemporaryDirectory() as folder, patched(log_module, _SMALL=100), patched(level_module, _LEAST_LOG=4):
         running = LevelJob(job, Path(folder) / "checkpoint", None, retained)

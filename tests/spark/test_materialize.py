@@ -46,7 +46,7 @@ def random_row(rng: random.Random) -> Row:
 
 
 def random_changes(rng: random.Random, held: Counter[Row], size: int) -> list[Row]:
-    """Changes that are possible, a row's weight spread over several of them; `held` becomes what is there then."""
+    """Valid changes, with a row's weight spread over several of them; `held` is updated to the resulting rows."""
     rows = []
     for _ in range(size):
         if held and rng.random() < 0.45:
@@ -157,7 +157,7 @@ def test_taking_away_what_is_not_there_is_refused(spark: SparkSession, tmp_path:
     with pytest.raises(ChangeError, match=r"the row \(a=5, s=NULL\), of which .* holds 0"):
         copy.apply(batch_of(spark, [*rows, (5, None, -1)], schema), 1, "q")
     assert newest(tmp_path)["version"] == 1
-    copy.apply(batch_of(spark, rows, schema), 1, "q")  # the copy is as it was, and goes on
+    copy.apply(batch_of(spark, rows, schema), 1, "q")  # the copy is unchanged, and continues
     assert read_materialized(spark, str(tmp_path)).count() == 2 * (1_000 - taken)
 
 
@@ -192,7 +192,7 @@ def test_a_batch_that_fails_before_its_version_leaves_nothing(
     assert len(list((tmp_path / "runs").iterdir())) == 2
     copy.apply(batch_of(spark, [(1, 1)], schema), 1, "q")
     assert answer(spark, tmp_path) == Counter({(0,): 1, (1,): 1})
-    assert len(list((tmp_path / "runs").iterdir())) == 2  # the run nobody points to is gone
+    assert len(list((tmp_path / "runs").iterdir())) == 2  # the unreferenced run is removed
 
 
 def test_of_two_writers_one_fails(spark: SparkSession, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ spark.stop()
 
 
 def test_killed_driver(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed between the commit of a version and Spark's own commit of the batch: the batch comes again."""
+    """Killed between the commit of a version and Spark's own commit of the batch: the batch is repeated."""
     write_files(tmp_path, {"t": TYPES}, transactions())
     script, target = tmp_path / "killed.py", tmp_path / "copy"
     script.write_text(KILLED)

@@ -35,7 +35,7 @@ class Database:
     place: str  # a file, or a port
 
     def rows(self, sql: str) -> list[Row]:
-        """Through the database's own client; numbers as they come, text as it is."""
+        """Through the database's own client; numbers and text unchanged."""
         if self.url.startswith("jdbc:sqlite"):
             with sqlite3.connect(self.place) as link:
                 return [tuple(row) for row in link.execute(sql)]
@@ -84,18 +84,18 @@ def database(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
         file = str(tmp_path / "copy.db")
         return Database(f"jdbc:sqlite:{file}", "org.sqlite.JDBC", file)
     port = request.getfixturevalue("server")
-    found = Database(f"jdbc:postgresql://127.0.0.1:{port}/postgres", "org.postgresql.Driver", port)
-    found.rows("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    return found
+    opened = Database(f"jdbc:postgresql://127.0.0.1:{port}/postgres", "org.postgresql.Driver", port)
+    opened.rows("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return opened
 
 
 def held_rows(database: Database) -> Counter[Row]:
-    found: Counter[Row] = Counter()
+    rows: Counter[Row] = Counter()
     for k, s, d, weight in database.rows('SELECT k, s, d, "_weight" FROM copy'):
         row = (None if k is None else int(k), s, None if d is None else Decimal(str(d)))
-        assert row not in found and int(weight) > 0
-        found[row] = int(weight)
-    return found
+        assert row not in rows and int(weight) > 0
+        rows[row] = int(weight)
+    return rows
 
 
 def keyed_rows(database: Database) -> dict[Row, Row]:
@@ -226,7 +226,7 @@ def test_of_two_writers_one_fails(spark: SparkSession, database: Database, monke
 
 
 def test_types_are_told_apart_exactly(spark: SparkSession, database: Database) -> None:
-    """Rows that differ in a microsecond, in the last digit of a double, in where NULL stands, in trailing blanks."""
+    """Rows that differ in a microsecond, in the last digit of a double, in the position of NULL, in trailing blanks."""
     schema = "t TIMESTAMP, x DOUBLE, a STRING, b STRING, y BINARY, _weight BIGINT"
     at = "TIMESTAMP '2024-10-27 00:30:00.000001 UTC'"
     rows = [

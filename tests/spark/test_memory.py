@@ -1,5 +1,5 @@
-"""What a worker holds stays bounded, however many shards pass through it: arenas are let go at once, not when Python
-happens to look for cycles."""
+"""The memory of a worker stays bounded, however many shards it processes: arenas are released immediately, not when
+Python happens to collect cycles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def no_collection() -> Iterator[None]:
 
 
 def fill(folder: Path | None, count: int) -> None:
-    """Opens a shard, brings it so many rows and leaves it, as a transaction does."""
+    """Opens a shard, applies a number of rows to it and leaves it, as a transaction does."""
     held = open_shard(folder, JOB, "job", 0, 0, 0, b"")
     held.begin()
     ids = np.arange(count)

@@ -48,8 +48,8 @@ def test_views_on_spark_are_mirrored(spark: SparkSession) -> None:
             db.apply(transaction)
         wait_until(lambda: all(bag(engine.look(n).table) == bag(v.to_arrow()) for n, v in here.items()), 240)
         assert here["sums"].count() > 4 and here["meeting"].count() > 4
-        wait_until(lambda: +told == bag(here["sums"].to_arrow()) and not -told)  # told after the answer has moved
-        wait_until(lambda: engine.progress(engine.query) > 0, 60)  # Spark tells of a batch after its end
+        wait_until(lambda: +told == bag(here["sums"].to_arrow()) and not -told)  # reported after the answer has changed
+        wait_until(lambda: engine.progress(engine.query) > 0, 60)  # Spark reports a batch after its end
         health = engine.health()
         assert health["stages"]["all together"] > 0 and health["changes"] > 0
         assert health["stages"]["run it · maintain"] > 0

@@ -59,7 +59,7 @@ def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in", 0, [(1, "ann", 1), (2, "bob", 1)], [(1, "1.50", 1), (1, "2.00", 1), (2, "4.00", 1)])
     run(tmp_path)
     write(tmp_path / "in", 1, [(2, "bob", -1), (3, "cid", 1)], [(1, "2.00", -1), (3, "7.00", 1)])
-    run(tmp_path)  # goes on from the first
+    run(tmp_path)  # continues from the first
     total = Sum()
     total.add(spark.read.parquet(str(copy / "spark-warehouse" / "totals")).toArrow())
     assert total.weights == {("ann", 1, decimal.Decimal("1.50")): 1, ("cid", 1, decimal.Decimal("7.00")): 1}

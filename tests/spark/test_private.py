@@ -1,5 +1,5 @@
-"""Arenas on a machine that others share: nobody else's folder is used, no planted link followed, nothing readable; and
-what queries left behind goes."""
+"""Arenas on a shared machine: no folder of another user is used, no planted link followed, nothing is readable; and
+remains of ended queries are removed."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_the_default_is_private(temporary: Path) -> None:
     started()
     (root,) = temporary.iterdir()
     assert root == default_arenas() and root.name.endswith(str(os.getuid()))
-    found = [root, *root.rglob("*")]
-    assert len(found) > 10
-    assert {stat.S_IMODE(f.lstat().st_mode) for f in found} == {0o700, 0o600}
+    files = [root, *root.rglob("*")]
+    assert len(files) > 10
+    assert {stat.S_IMODE(f.lstat().st_mode) for f in files} == {0o700, 0o600}
 
 
 def test_one_that_was_open_is_closed(temporary: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_planted_lock_is_not_followed(temporary: Path) -> None:
 def test_an_arena_that_vanishes_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The shard goes on in memory, from its log, and its arena is made again with the next batch."""
+    """The shard continues in memory, from its log, and its arena is rebuilt with the next batch."""
     running, total = LevelJob(JOB, tmp_path / "checkpoint", tmp_path / "arena"), Sum()
     total.add(running.apply(rows(0, 10))["view"])
     grow, damaged = Growable.grow, list[Path]()

@@ -1,5 +1,5 @@
 """Every public function on Spark has a docstring in sections, and its examples run, one after the other in one session:
-`spark` is the session and `folder` an empty folder, and later ones go on with what `maintain` has made."""
+`spark` is the session and `folder` an empty folder, and later ones continue with the results of `maintain`."""
 
 from __future__ import annotations
 

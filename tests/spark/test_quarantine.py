@@ -1,4 +1,4 @@
-"""Bad changes: the query stops and names them, or they are set aside and the rest goes on."""
+"""Bad changes: the query stops and names them, or they are set aside and the rest is applied."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SCHEMAS = {
 }
 
 
-def rows(table: str, *found: tuple[object, ...]) -> pa.Table:
-    columns = list(zip(*found, strict=True)) if found else [()] * len(SCHEMAS[table])
+def rows(table: str, *values: tuple[object, ...]) -> pa.Table:
+    columns = list(zip(*values, strict=True)) if values else [()] * len(SCHEMAS[table])
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMAS[table], strict=True)], schema=SCHEMAS[table])
 
 
-def set_aside(found: list[tuple[str, str, str]]) -> list[tuple[str, dict[str, Any]]]:
-    return sorted(((t, json.loads(row)) for t, row, _ in found), key=str)
+def set_aside(rows: list[tuple[str, str, str]]) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(((t, json.loads(row)) for t, row, _ in rows), key=str)
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -110,8 +110,8 @@ def test_keyed_changes_in_sequence() -> None:
     sequenced = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("_change_type", pa.string()),
                            ("_sequence", pa.int64())])  # fmt: skip
 
-    def feed(*found: tuple[object, ...]) -> dict[str, pa.Table]:
-        return {"k": pa.table([pa.array(c, f.type) for c, f in zip(zip(*found, strict=True), sequenced, strict=True)],
+    def feed(*values: tuple[object, ...]) -> dict[str, pa.Table]:
+        return {"k": pa.table([pa.array(c, f.type) for c, f in zip(zip(*values, strict=True), sequenced, strict=True)],
                               schema=sequenced)}  # fmt: skip
 
     running, total = LocalJob(compile_job(VIEWS["grouped"], DDL, 2, None, ["k"], True)), Sum()
@@ -155,7 +155,7 @@ def test_stopping_names_the_row() -> None:
 
 
 class Bags:
-    """Two bags and random changes of them, some of which take away what is not there."""
+    """Two bags and random changes of them, some of which remove rows that do not exist."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -179,15 +179,15 @@ class Bags:
         return changes, wrong
 
     def joined(self) -> Counter[tuple[str, str]]:
-        found = Counter[tuple[str, str]]()
+        counts = Counter[tuple[str, str]]()
         for (a, s), n in self.held["b"].items():
             for (other, t), m in self.held["c"].items():
-                found[s, t] += n * m * (a == other)
-        return +found
+                counts[s, t] += n * m * (a == other)
+        return +counts
 
 
-def rows_of_b(*found: tuple[object, ...]) -> pa.Table:
-    return rows("b", *found)
+def rows_of_b(*values: tuple[object, ...]) -> pa.Table:
+    return rows("b", *values)
 
 
 @pytest.mark.parametrize("begun", ["stop", "quarantine"])
@@ -195,8 +195,8 @@ def rows_of_b(*found: tuple[object, ...]) -> pa.Table:
                                  "SELECT b.s, c.s AS t FROM b, c WHERE b.a + 0 * c.a = c.a"])  # fmt: skip
 @pytest.mark.parametrize("shards", [1, 4])
 def test_on_error_may_change(tmp_path: Path, shards: int, sql: str, begun: str) -> None:
-    """A query that stops goes on by setting aside what stopped it, and stops again at the next bad change, whichever
-    way it began."""
+    """A stopped query resumes by setting aside the change that stopped it, and stops again at the next bad change,
+    however it began."""
     ddl = "CREATE TABLE b (a INT, s STRING); CREATE TABLE c (a INT, s STRING)"
     job = compile_job(sql, ddl, shards, {"b": 5, "c": 4}, (), begun == "quarantine")
     running, bags, total = LevelJob(job, tmp_path / "checkpoint", tmp_path / "arena"), Bags(shards), Sum()
@@ -212,8 +212,8 @@ def test_on_error_may_change(tmp_path: Path, shards: int, sql: str, begun: str) 
         deltas = running.apply(changes)
         total.add(deltas.get("view", rows_of_b().select(["s", "s", "_weight"])))
         assert total.weights == bags.joined()
-        found = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
-        parsed = [(r["table"], json.loads(r["row"])) for r in found]
+        rejected = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
+        parsed = [(r["table"], json.loads(r["row"])) for r in rejected]
         assert sorted((t, (r["a"], r["s"])) for t, r in parsed) == sorted(wrong)
     assert stopped > 2
 
@@ -228,8 +228,8 @@ MANY_WAYS = {
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shards", [2, 4])
 def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) -> None:
-    """Nobody judges for all views, if the query began without: what one shard refuses is set aside for all when the
-    batch is run again."""
+    """If the query began without that level, no shard checks changes for all views: a change that one shard refuses is
+    set aside for all when the batch is run again."""
     ddl = "CREATE TABLE b (a INT, s STRING); CREATE TABLE c (a INT, s STRING)"
     job = compile_job(MANY_WAYS, ddl, shards, {"b": 5, "c": 4})
     running, bags, sums = LevelJob(job, tmp_path / "checkpoint"), Bags(seed), {v: Sum() for v in MANY_WAYS}
@@ -248,10 +248,10 @@ def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) ->
         deltas = deltas or running.apply(changes)
         for view, total in sums.items():
             total.add(deltas.get(view, rows_of_b()[:0]))
-        found = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
-        parsed = [(r["table"], json.loads(r["row"])) for r in found]
+        rejected = [] if "_quarantine" not in deltas else deltas["_quarantine"].to_pylist()
+        parsed = [(r["table"], json.loads(r["row"])) for r in rejected]
         aside = sorted((t, (r["a"], r["s"])) for t, r in parsed)
-        # Of b each view sees a part alone: what is a row too many to one may be none to others.
+        # Each view sees only a part of b: a surplus row for one view may be no row for others.
         assert {x for x in aside if x[0] == "c"} == {x for x in wrong if x[0] == "c"}
         for table, row in aside:
             if (table, row) not in wrong:  # set aside together with one that looks the same
@@ -279,8 +279,8 @@ def test_what_cannot_be_noted() -> None:
 
 @pytest.mark.timeout(900)
 def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """A bad row stops the stream with its name and loses nothing: corrected, the stream goes on. Set aside, it comes
-    out once in addition to the answers."""
+    """A bad row stops the stream with a message that names it, and nothing is lost: after a correction, the stream
+    continues. If it is set aside, it is emitted once in addition to the answers."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     first, fine = {"k": rows("k", (1, 5, 1), (2, 5, 1))}, {"k": rows("k", (1, 5, -1), (3, 5, 1))}
     wrong = {
@@ -308,8 +308,8 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     for kind in ("stop", "quarantine"):
         total = Sum()
         for number in (0, 1):
-            found = batch(tmp_path / kind, number)
-            total.add(found if kind == "stop" else view_part(found, "view"))
+            emitted = batch(tmp_path / kind, number)
+            total.add(emitted if kind == "stop" else view_part(emitted, "view"))
         assert total.weights == {(5, 2): 1}, kind
     aside = view_part(batch(tmp_path / "quarantine", 1), "_quarantine").to_pylist()
     assert set_aside([(r["table"], r["row"], r["reason"]) for r in aside]) == sorted(

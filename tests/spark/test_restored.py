@@ -1,4 +1,5 @@
-"""A checkpoint of the version before goes on: its job is read in the words of that version, and known by its state."""
+"""A checkpoint of the previous version can be resumed: its job is read in the format of that version, and identified by
+its state."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ def packed(written: dict[str, Any]) -> str:
 
 
 def unpacked(job: Job) -> dict[str, Any]:
-    found = json.loads(zlib.decompress(base64.b85decode(job.to_text())))
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(zlib.decompress(base64.b85decode(job.to_text())))
+    assert isinstance(document, dict)
+    return document
 
 
 @pytest.mark.parametrize("quarantine", [False, True])
@@ -45,11 +46,11 @@ def test_a_job_in_other_words_keeps_its_fingerprint(quarantine: bool) -> None:
     before = as_before(unpacked(job))
     assert "GroupRef" not in json.dumps(before) and "GroupRef" in json.dumps(unpacked(job))
     known = _digest(json.dumps({**before, "quarantine": False}, ensure_ascii=False))
-    found = restored(packed(before), known)
-    assert found is not None and fingerprint(found) == known != fingerprint(job)
-    assert replace(found, made_as="") == job
-    again = restored(found.to_text(), known)  # as workers and snapshots read it
-    assert again == found
+    job_again = restored(packed(before), known)
+    assert job_again is not None and fingerprint(job_again) == known != fingerprint(job)
+    assert replace(job_again, made_as="") == job
+    again = restored(job_again.to_text(), known)  # as workers and snapshots read it
+    assert again == job_again
 
 
 def test_a_job_in_our_words_is_itself() -> None:

@@ -1,4 +1,5 @@
-"""A stream put back in place: the last commits and offsets are removed, and it goes on from the batch before them."""
+"""A stream that is rolled back in place: the last commits and offsets are removed, and it continues from the batch
+before them."""
 
 from __future__ import annotations
 

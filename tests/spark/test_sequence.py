@@ -1,5 +1,5 @@
-"""Changes by key: whatever the order, the micro-batches and the number of copies they come in, and whatever is
-restarted in between, of each key the greatest change counts."""
+"""Changes by key: in whatever order, micro-batches and number of copies they arrive, and whatever is restarted in
+between, the greatest change of each key wins."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def last_writers(changes: Sequence[Change]) -> Rows:
 
 
 class History:
-    """Changes of a table, each of which could be made when its turn came, and what the table then holds."""
+    """Changes of a table, each valid at its turn, and the resulting rows of the table."""
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         """`choose`: a number below another."""
@@ -152,7 +152,7 @@ def test_any_order_of_a_history(data: st.DataObject, shards: int, quarantine: bo
 
 @given(st.data())
 def test_what_differs_at_the_same_sequence(data: st.DataObject) -> None:
-    """Changes of two keys at three moments, so that many collide: the law alone decides, not the order."""
+    """Changes of two keys at three moments, so that many collide: only the law decides, not the order."""
     row = st.tuples(st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, -1, 0, 7]))
     kind = st.sampled_from(["insert", "upsert", "update_postimage", "delete", "update_preimage"])
     change = st.tuples(st.integers(0, 1), row, kind, st.integers(1, 3)).map(lambda c: (c[0], *c[1], c[2], c[3]))
@@ -167,7 +167,7 @@ def test_what_differs_at_the_same_sequence(data: st.DataObject) -> None:
 
 
 def test_greater_by_value_of_every_type() -> None:
-    """Of rows with one key and sequence the greater is kept, whichever comes first."""
+    """Of two rows with the same key and sequence, the greater is kept, whichever arrives first."""
     ddl = "CREATE TABLE t (id INT PRIMARY KEY, b BOOLEAN, d DOUBLE, w DECIMAL(38,2), n DATE, m TIMESTAMP, s STRING)"
     order = {
         ("b", pa.bool_()): ["false", "true"],
@@ -198,7 +198,7 @@ def test_greater_by_value_of_every_type() -> None:
 @pytest.mark.parametrize("quarantine", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_restarts_and_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, quarantine: bool) -> None:
-    """Through real logs, in files, that are rewritten again and again, with arenas and without."""
+    """Through real logs, in files, that are rewritten repeatedly, with arenas and without."""
     monkeypatch.setattr(log, "_SMALL", 300)
     monkeypatch.setattr(level, "_LEAST_LOG", 10)
     choose = random.Random(seed).randrange
@@ -240,7 +240,7 @@ def test_late_changes() -> None:
 
 
 def test_keys_that_are_gone_are_remembered_for_ever() -> None:
-    """However many went before and after, a row that comes after its removal stays away."""
+    """However many changes come before and after, a row that arrives after its removal is not inserted."""
     running, total = LocalJob(compile_job(VIEWS["every"], DDL, 1, None, ["t"]), 10_000), Sum()
     for first in range(0, 60_000, 20_000):
         total.add(running.apply(feed([(k, None, None, "delete", 2) for k in range(first, first + 20_000)]))["view"])
@@ -302,7 +302,7 @@ class Plain(History):
 
 @given(st.data(), st.sampled_from([1, 3]), st.sampled_from(["plain", "check_keys", "quarantine"]))
 def test_whole_rows_without_a_sequence(data: st.DataObject, shards: int, how: str) -> None:
-    """Updates that change the key among them, and where rows are kept by key, deletes by key alone."""
+    """Including updates that change the key and, if rows are stored by key, deletes by key alone."""
 
     def choose(below: int) -> int:
         return int(data.draw(st.integers(0, below - 1)))

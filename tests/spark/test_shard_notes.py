@@ -1,4 +1,4 @@
-"""What shards note of their join trees is what the same views hold in one process, node by node."""
+"""The notes of shards about their join trees equal the state of the same views in one process, node by node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIEWS = ("Q3", "Q4", "Q5", "Q13", "Q17", "Q18", "Q21")
 
 
 def sizes(described: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Every node of every tree with its tuples and alive tuples, where they are told."""
+    """Every node of every tree with its tuples and alive tuples, if they are reported."""
     own = [(n["relation"], n["tuples"], n["alive"]) for n in described.get("tree", []) if "tuples" in n]
     return own + [node for below in described["inputs"].values() for node in sizes(below)]
 
@@ -66,30 +66,30 @@ def test_the_dataflow_has_levels_and_shards_with_their_times(tmp_path: Path) -> 
     query = "SELECT x, n FROM a JOIN (SELECT k, COUNT(*) AS n FROM b GROUP BY k) AS c ON c.k = a.k"
     profile.note(folder, "job", dataflow=dataflow(compile_job({"v": query}, ddl, 4, None)))
     notes.read()
-    found = notes.dataflow()
-    assert found is not None and found["shards"] == 4 and found["tables"] == []
-    assert [[o["views"] for o in level["operators"]] for level in found["levels"]] == [[[]], [["v"]]]
-    assert found["levels"][0]["streams"] == [
+    flow = notes.dataflow()
+    assert flow is not None and flow["shards"] == 4 and flow["tables"] == []
+    assert [[o["views"] for o in level["operators"]] for level in flow["levels"]] == [[[]], [["v"]]]
+    assert flow["levels"][0]["streams"] == [
         {"sources": ["b"], "columns": ["k"], "spread": "4 cells · row of b: hashed on k"}
     ]
-    assert all(level["shards"] == [] for level in found["levels"])
+    assert all(level["shards"] == [] for level in flow["levels"])
     profile.note(folder, "encode", table="b", rows=4, seconds=0.1)  # a partition each
     profile.note(folder, "encode", table="b", rows=6, seconds=0.15)
     for shard, seconds in ((2, 0.5), (0, 0.125), (2, 0.25)):
         spent = {"reading": 0.01, "opening": 0.01, "telling": 0.0, "logging": 0.002}
         profile.note(folder, "level", level=0, shard=shard, rows=5, engine=seconds, **spent)
     notes.read()
-    found = notes.dataflow()
-    assert found is not None and found["tables"] == [{"name": "b", "all": 10, "rows": 10, "ms": 250.0}]
+    flow = notes.dataflow()
+    assert flow is not None and flow["tables"] == [{"name": "b", "all": 10, "rows": 10, "ms": 250.0}]
     steps = {"read blocks, open state": 20.0, "emit changes": 0.0, "write the log": 2.0}
-    assert found["levels"][0]["shards"] == [
+    assert flow["levels"][0]["shards"] == [
         {"shard": 0, "rows": 5, "ms": {**steps, "maintain": 125.0}},
         {"shard": 2, "rows": 5, "ms": {**steps, "maintain": 250.0}},
     ]
     profile.note(folder, "job", dataflow=dataflow(compile_job({"w": "SELECT x FROM a"}, ddl, 1, None)))
     notes.read()
-    found = notes.dataflow()
-    assert found is not None and found["shards"] == 1 and found["tables"] == [] and found["levels"][0]["shards"] == []
+    flow = notes.dataflow()
+    assert flow is not None and flow["shards"] == 1 and flow["tables"] == [] and flow["levels"][0]["shards"] == []
 
 
 def test_notes_of_several_processes_are_taken_in_order_of_time(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_notes_of_several_processes_are_taken_in_order_of_time(tmp_path: Path) -
     (tmp_path / "20.jsonl").write_text(json.dumps({"step": "job", "at": 1.0, "dataflow": described}) + "\n")
     notes = ShardNotes(tmp_path)
     notes.read()
-    found = notes.dataflow()
-    assert found is not None and found["tables"] == [{"name": "a", "all": 4, "rows": 4, "ms": 500.0}]
+    flow = notes.dataflow()
+    assert flow is not None and flow["tables"] == [{"name": "a", "all": 4, "rows": 4, "ms": 500.0}]
 
 
 def test_notes_are_read_once_and_cut(tmp_path: Path) -> None:

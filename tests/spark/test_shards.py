@@ -37,7 +37,7 @@ def test_answers_on_shards(shards: int) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_alone(view: str) -> None:
-    """Alone a stream has one reader, and rows it does not want are left out before the shuffle."""
+    """If a stream has only one reader, rows that this reader does not need are dropped before the shuffle."""
     running = LocalJob(compile_job(VIEWS[view], DDL, 4, {"t": 1e6, "r": 1e5}))
     present, total = Present(), Sum()
     for number, tx in enumerate(transactions(5, 6)):
@@ -47,6 +47,19 @@ def test_each_view_alone(view: str) -> None:
         same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(VIEWS[view], tables))
         if number == 2:
             running.forget()
+
+
+@pytest.mark.parametrize("select", ["t.id, COUNT(DISTINCT r.a) AS n", "DISTINCT t.id, r.a"])
+def test_groups_of_the_outer_side(select: str) -> None:
+    """What matches nothing is on every shard, and one group or one row."""
+    sql = f"SELECT {select} FROM r LEFT JOIN t ON r.id = t.id" + (" GROUP BY t.id" if "COUNT" in select else "")
+    present = Present()
+    rows: list[tuple[object, ...]] = [(i, i % 3, 0, "1.25", 0.5, "x", 1) for i in range(20)]
+    tables = present.apply({"r": rows, "t": [(7, 1, 1, 1, 1)]})
+    delta = LocalJob(compile_job(sql, DDL, 4, None)).apply({"r": tables["r"], "t": tables["t"]})["view"]
+    total = Sum()
+    total.add(delta)
+    same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, tables))
 
 
 UPSERTS = pa.schema([("id", pa.int64()), ("b", pa.int32()), ("c", pa.int32()), ("w", pa.int64()),

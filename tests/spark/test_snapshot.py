@@ -1,4 +1,4 @@
-"""The whole answer read back from a checkpoint, and a stream that goes on after a restart."""
+"""The whole answer read from a checkpoint, and a stream that continues after a restart."""
 
 from __future__ import annotations
 

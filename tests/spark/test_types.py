@@ -14,7 +14,7 @@ from tests.spark.streams import batch, read_files, run, write_files
 DDL = "CREATE TABLE t (id INT PRIMARY KEY, i INTERVAL DAY TO SECOND, j INTERVAL YEAR TO MONTH)"
 SCHEMA = pa.schema([("id", pa.int32()), ("s", pa.int32()), ("m", pa.int32()), ("_weight", pa.int64())])
 STREAM = ("id", "make_dt_interval(0, 0, 0, s) AS i", "make_ym_interval(0, m) AS j", "_weight")
-#: Views, and what they show in the end: each column as text.
+#: Views, and their final answers: each column as text.
 VIEWS = {
     "parts": (
         "SELECT i * 2 AS i, j, CAST(j AS INTERVAL MONTH) AS m FROM t WHERE i > INTERVAL '1' SECOND",
@@ -74,7 +74,7 @@ def test_intervals_of_one_view(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    """As in process, whatever the shard."""
+    """The same as in one process, on any shard."""
     first = [[b"", b"\xff\xfe", b"\x80", b"a"], [b"ab", b"ab", b"\xff", None], ["x", "y", None, "z"], [1, 1, 1, 1]]
     second = [[b"\x80", b"\x80", b"a"], [b"\xff", b"ab", None], [None, "w", "z"], [-1, 1, -1]]
     changes = [pa.table(columns, schema=BYTES_SCHEMA) for columns in (first, second)]
@@ -88,6 +88,6 @@ def test_bytes(spark: SparkSession, tmp_path: Path) -> None:
     for name, sql in BYTES_VIEWS.items():
         expected = db.create_view(name, sql).to_arrow()
         shown = snapshot(spark, str(tmp_path / "checkpoint"), name)
-        found = [tuple(bytes(v) if isinstance(v, bytearray) else v for v in r) for r in shown.collect()]
-        assert sorted(map(repr, found)) == sorted(repr(tuple(r.values())) for r in expected.to_pylist())
+        collected = [tuple(bytes(v) if isinstance(v, bytearray) else v for v in r) for r in shown.collect()]
+        assert sorted(map(repr, collected)) == sorted(repr(tuple(r.values())) for r in expected.to_pylist())
     assert dict(snapshot(spark, str(tmp_path / "checkpoint"), "top").dtypes) == {"k": "binary", "v": "binary"}

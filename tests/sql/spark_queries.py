@@ -1,7 +1,6 @@
-"""Writes queries_spark.json: what Spark (ANSI mode, UTC) answers to whole queries over small tables, with the types.
-
-Run by hand where PySpark is installed, `python -m tests.sql.spark_queries`; the tests read only the file it writes.
-What Spark refuses, or fails at, is recorded as its error. The queries are in tests/sql/asked, a module an area.
+"""Writes queries_spark.json: Spark's answers (ANSI mode, UTC) to whole queries over small tables, with the types. Run
+it manually with PySpark installed, `python -m tests.sql.spark_queries`; the tests read only the file it writes. Queries
+that Spark refuses, or that fail, are recorded with the error. The queries are in tests/sql/asked, one module per area.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def ask(spark: Any, query: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Asks Spark only what the file does not tell yet; `--again` asks all."""
+    """Runs only the queries on Spark that are not in the file yet; `--again` runs all."""
     from pyspark.sql import SparkSession
 
     spark = (

@@ -16,7 +16,7 @@ from tests.oracle import RunningSum, reference_answer, same_bag, sqlite_answer
 TABLES = {"t": ("a", "b"), "s": ("a", "c"), "u": ("c", "d")}
 
 QUERIES = [
-    # Aggregates without GROUP BY in FROM: they have a row where nothing is found.
+    # Aggregates without GROUP BY in FROM: they have a row even if nothing matches.
     "SELECT t.a, (SELECT x.n FROM (SELECT COUNT(*) AS n FROM s WHERE s.a = t.a) x) AS m FROM t",
     "SELECT t.a, (SELECT x.n + 1 FROM (SELECT COUNT(*) AS n, MAX(s.c) AS q FROM s WHERE s.a < t.a) x) AS m FROM t",
     "SELECT t.a FROM t WHERE (SELECT x.n FROM (SELECT COUNT(*) AS n FROM s WHERE s.a = t.a) x WHERE x.n >= 0) = 0",
@@ -114,7 +114,7 @@ def keep_and_compare(sql: str, oracle: Callable[[str, dict[str, pa.Table], pa.Sc
 
 
 def test_a_common_table_is_read_two_subqueries_further_in() -> None:
-    """What WITH reads of the query around it is an argument of both. (DuckDB fails inside.)"""
+    """Outer columns that WITH reads are arguments of both. (DuckDB fails with an internal error.)"""
     db = freshet.connect()
     db.execute("CREATE TABLE t (a INT, b INT); CREATE TABLE s (a INT, c INT); CREATE TABLE u (c INT, d INT)")
     inner = "SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM w WHERE w.c = u.c)"

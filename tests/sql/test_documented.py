@@ -1,4 +1,4 @@
-"""docs/sql.md lists the functions there are, and no others."""
+"""docs/sql.md lists exactly the supported functions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from freshet.sql.calls import SPELLED
 
-#: Names of functions here that Spark has under another name or as a form of its own.
+#: Functions that Spark has under another name or as special syntax.
 INTERNAL = {"is_null", "is_not_null", "starts_with", "ends_with"}
-#: What the parser reads as one of the others.
+#: Functions that the parser reads as one of the others.
 PARSED = {"charindex"}
 
 

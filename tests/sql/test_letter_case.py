@@ -62,8 +62,8 @@ def test_frames_in_any_letters(case: str) -> None:
         "ROWS 1 PRECEDING": [10, 30, 50],
     }.items():
         sql = recased(f"SELECT id, SUM(v) OVER (ORDER BY id {frame}) AS total FROM t", case, 3)
-        found = db.execute(sql)
-        assert [total for _, total in sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))] == expected
+        answer = db.execute(sql)
+        assert [total for _, total in sorted(zip(*(c.to_pylist() for c in answer.columns), strict=True))] == expected
 
 
 @pytest.mark.parametrize("case", CASES)

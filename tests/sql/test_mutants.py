@@ -1,4 +1,4 @@
-"""What users mistype is answered or refused, with a place, a fact and a remedy; `make fuzz-texts` tries more of it."""
+"""Mistyped SQL is answered or refused, with a position, a fact and a remedy; `make fuzz-texts` tests more of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a name means where aliases hide columns, and NULL under NOT: each query with Spark's answer, None if refused."""
+"""The meaning of names when aliases hide columns, and NULL under NOT: each query with Spark's answer, None if
+refused."""
 
 from __future__ import annotations
 
@@ -194,8 +195,8 @@ def db() -> freshet.Database:
 
 
 def rows(db: freshet.Database, sql: str) -> Answer:
-    found = db.execute(sql)
-    return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr)
+    answer = db.execute(sql)
+    return sorted(zip(*(column.to_pylist() for column in answer.columns), strict=True), key=repr)
 
 
 @pytest.mark.parametrize(("sql", "expected"), CASES)
@@ -216,8 +217,8 @@ def test_the_query_of_sqlite() -> None:
 
 
 def test_between_and_in_are_three_valued() -> None:
-    """Every x, low and high of 1, 2, 3 and NULL, as columns and as literals, in WHERE, HAVING, CASE and the select list
-    as the logic of TRUE, FALSE and NULL has it."""
+    """Every x, low and high of 1, 2, 3 and NULL, as columns and as literals, in WHERE, HAVING, CASE and the select
+    list, according to three-valued logic."""
     values = (None, 1, 2, 3)
 
     def both(p: bool | None, q: bool | None) -> bool | None:
@@ -256,7 +257,7 @@ def test_between_and_in_are_three_valued() -> None:
 
 
 def test_what_in_does_not_know_is_null() -> None:
-    """The standard's answer, in a select list too. Spark gives FALSE for IN and for NOT IN there."""
+    """The standard's answer, also in a select list. Spark returns FALSE for IN and for NOT IN there."""
     db = freshet.connect()
     db.execute(TABLES)
     sql = "SELECT a, a IN (SELECT u.a FROM u) AS p, a NOT IN (SELECT u.a FROM u) AS q FROM t"

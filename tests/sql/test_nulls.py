@@ -1,4 +1,5 @@
-"""Which functions are NULL on a NULL: what the rewrites of LEFT JOIN assume of each function that is registered."""
+"""Which functions are NULL for a NULL argument: the assumption of the rewrites of LEFT JOIN about each registered
+function."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ def test_strict_functions_are_null_on_null() -> None:
                     given = [*args]
                     given[position] = Literal(args[position].type, None)
                     try:
-                        found = transform(functions.build(name, tuple(given)), fold)
+                        folded = transform(functions.build(name, tuple(given)), fold)
                     except SqlError:
                         continue
-                    assert isinstance(found, Literal) and found.value is None, (name, given)
+                    assert isinstance(folded, Literal) and folded.value is None, (name, given)
                     tried.add(name)
     assert {"add", "eq", "like", "substring", "year", "date_add", "not"} <= tried
 

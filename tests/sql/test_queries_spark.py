@@ -1,6 +1,5 @@
-"""Whole queries as views, compared with what Spark answers (queries_spark.json): types, values, and what is refused.
-
-Every row comes twice and goes once before the answer is looked at, and every second query is read in lower case.
+"""Whole queries as views, compared with Spark's answers (queries_spark.json): types, values, and refusals. Every row is
+inserted twice and deleted once before the answer is compared, and every second query is in lower case.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ROW_OF_COLUMNS = re.compile(r"\(x, y\) \S+( \w+)* \(.*(1L, 1|2, NULL)\)", re.IGN
 
 
 def lowered(sql: str) -> str:
-    """The text in lower case, but for what stands in quotes."""
+    """The text in lower case, except for quoted parts."""
     return "".join(p if p[0] in "'`" else p.lower() for p in re.findall(r"'[^']*'|`[^`]*`|[^'`]+", sql))
 
 

@@ -1,5 +1,5 @@
-"""Large texts: what is flat is taken, whatever its length, at a cost that grows with it; what is deep is refused; and
-no message is longer than a reader's patience."""
+"""Large texts: flat ones of any length are accepted, at a cost proportional to the length; deeply nested ones are
+refused; and all messages are short."""
 
 from __future__ import annotations
 

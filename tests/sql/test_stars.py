@@ -1,5 +1,5 @@
-"""What `*` shows over chains of joins, in which order, and what EXCEPT takes from it: each query with Spark's columns
-and rows, None if it is refused."""
+"""The columns of `*` over chains of joins, their order, and the effect of EXCEPT: each query with Spark's columns and
+rows, None if it is refused."""
 
 from __future__ import annotations
 
@@ -275,9 +275,9 @@ def test_as_in_spark(
             db.execute(sql)
         assert raised.value.line == 1
         return
-    found = db.execute(sql)
-    assert found.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
-    assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr) == rows
+    answer = db.execute(sql)
+    assert answer.column_names == [f.name for f in apart([Field(name, INT) for name in names.split()])]
+    assert sorted(zip(*(column.to_pylist() for column in answer.columns), strict=True), key=repr) == rows
 
 
 @pytest.mark.parametrize(

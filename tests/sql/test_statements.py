@@ -1,4 +1,4 @@
-"""CREATE, DROP, INSERT, UPDATE, DELETE: what each statement becomes."""
+"""CREATE, DROP, INSERT, UPDATE, DELETE: the bound form of each statement."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from freshet.sql.parse import parse
 
 
 def one(text: str, catalog: Catalog) -> object:
-    (found,) = parse(text, catalog)
-    return found
+    (statement,) = parse(text, catalog)
+    return statement
 
 
 def test_create_table() -> None:

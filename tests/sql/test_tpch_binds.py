@@ -17,8 +17,8 @@ extension = pytest.importorskip("duckdb_extension_tpch")
 @pytest.fixture(scope="module")
 def queries() -> dict[int, str]:
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    (found,) = Path(extension.__file__).parent.rglob("tpch.duckdb_extension")
-    connection.execute(f"LOAD '{found}'")
+    (path,) = Path(extension.__file__).parent.rglob("tpch.duckdb_extension")
+    connection.execute(f"LOAD '{path}'")
     return dict(connection.execute("FROM tpch_queries()").fetchall())
 
 

@@ -1,7 +1,5 @@
-"""Answers as sqllogictest writes them, and when two are the same.
-
-Views are bags, so rows are compared in sorted order whatever the record says. Numbers are equal when they are as
-numbers, to the three decimals that the format shows of a real.
+"""Answers in the format of sqllogictest, and their comparison. Views are bags, so rows are compared in sorted order
+whatever the record says. Numbers are compared as numbers, to the three decimals that the format has for a real.
 """
 
 from __future__ import annotations
@@ -30,23 +28,23 @@ def written(value: Any, letter: str) -> str:
 
 
 def difference(query: Query, rows: Sequence[Sequence[Any]]) -> str | None:
-    """What is wrong with an answer; None where it is right."""
+    """The error in an answer; None if it is correct."""
     width = max(len(query.types), 1)
-    found = [tuple(written(v, t) for v, t in zip(row, query.types, strict=False)) for row in rows]
+    actual = [tuple(written(v, t) for v, t in zip(row, query.types, strict=False)) for row in rows]
     if any(len(row) != width for row in rows):
         return f"{len(rows[0])} columns, expected {width}"
     if query.hashed is not None:
-        return _hash_difference(query, found)
+        return _hash_difference(query, actual)
     expected = [query.values[i : i + width] for i in range(0, len(query.values), width)]
     if query.sort == "valuesort":
-        return _compared([(v,) for row in found for v in row], [(v,) for row in expected for v in row])
-    return _compared(found, [tuple(row) for row in expected])
+        return _compared([(v,) for row in actual for v in row], [(v,) for row in expected for v in row])
+    return _compared(actual, [tuple(row) for row in expected])
 
 
-def _compared(found: list[Row], expected: list[Row]) -> str | None:
-    if len(found) != len(expected):
-        return f"{len(found)} rows, expected {len(expected)}"
-    for mine, theirs in zip(sorted(found, key=_sortable), sorted(expected, key=_sortable), strict=True):
+def _compared(actual: list[Row], expected: list[Row]) -> str | None:
+    if len(actual) != len(expected):
+        return f"{len(actual)} rows, expected {len(expected)}"
+    for mine, theirs in zip(sorted(actual, key=_sortable), sorted(expected, key=_sortable), strict=True):
         if not all(map(_same, mine, theirs)):
             return f"{' '.join(mine)}, expected {' '.join(theirs)}"
     return None
@@ -74,11 +72,12 @@ def _same(mine: str, theirs: str) -> bool:
     return math.isclose(a, b, rel_tol=1e-6, abs_tol=2e-3)
 
 
-def _hash_difference(query: Query, found: list[Row]) -> str | None:
-    """Values hashed in the order a record without ORDER BY names; one in the query's own order cannot be told."""
+def _hash_difference(query: Query, actual: list[Row]) -> str | None:
+    """Values hashed in the order that a record without ORDER BY names; a hash in the query's own order cannot be
+    compared."""
     assert query.hashed is not None
     count, wanted = query.hashed
-    values = [v for row in (sorted(found) if query.sort == "rowsort" else found) for v in row]
+    values = [v for row in (sorted(actual) if query.sort == "rowsort" else actual) for v in row]
     if query.sort == "valuesort":
         values.sort()
     if len(values) != count:

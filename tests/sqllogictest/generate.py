@@ -1,10 +1,10 @@
-"""Writes sqllogictest files in the style of SQLite's own, with SQLite's answers where DuckDB's are the same.
+"""Writes sqllogictest files in the style of SQLite's own, with SQLite's answers if DuckDB's are the same.
 
 Its collection has a few kinds of files: deep expressions over tables of three rows, with signs before everything and
 aliases that hide columns; GROUP BY and HAVING; joins of many tables through commas and equalities; correlated
 subqueries over one table; conditions of BETWEEN, IN and NOT between updates and deletes. Each is a kind here, with
-NULLs in every table. Numbers are BIGINT, because SQLite's are; nothing divides, overflows or picks one row of several:
-there the two engines differ.
+NULLs in every table. Numbers are BIGINT, because SQLite's are; no query divides, overflows or picks one row of several,
+because the two engines differ there.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _File:
 
         self.sqlite.set_progress_handler(count, 10_000)
         try:
-            found = self.sqlite.execute(sql)
-            rows = found.fetchall()
+            cursor = self.sqlite.execute(sql)
+            rows = cursor.fetchall()
         except sqlite3.OperationalError as error:
             if "interrupted" in str(error):
                 return
@@ -54,7 +54,7 @@ class _File:
         if len(rows) > 400:
             return
         types = "".join(
-            "R" if any(isinstance(row[i], float) for row in rows) else "I" for i in range(len(found.description))
+            "R" if any(isinstance(row[i], float) for row in rows) else "I" for i in range(len(cursor.description))
         )
         if not self._is_sure(sql, rows, types):
             return
@@ -67,8 +67,10 @@ class _File:
             others = self.duckdb.execute(sql).fetchall()
         except duckdb.Error:
             return True
-        found = (sorted([written(v, t) for v, t in zip(row, types, strict=True)] for row in r) for r in (rows, others))
-        return next(found) == next(found)
+        answers = (
+            sorted([written(v, t) for v, t in zip(row, types, strict=True)] for row in r) for r in (rows, others)
+        )
+        return next(answers) == next(answers)
 
     def table(self, name: str, columns: list[str], rows: int, most: int = 99, nulls: int = 20) -> None:
         typed = ", ".join(f"{c} BIGINT" for c in columns)
@@ -221,7 +223,7 @@ def _many_joins(file: _File) -> None:
 
 
 def _outer_joins(file: _File) -> None:
-    """Chains of joins of every kind over tables where a third of the values are NULL."""
+    """Chains of joins of every kind over tables in which a third of the values are NULL."""
     for i in range(1, 5):
         file.table(f"t{i}", ["a", "b", "c"], 2 + file.choices.below(6), most=4, nulls=33)
     for _ in range(50):
@@ -282,7 +284,7 @@ def _subqueries(file: _File) -> None:
 
 
 def _changes(file: _File) -> None:
-    """Conditions of every kind over two tables of the same rows, while rows come, change and go."""
+    """Conditions of every kind over two tables of the same rows, while rows are inserted, updated and deleted."""
     columns = ["pk", "col0", "col1", "col2"]
     for t in range(2):
         file.table(f"tab{t}", columns, 0)

@@ -1,8 +1,8 @@
 """The sqllogictest format: statements, and queries with the answers they should have.
 
 A file is a list of records with blank lines between them. Lines that begin with # are comments; `skipif` and `onlyif`
-name an engine. A query record gives a letter for each column (T text, I integer, R real), how its values are sorted,
-and after ---- its values, one a line or one row a line with tabs between, or a count and their MD5 hash.
+name an engine. A query record has a letter for each column (T text, I integer, R real), how its values are sorted, and
+after ---- its values, one a line or one row a line with tabs between, or a count and their MD5 hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A record of a kind that is none of these."""
+    """A record of another kind."""
 
     line: int
     words: str

@@ -1,11 +1,10 @@
-"""Runs sqllogictest files: every query is a view that was there before the rows it reads.
+"""Runs sqllogictest files: every query is a view that was created before the rows it reads.
 
-Two passes over a file. The first finds which tables each query reads. The second runs the statements, each a
-transaction; as soon as the tables a query reads are there, which is before anything is inserted into them, it becomes a
-view. Where the record stands, the view's answer is compared with the record's.
-
-What Freshet refuses is counted as unsupported, with the reason, and so is what depends on a statement it refused, and
-what engines mean different things by: division, which rounds where numbers are whole or does not.
+Two passes over a file. The first finds which tables each query reads. The second runs the statements, each as a
+transaction; as soon as the tables of a query exist, before any rows are inserted into them, it becomes a view. At the
+position of its record, the view's answer is compared with the record's. A query that Freshet refuses is counted as
+unsupported, with the reason, and so are queries that depend on a refused statement, and those on which engines
+disagree: division, which may or may not round for integers.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ def _tables(sql: str) -> set[str]:
 
 
 class _Run:
-    def __init__(self, name: str, found: list[Record]) -> None:
-        self.name, self.records, self.db, self.report = name, found, freshet.connect(), Report()
-        self.reads = {i: _tables(r.sql) for i, r in enumerate(found) if isinstance(r, Query)}
+    def __init__(self, name: str, records: list[Record]) -> None:
+        self.name, self.records, self.db, self.report = name, records, freshet.connect(), Report()
+        self.reads = {i: _tables(r.sql) for i, r in enumerate(records) if isinstance(r, Query)}
         self.broken: set[str] = set()  # tables and views that a refused statement left in another state
         self.views: dict[int, str] = {}  # query records that are views, or why they are not
 
@@ -120,7 +119,7 @@ class _Run:
     # Queries ------------------------------------------------------------------------------------------------------
 
     def _register(self, start: int) -> None:
-        """Makes views of the queries from a record on whose tables are all there, and will be when it is their turn."""
+        """Creates views of the queries from a record on whose tables all exist, and still exist at their turn."""
         gone: set[str] = set()
         for at in range(start, len(self.records)):
             record = self.records[at]
@@ -144,7 +143,7 @@ class _Run:
         return "view"
 
     def _forget(self, names: set[str]) -> None:
-        """Drops the views over what is about to be dropped; those whose turn is over are not missed."""
+        """Drops the views over a table or view that is about to be dropped; those whose turn is over are not needed."""
         for at, state in list(self.views.items()):
             if self.reads[at] & names and state == "view":
                 self.db.execute(f"DROP VIEW q{at}")

@@ -1,4 +1,4 @@
-"""The sqllogictest runner: what it reads, and that a wrong answer is one."""
+"""The sqllogictest runner: the records it reads, and that it detects a wrong answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_a_file_of_every_kind_of_record() -> None:
 
 
 def test_records() -> None:
-    found = list(records(text()))
-    assert isinstance(found[0], Statement) and found[0].line == 3 and not found[0].fails
-    assert isinstance(found[2], Query) and found[2].types == "IIT" and found[2].values[:3] == ("1", "10", "one")
-    assert all("random" not in r.sql and "nothing" not in r.sql for r in found if isinstance(r, (Statement, Query)))
+    parsed = list(records(text()))
+    assert isinstance(parsed[0], Statement) and parsed[0].line == 3 and not parsed[0].fails
+    assert isinstance(parsed[2], Query) and parsed[2].types == "IIT" and parsed[2].values[:3] == ("1", "10", "one")
+    assert all("random" not in r.sql and "nothing" not in r.sql for r in parsed if isinstance(r, (Statement, Query)))
 
 
 @pytest.mark.parametrize(

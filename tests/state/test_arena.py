@@ -1,4 +1,4 @@
-"""Arrays in files: what is under them is theirs, or it is an error, never zeros."""
+"""Arrays in files: their contents are valid, or it is an error, never zeros."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ def test_any_slice_is_read_as_its_columns_are(db: Database, data: Any) -> None:
     assert schema is not None
     layout = _layout(table, schema, batch.schema)
     assert layout.direct is not None and layout.weight is not None
-    found = read_batch(batch, layout.direct, layout.weight, table.width)
-    assert found is not None
+    read = read_batch(batch, layout.direct, layout.weight, table.width)
+    assert read is not None
     plain = pack_rows(table, _columns(schema, layout, batch.columns, batch.num_rows), batch.num_rows)
-    assert np.array_equal(found[0], plain)
-    assert found[1].tolist() == batch.column("_weight").to_pylist()
+    assert np.array_equal(read[0], plain)
+    assert read[1].tolist() == batch.column("_weight").to_pylist()
 
 
 @pytest.mark.parametrize("place", range(9))

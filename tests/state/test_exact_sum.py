@@ -1,4 +1,4 @@
-"""Exact sums against fractions: whatever comes and goes in whatever order, reading rounds the true sum once."""
+"""Exact sums compared with fractions: for any changes in any order, reading rounds the exact sum once."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_terms_add_up_to_the_sum(rows: list[tuple[int, float, int]]) -> None:
         add(sums, rows)
     for group in range(3):
         true = sum((Fraction(value) * weight for g, value, weight in rows if g == group), Fraction(0))
-        found = sums.terms(np.array([group], np.int32), 60)[0]  # more than the greatest span of doubles needs
-        assert sum(map(Fraction, found.tolist())) == true
+        terms = sums.terms(np.array([group], np.int32), 60)[0]  # more than the greatest span of doubles needs
+        assert sum(map(Fraction, terms.tolist())) == true
         rest = true
-        for term in found[:4].tolist():
+        for term in terms[:4].tolist():
             assert term == rest.numerator / rest.denominator
             rest -= Fraction(term)
 

@@ -1,4 +1,4 @@
-"""Aggregates of frames compared with plain twins, and that no row of a wide frame is added again and again."""
+"""Aggregates of frames compared with simple twins, and that rows of a wide frame are not added repeatedly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import counted
 
 @st.composite
 def frames(draw: st.DrawFn) -> tuple[Int64s, Int64s, int]:
-    """Bounds that never go back, over so many rows."""
+    """Bounds that never decrease, over a number of rows."""
     rows = draw(st.integers(1, 30))
     places = st.lists(st.integers(0, rows), min_size=rows, max_size=rows)
     low = np.sort(np.array(draw(places), np.int64))
@@ -73,8 +73,8 @@ def test_a_walk_finds_what_a_search_does(runs: list[list[tuple[int, int]]], beyo
     ends, out = ends[of_run] if runs else np.zeros(0, np.int64), np.empty(len(keys), np.int64)
     reach(keys, bounds, starts, ends, beyond, out)
     for i, bound in enumerate(bounds):
-        found = np.searchsorted(keys[starts[i] : ends[i]], bound, "right" if beyond else "left")
-        assert out[i] == starts[i] + found
+        position = np.searchsorted(keys[starts[i] : ends[i]], bound, "right" if beyond else "left")
+        assert out[i] == starts[i] + position
 
 
 def test_wide_frames_cost_a_constant_a_row() -> None:

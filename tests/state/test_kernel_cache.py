@@ -20,7 +20,8 @@ from freshet.state.kernel_cache import KERNELS, Kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Four kernels of its own, kept in the folder given; prints how many were compiled here, and what one of them says.
+#: Four kernels of its own, cached in the given folder; prints how many were compiled here, and the result of one of
+#: them.
 OWN = """
     import sys, numba, numpy as np
     from pathlib import Path
@@ -86,7 +87,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 def test_signatures_are_what_kernels_return() -> None:
-    """Kernels are compiled for their argument types; that what they return is what they declare is checked here."""
+    """Kernels are compiled for their argument types; this checks that they return their declared types."""
     KERNELS.compile()
     for kernel in KERNELS.all:
         arguments, declared = sigutils.normalize_signature(kernel.signature)
@@ -138,7 +139,7 @@ def test_processes_share_the_work(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """Then what is called is compiled, and it is said once how to have that only once."""
+    """Then the called kernels are compiled, and one message says how to avoid repeating it."""
     (tmp_path / "file").touch()
     out, err = ended(start(place(tmp_path / "one"), tmp_path / "file" / "cache"))
     assert out == "1 16 1"
@@ -206,7 +207,7 @@ def test_kernels_that_came_with_the_installation_are_used(tmp_path: Path, monkey
     ours = kernel_cache._folder()
     monkeypatch.setattr(kernel_cache, "_SHIPPED", tmp_path)
     assert kernel_cache._folder() == ours
-    for level in reversed(list(processor.levels())):  # the best comes last
+    for level in reversed(list(processor.levels())):  # the best one is last
         shipped = tmp_path / kernel_cache._name(kernel_cache._stamp(), (level, ""))
         shipped.mkdir()
         assert kernel_cache._folder() == shipped

@@ -63,9 +63,9 @@ def test_agrees_with_sorted_lists(kind: int, batches: list[list[tuple[int, int, 
         members = {g: sorted(twin[g].elements()) for g in twin}
         assert tree.live == sum(len(set(m)) for m in members.values())
         for greatest in (False, True):
-            ends, found = tree.ends(groups, greatest)
+            ends, exists = tree.ends(groups, greatest)
             for g in range(3):
-                assert found[g] == bool(members[g])
+                assert exists[g] == bool(members[g])
                 if members[g]:
                     assert ends[g].tolist() == encoded[members[g][-1 if greatest else 0]].tolist()
         for at in range(len(domain)):

@@ -1,4 +1,4 @@
-"""The index that grows a home at a time: every entry is found, whatever came, went and ran over the end before."""
+"""The index that grows one home at a time: every entry is found, after any inserts, deletes and wrap-arounds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_law(table: Growable, entries: int) -> None:
     assert mask & (mask + 1) == 0
     assert mask // 2 < homes <= mask + 1 <= 2 * len(data)
     assert homes <= len(data) - HEAD
-    found = [at for at in range(HEAD, len(data)) if data[at] != -1]
-    assert len(found) == entries
-    for at in found:
+    places = [at for at in range(HEAD, len(data)) if data[at] != -1]
+    assert len(places) == entries
+    for at in places:
         home = (data[at] >> 32) & 0xFFFFFFFF & mask
         home = HEAD + (home if home < homes else home & (mask >> 1))
         while home != at:
@@ -53,8 +53,8 @@ def test_rows_that_come_and_go(monkeypatch: pytest.MonkeyPatch, slack: int) -> N
                     assert held.setdefault(key, slot) == slot
             check_law(tuples.table, len(held))
         keys = list(range(0, 10_000, 7)) + list(held)
-        found = tuples.find(np.array([[k, 0] for k in keys], np.int64))
-        assert found.tolist() == [held.get(k, -1) for k in keys]
+        at = tuples.find(np.array([[k, 0] for k in keys], np.int64))
+        assert at.tolist() == [held.get(k, -1) for k in keys]
 
 
 def test_texts_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +108,20 @@ def test_a_large_array_grows_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert max(steps) * 16 <= arenas._STEP  # so that no step costs more than another
         array.match(array.capacity + 1)
         assert array.capacity == sizes[-1] + 1
+
+
+def test_arrays_of_one_length_grow_at_different_times() -> None:
+    """At no row does more than a part of them grow, small ones and large ones."""
+    arena = Arena()
+    arrays = [arena.array(f"a{i}", np.int64) for i in range(40)]
+    grown = []
+    for rows in range(1, 200_000):
+        before = [a.capacity for a in arrays]
+        for array in arrays:
+            array.grow(rows)
+        grown.append(sum(a.capacity > was for a, was in zip(arrays, before, strict=True)))
+    assert max(grown[1_000:]) <= 20
+    assert max(grown[10_000:]) <= 10
 
 
 def test_where_the_system_gives_no_range(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,11 +79,11 @@ def called(name: str, texts: Sequence[str | None], *args: object, type_: Type = 
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """All matches in Java's order: after an empty one the search goes on a character further."""
+    """All matches in Java's order: after an empty one the search continues one character further."""
     at = 0
-    while at <= len(text) and (found := pattern.search(text, at)) is not None:
-        yield found
-        at = found.end() + (found.end() == found.start())
+    while at <= len(text) and (match := pattern.search(text, at)) is not None:
+        yield match
+        at = match.end() + (match.end() == match.start())
 
 
 def replaced(pattern: re.Pattern[str], text: str, group: int) -> str:
@@ -98,7 +98,7 @@ def replaced(pattern: re.Pattern[str], text: str, group: int) -> str:
 def test_all_that_is_found_is_what_python_finds(pattern: Both, texts: list[str]) -> None:
     try:
         groups = read(pattern.spark).groups
-    except UnsupportedError:  # a repetition of what may be empty
+    except UnsupportedError:  # a repetition of a pattern that may be empty
         assume(False)
     twin = re.compile(pattern.python, re.DOTALL)
     first = [twin.search(t) for t in texts]
@@ -107,8 +107,8 @@ def test_all_that_is_found_is_what_python_finds(pattern: Both, texts: list[str])
     assert called("regexp_substr", texts, pattern.spark) == [None if m is None else m[0] or None for m in first]
     assert called("regexp_count", texts, pattern.spark, type_=INT) == [len(list(matches(twin, t))) for t in texts]
     for g in range(groups + 1):
-        found = ["" if m is None else m[g] or "" for m in first]
-        assert called("regexp_extract", texts, pattern.spark, g) == found
+        texts_found = ["" if m is None else m[g] or "" for m in first]
+        assert called("regexp_extract", texts, pattern.spark, g) == texts_found
         assert called("regexp_replace", texts, pattern.spark, f"<${g}>") == [replaced(twin, t, g) for t in texts]
 
 
@@ -131,8 +131,8 @@ EVIL = ["(a+)+$", "(a|aa)+$", "(a|a?b)+c", "(.*a){12}b", "(a+a+)+b", "(x+x+)+y|a
 def test_patterns_that_a_backtracking_engine_never_ends_on(pattern: str, name: str, args: tuple[object, ...]) -> None:
     text = "a" * 10_000 + "!"
     type_ = STRING if name in ("regexp_extract", "regexp_substr", "regexp_replace") else INT
-    (found,) = called(name, [text], pattern, *args, type_=type_)
-    assert found == {"regexp_replace": text, "regexp_substr": None, "regexp_extract": ""}.get(name, 0)
+    (result,) = called(name, [text], pattern, *args, type_=type_)
+    assert result == {"regexp_replace": text, "regexp_substr": None, "regexp_extract": ""}.get(name, 0)
 
 
 def test_matches_that_each_look_through_the_rest_are_refused() -> None:

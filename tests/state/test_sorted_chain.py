@@ -47,8 +47,8 @@ def test_like_sorted_lists(steps: list[tuple[int, int, int]]) -> None:
             for value in range(-4, 5):
                 for inclusive in (False, True):
                     wanted = [s for v, s in twin[k] if v > value or (inclusive and v == value)]
-                    found = first(at[0], at[2], at[3], k, value, inclusive)
-                    assert found - 1 == (wanted[0] if wanted else -1)
+                    position = first(at[0], at[2], at[3], k, value, inclusive)
+                    assert position - 1 == (wanted[0] if wanted else -1)
 
 
 def _walk(start: int, links: Any) -> list[int]:

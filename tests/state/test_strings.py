@@ -93,14 +93,14 @@ def test_sweeps_in_vain_are_waited_longer_for_and_those_that_free_are_not() -> N
     marked = np.zeros(pool.used, np.bool_)
     marked[ids] = True
     waits = []
-    for _ in range(4):  # rows go whose texts other rows share
+    for _ in range(4):  # deletes rows whose texts other rows share
         waits.append(0)
         while not pool.wants_sweep():
             pool.loosened(1_000)
             waits[-1] += 1
         pool.sweep(marked)
     assert waits == [5, 10, 20, 40]
-    pool.intern(pa.array([f"other {i}" for i in range(10_000)]))  # many new texts, nobody's
+    pool.intern(pa.array([f"other {i}" for i in range(10_000)]))  # many new texts without references
     assert pool.wants_sweep()
     pool.sweep(marked)
     assert pool.live == 10_000

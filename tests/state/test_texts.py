@@ -34,9 +34,9 @@ def called(name: str, *columns: list[Any], literals: bool = False) -> list[Any]:
         data: Any = pa.array([v or "" for v in values], TEXT) if type_ is STRING else np.array([v or 0 for v in values])
         read.append(Column(type_, data, None if valid.all() else valid))
     made = evaluate(build(name, args), lambda c: read[c.column], len(columns[0]))
-    found = made.data.to_pylist() if made.type is STRING else made.data.tolist()
-    known = [True] * len(found) if made.valid is None else made.valid.tolist()
-    return [v if ok else None for v, ok in zip(found, known, strict=True)]
+    result = made.data.to_pylist() if made.type is STRING else made.data.tolist()
+    known = [True] * len(result) if made.valid is None else made.valid.tolist()
+    return [v if ok else None for v, ok in zip(result, known, strict=True)]
 
 
 def strictly(twin: Callable[..., Any], *columns: list[Any]) -> list[Any]:

@@ -27,8 +27,8 @@ def test_like_a_dict(steps: list[tuple[bool, list[tuple[int, int]]]]) -> None:
         assert tuples.live == len(twin) == len(set(twin.values()))
         assert sorted(twin.values()) == tuples.slots().tolist()
         everything = [(a, b) for a in range(4) for b in range(-2, 3)]
-        found = tuples.find(np.array(everything, np.int64))
-        assert found.tolist() == [twin.get(row, -1) for row in everything]
+        at = tuples.find(np.array(everything, np.int64))
+        assert at.tolist() == [twin.get(row, -1) for row in everything]
 
 
 def test_churn_keeps_its_size() -> None:

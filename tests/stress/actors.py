@@ -1,7 +1,6 @@
-"""What each thread of a stress run does, again and again until it is told to stop.
-
-Every actor draws what it does from a generator of its own. What may go wrong by design (a view that moved on while it
-was read, a row that is there already) is caught where it is expected; anything else ends the run.
+"""The work of each thread of a stress run, repeated until it is stopped. Every actor has its own random generator.
+Expected errors (a view that changed while it was read, a row that already exists) are caught where they may occur; any
+other error ends the run.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ class Writer:
         world.told.put(tx)
 
     def _owners(self, random: Random) -> dict[str, list[dict[str, object]]]:
-        """Upserts of owners, which all writers share, and events, which are only added and taken back together."""
-        found: dict[str, list[dict[str, object]]] = {}
+        """Upserts of owners, which all writers share, and events, which are only added and removed together."""
+        rows: dict[str, list[dict[str, object]]] = {}
         if random.random() < 0.3:
             name = owner(random.randrange(OWNERS))
             region = f"region of {name}, {random.choice('abc')}"
-            found["owner"] = [{"name": name, "region": region, "_change_type": "upsert"}]
+            rows["owner"] = [{"name": name, "region": region, "_change_type": "upsert"}]
         if random.random() < 0.5:
             names = [owner(random.randrange(2 * OWNERS)) for _ in range(random.randint(1, 30))]
-            found["event"] = [{"owner": name, "kind": f"kind {random.randrange(40)}"} for name in names]
-        return found
+            rows["event"] = [{"owner": name, "kind": f"kind {random.randrange(40)}"} for name in names]
+        return rows
 
     def _by_statement(self, world: World, random: Random) -> freshet.Transaction:
         key = random.choice(sorted(self.held))
@@ -95,7 +94,7 @@ class Writer:
 
 
 def read_deltas(world: World, random: Random) -> None:
-    """At once, together with another thread, or later."""
+    """Immediately, at the same time as another thread, or later."""
     try:
         tx = world.told.get(timeout=0.05)
     except queue.Empty:
@@ -120,7 +119,7 @@ def _hear(world: World, tx: freshet.Transaction) -> None:
 
 
 class LateReader:
-    """Keeps transactions unread over sweeps, growth and dropped views; what it still holds is read when all is over."""
+    """Keeps transactions unread over sweeps, growth and dropped views; the remaining ones are read at the end."""
 
     def __init__(self) -> None:
         self.held: list[freshet.Transaction] = []
@@ -141,7 +140,7 @@ class LateReader:
 
 
 class Follower:
-    """Follows a view's changes; in files with so small a buffer that it often goes on from the log."""
+    """Follows a view's changes; in folders with a buffer so small that it often continues from the log."""
 
     def __init__(self, world: World, view: str) -> None:
         self.view = view
@@ -174,7 +173,7 @@ def read_answers(world: World, random: Random) -> None:
 
 
 class BatchReader:
-    """Reads answers in batches and keeps some: they stay what they are."""
+    """Reads answers in batches and keeps some, which must not change."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
@@ -266,29 +265,29 @@ def transact(world: World, random: Random) -> None:
             tx.apply({"item": [item(key, 3)]})
             assert world.db.view("plain").get(key)["n"] == 3
             tx.execute("UPDATE item SET n = 4, body = ? WHERE id = ?", [item(key, 4)["body"], key])
-            found = tx.query("SELECT n FROM plain WHERE id = ?", [key]).to_pylist()
-            assert found == [{"n": 4}], found
+            rows = tx.query("SELECT n FROM plain WHERE id = ?", [key]).to_pylist()
+            assert rows == [{"n": 4}], rows
             raise InterruptedError
     except InterruptedError:
         world.did("transactions rolled back")
 
 
 def ask(world: World, random: Random) -> None:
-    """Queries asked once: what they answer adds up by itself, for it is of one version."""
+    """One-off queries: their answers are consistent in themselves, because they are of one version."""
     db, rest = world.db, random.randrange(9)
     if random.random() < 0.3:
-        found = db.execute("SELECT id, n, CONCAT(UPPER(body), '!') AS loud, body FROM item WHERE id % 11 = 0")
-        check("asked", found, random)
+        answer = db.execute("SELECT id, n, CONCAT(UPPER(body), '!') AS loud, body FROM item WHERE id % 11 = 0")
+        check("asked", answer, random)
         assert all(
             loud == body.upper() + "!"
-            for loud, body in zip(found["loud"].to_pylist(), found["body"].to_pylist(), strict=True)
+            for loud, body in zip(answer["loud"].to_pylist(), answer["body"].to_pylist(), strict=True)
         )
     else:
-        found = db.execute(
+        answer = db.execute(
             f"SELECT (SELECT COUNT(*) FROM item WHERE n <= {rest}) AS low, (SELECT COUNT(*) FROM item WHERE n > {rest})"
             " AS high, (SELECT COUNT(*) FROM plain) AS every"
         ).to_pylist()[0]
-        assert found["low"] + found["high"] == found["every"], found
+        assert answer["low"] + answer["high"] == answer["every"], answer
     world.did("queries asked")
 
 
@@ -371,7 +370,7 @@ class Listener:
             raise ArithmeticError("as some subscribers do")
 
     def __call__(self, world: World, random: Random) -> None:
-        """What the thread does that the subscriber waits for."""
+        """The work of the thread for which the subscriber waits."""
         try:
             tx, done = self.asked.get(timeout=0.05)
         except queue.Empty:

@@ -1,8 +1,7 @@
-"""Arrays of the state between pages that nobody may touch.
-
-Kernels reach most of the state through bare addresses, which no bounds check sees. Behind a fence a step over the end
-of an array, or into one that was replaced and freed, stops the process at once, and faulthandler shows where. The
-memory of freed arrays is not used again for a while: whoever still has its address runs into it.
+"""Arrays of the state between protected pages. Kernels access most of the state through raw addresses, which bounds
+checks do not cover. With fences, an access beyond the end of an array, or to one that was replaced and freed, stops the
+process immediately, and faulthandler shows where. The memory of freed arrays is not reused for a while, so that stale
+addresses cause a fault.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_NOBODY, _KEPT = 0, 4096  # pages nobody may touch; freed arrays whose addresses are not given away again
+_NOBODY, _KEPT = 0, 4096  # protected pages; freed arrays whose addresses are not reused
 _freed: deque[tuple[int, int]] = deque()
 
 

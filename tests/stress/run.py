@@ -29,7 +29,7 @@ UNHURRIED = (
 
 
 def stress(seconds: float, seed: int, folder: Path | None = None) -> World:
-    """Runs all actors for so long; raises what went wrong. The world that is left tells what was done."""
+    """Runs all actors for a time; raises their errors. The resulting world records what was done."""
     switching, level = sys.getswitchinterval(), logging.getLogger("freshet").level
     sys.setswitchinterval(1e-4)
     logging.getLogger("freshet").setLevel(logging.CRITICAL)  # one of the subscribers fails on purpose
@@ -83,7 +83,7 @@ def _act(world: World, actor: Callable[[World, Random], None], random: Random) -
 
 
 def _end(world: World, late: actors.LateReader, random: Random) -> None:
-    """The database is closed while transactions are still unread: what they hold is theirs."""
+    """The database is closed while transactions are still unread: they own their data."""
     final: dict[str, pa.Table] = {name: world.db.view(name).to_arrow() for name in VIEWS}
     view, reading = world.db.view("plain"), world.db.view("plain").batches(1)
     next(reading, None)
@@ -94,7 +94,7 @@ def _end(world: World, late: actors.LateReader, random: Random) -> None:
     for use in (view.to_arrow, view.count, view.explain, world.db.metrics, world.db.nbytes, lambda: next(reading)):
         with pytest.raises(StateError, match="the database is closed"):
             use()
-    if world.db.on_disk:  # what the files become afterwards is no matter of old deltas
+    if world.db.on_disk:  # later changes of the files do not affect old deltas
         folder = inside(world.db).store
         assert folder is not None
         with freshet.connect(folder.path) as again:

@@ -1,8 +1,7 @@
-"""What the threads of a stress run share: tables whose rows say themselves whether they are right, and views over them.
-
-Law: a row's text is a function of its numbers, so a reader knows a wrong text when it sees one, of whatever version.
-And the deltas of a view, added up in order of versions, are its answer: what any reader found at version v is compared,
-when all is over, with the sum of the deltas up to v.
+"""The shared data of the threads of a stress run: tables with self-checking rows, and views over them. Law: a row's
+text is a function of its numbers, so a reader can detect a wrong text at any version. And the deltas of a view, added
+up in order of versions, are its answer: what any reader found at version v is compared, when all is over, with the sum
+of the deltas up to v.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ def item(key: int, n: int, **more: Any) -> dict[str, Any]:
     return {"id": key, "n": n, "owner": owner(key), "body": body(key, n), **more}
 
 
-def check(view: str, found: pa.Table | pa.RecordBatch, random: Random) -> None:
-    """Some of the rows, against what their numbers say."""
-    names = found.schema.names
-    if not found.num_rows:
+def check(view: str, rows: pa.Table | pa.RecordBatch, random: Random) -> None:
+    """Checks some of the rows against their numbers."""
+    names = rows.schema.names
+    if not rows.num_rows:
         return
-    for at in random.sample(range(found.num_rows), min(found.num_rows, 40)):
-        row = dict(zip(names, (found.column(i)[at].as_py() for i in range(len(names))), strict=True))
+    for at in random.sample(range(rows.num_rows), min(rows.num_rows, 40)):
+        row = dict(zip(names, (rows.column(i)[at].as_py() for i in range(len(names))), strict=True))
         if "id" in row and "body" in row:
             assert row["body"] == body(row["id"], row["n"]), (view, row)
         elif view == "loud":
@@ -129,7 +128,7 @@ def move(array: Growable) -> None:
 
 
 class World:
-    """The database under stress, what was found in it, and what went wrong."""
+    """The database under stress, its recorded answers, and the errors."""
 
     def __init__(self, folder: Path | None) -> None:
         self.db = freshet.connect(folder, adapt=freshet.Adapt(ratio=1.0, paying=0.0, patience=500))
@@ -159,12 +158,12 @@ class World:
         self.stop.set()
 
     def heard(self, tx: freshet.Transaction) -> None:
-        """Reads a transaction's deltas. Whoever else has read them, or does so now, finds the same."""
-        found = {name: tx.deltas[name] for name in VIEWS if name in tx.deltas}
+        """Reads a transaction's deltas. Other threads that have read them, or are reading them now, get the same."""
+        deltas = {name: tx.deltas[name] for name in VIEWS if name in tx.deltas}
         with self._lock:
-            known = self._deltas.setdefault(tx.version, found)
-        assert known.keys() == found.keys()
-        for name, delta in found.items():
+            known = self._deltas.setdefault(tx.version, deltas)
+        assert known.keys() == deltas.keys()
+        for name, delta in deltas.items():
             assert delta.equals(known[name]), (tx.version, name)
 
     def found(self, version: int, view: str, answer: pa.Table) -> None:
@@ -177,14 +176,14 @@ class World:
             self._followed.append((version, view, delta))
 
     def compare(self, final: dict[str, pa.Table]) -> None:
-        """When all threads have ended: deltas add up to every answer that was found, and to the last ones."""
+        """When all threads have ended: deltas add up to every recorded answer, and to the last ones."""
         versions = sorted(self._deltas)
         assert versions == list(range(1, versions[-1] + 1)), "a transaction was not heard of, or not once"
         for version, view, delta in self._followed:
-            found, known = (
+            actual, known = (
                 Counter(zip(*t.to_pydict().values(), strict=True)) for t in (delta, self._deltas[version][view])
             )
-            assert found == known, (version, view)
+            assert actual == known, (version, view)
         answers = sorted(self._answers, key=lambda a: a[0]) + [(versions[-1], n, t) for n, t in final.items()]
         empty = {name: delta.slice(0, 0).drop_columns("_weight") for name, delta in self._deltas[1].items()}
         sums = {name: RunningSum(empty[name]) for name in VIEWS}

@@ -1,4 +1,4 @@
-"""A real browser, where one is installed."""
+"""A real browser, if one is installed."""
 
 from __future__ import annotations
 

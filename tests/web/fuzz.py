@@ -168,7 +168,7 @@ def body(draw: random.Random) -> bytes:
 
 @dataclass(slots=True)
 class Attack:
-    """What was done to a server, and what was wrong with what it did."""
+    """The requests to a server, and the errors in its responses."""
 
     server: Server
     draw: random.Random
@@ -219,7 +219,7 @@ class Attack:
         self._send(raw[: draw.randrange(len(raw))] if draw.random() < 0.05 else raw, lines[0])
 
     def look(self) -> None:
-        """A page that looks at views in all ways."""
+        """A page that opens views in all ways."""
         draw = self.draw
         try:
             with connect(f"ws{self.origin[4:]}/api/live", origin=Origin(self.origin), open_timeout=PATIENCE) as page:
@@ -227,7 +227,7 @@ class Attack:
                     looking = self._looking()
                     odd: list[str | bytes] = ["{", "[" * 5_000, b"\xff", "x" * 20_000]
                     page.send(json.dumps(looking) if draw.random() < 0.8 else draw.choice(odd))
-                    for _ in range(2):  # the first may still be of what was looked at before
+                    for _ in range(2):  # the first may still be of the previous view
                         self._heard(page.recv(timeout=PATIENCE), looking)
         except (WebSocketException, OSError) as e:
             if isinstance(e, TimeoutError):
@@ -248,17 +248,17 @@ class Attack:
 
     def _heard(self, message: str | bytes, looking: object) -> None:
         try:
-            found = json.loads(message, parse_constant=_no_constant)
+            document = json.loads(message, parse_constant=_no_constant)
         except ValueError as e:
             self.wrong.append(f"a message is no JSON ({e}), looking at {looking}")
             return
-        said = found.get("error") or found.get("seen", {}).get("error") or ""
+        said = document.get("error") or document.get("seen", {}).get("error") or ""
         if "something broke inside" in said:
             self.wrong.append(f"{said}, looking at {looking}")
 
     def _columns(self, view: str) -> list[dict[str, Any]]:
-        found = self.server.hub.views.get(view.lower())
-        return [] if found is None else found.columns
+        watched = self.server.hub.views.get(view.lower())
+        return [] if watched is None else watched.columns
 
     def _ask(self, method: str, path: str, content: bytes = b"", shown: object = "") -> None:
         head = (
@@ -268,24 +268,24 @@ class Attack:
         self._send(head.encode() + content, f"{method} {path} {shown}")
 
     def _send(self, raw: bytes, shown: str) -> None:
-        found = b""
+        response = b""
         try:
             with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE) as connection:
                 with contextlib.suppress(ConnectionError):
                     connection.sendall(raw)
-                while len(found) < 100_000 and (part := connection.recv(65_536)):
-                    found += part
+                while len(response) < 100_000 and (part := connection.recv(65_536)):
+                    response += part
         except TimeoutError:
             self.wrong.append(f"no answer to {shown}")
         except OSError:
             pass  # it was closed, which is an answer
-        status = found[9:12].decode("latin-1")
+        status = response[9:12].decode("latin-1")
         self.answers[status or "closed"] += 1
         if status.startswith("5") and status != "503":
-            self.wrong.append(f"{status} to {shown}: {found[-200:]!r}")
+            self.wrong.append(f"{status} to {shown}: {response[-200:]!r}")
 
     def watch(self, ended: threading.Event) -> None:
-        """Asks for the state all the time, and notes how much of this process's time goes by until it is there."""
+        """Requests the state continuously, and records the processor time of this process until each response."""
         place = ("127.0.0.1", self.server.port)
         request = f"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\nConnection: close\r\n\r\n"
         while not ended.wait(0.02):
@@ -302,7 +302,7 @@ def _no_constant(name: str) -> Any:
 
 
 class _Broken(logging.Handler):
-    """What the server's log says of itself."""
+    """The errors in the server's log."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -351,11 +351,11 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=int(time.time()) % (1 << 31))
     given = options.parse_args()
     print(f"seed {given.seed}", flush=True)
-    found = attack(given.seed, given.cases)
-    for each in dict.fromkeys(found.wrong):
+    outcome = attack(given.seed, given.cases)
+    for each in dict.fromkeys(outcome.wrong):
         print(f"WRONG {each}")
-    print(f"{dict(found.answers)}; the state took {found.slowest:.2f} s at most; {len(found.wrong)} wrong")
-    return 1 if found.wrong else 0
+    print(f"{dict(outcome.answers)}; the state took {outcome.slowest:.2f} s at most; {len(outcome.wrong)} wrong")
+    return 1 if outcome.wrong else 0
 
 
 if __name__ == "__main__":

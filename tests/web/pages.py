@@ -59,17 +59,17 @@ def ask(
 
 
 def said_to(server: Server, request: bytes) -> bytes:
-    """What the server says to some bytes, until it has said a status or closes."""
+    """The server's response to some bytes, until it has sent a status or closes."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(request)
-        found = b""
-        while b"\r\n" not in found and (part := connection.recv(65_536)):
-            found += part
-        return found
+        response = b""
+        while b"\r\n" not in response and (part := connection.recv(65_536)):
+            response += part
+        return response
 
 
 def deaf_page(port: int) -> socket.socket:
-    """A live connection that takes nothing of what is sent to it."""
+    """A live connection that does not read."""
     made = socket.create_connection(("127.0.0.1", port))
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     made.sendall(

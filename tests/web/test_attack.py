@@ -1,5 +1,5 @@
-"""The page under attack: queries that never end, requests that are no requests, connections that say nothing. Whatever
-one of them does, the page's files and state are answered, the other views go on, and a signal ends the process."""
+"""The page under attack: queries that never end, invalid requests, silent connections. Whatever they do, the page's
+files and state are served, the other views continue, and a signal ends the process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GRAPH = Settings(source="graph", scale=0.001, repeat=False)
 #: Three tables' rows in all combinations, each looked at: for n rows n³ steps.
 RUNAWAY = "SELECT COUNT(*) AS n FROM edge AS a, edge AS b, edge AS c WHERE CONCAT(a.src, b.src, c.src) = 'x'"
-#: The same without a state of its own: it is made at once, and read never.
+#: The same without state: it is created quickly, and reading it never ends.
 UNREADABLE = "SELECT a.src FROM edge AS a, edge AS b, edge AS c WHERE CONCAT(a.src, b.src, c.src) = 'x'"
 MANY = {"edge": pa.table({"src": list(range(3_000)), "dst": list(range(3_000))})}
 
@@ -136,7 +136,7 @@ def test_a_view_that_cannot_be_read_ends(page: Server) -> None:
 
 
 def test_twelve_views_are_twelve(page: Server) -> None:
-    """All at once: the place is checked and taken in one step."""
+    """All at the same time: a place is checked and taken in one step."""
     barrier, codes = threading.Barrier(30), list[int]()
 
     def create(i: int) -> None:
@@ -153,8 +153,8 @@ def test_twelve_views_are_twelve(page: Server) -> None:
 
 
 def test_a_signal_ends_it_whatever_is_under_way() -> None:
-    """While a view is made, the stream waits and pages look, some of which take nothing of what is sent to them:
-    nothing is printed, and the process spends no more than moments on its end."""
+    """While a view is created, the stream waits and pages are open, some of which do not read: nothing is printed, and
+    the process ends quickly."""
     before = _children()
     command = ["serve", "--source", "graph", "--scale", "0.02", "--speed", "20000", "--budget", "3000", "--port", "0"]
     process = subprocess.Popen(
@@ -175,8 +175,8 @@ def test_a_signal_ends_it_whatever_is_under_way() -> None:
 
         def state() -> dict[str, Any]:
             with urllib.request.urlopen(address + "api/state", timeout=60) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                served: dict[str, Any] = json.load(answer)
+                return served
 
         wait_until(lambda: state()["health"]["tuples"] > 2_000, 120)
         making = opened.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -194,7 +194,7 @@ def test_a_signal_ends_it_whatever_is_under_way() -> None:
 
 
 def _stands_still(state: Callable[[], dict[str, Any]]) -> bool:
-    """The engine is held by what is being made."""
+    """The view that is being created blocks the engine."""
     before = state()["health"]["version"]
     time.sleep(0.5)
     return bool(state()["health"]["version"] == before)

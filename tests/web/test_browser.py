@@ -1,4 +1,4 @@
-"""The live page in a real browser: what a person types, sees and clicks.
+"""The live page in a real browser: typing, reading and clicking.
 
 Screenshots for the README are written when FRESHET_SCREENSHOTS names a folder.
 """
@@ -98,7 +98,7 @@ def test_a_query_is_typed_explained_and_kept(open_page: Callable[..., Page]) -> 
         expect(page.locator("#explain-text")).to_contain_text("class      q-hierarchical")
         assert list(server.hub.views) == ["q4"], "to explain is not to run"
         expect(page.locator("#plan-of")).to_have_text("as it would be")
-        page.wait_for_timeout(1_200)  # messages of the view that is looked at have come in between
+        page.wait_for_timeout(1_200)  # messages of the open view have arrived in between
         expect(page.locator("#tree .name")).to_have_text(["orders"])
         page.click("#live-plan")
         expect(page.locator("#tree .name")).to_have_text(["orders", "lineitem"])
@@ -175,7 +175,7 @@ def test_pause_and_reload_lose_nothing(open_page: Callable[..., Page]) -> None:
     settings = Settings(source="tpch", scale=0.001, mode="insert", speed=300, repeat=False)
     with served(settings) as server:
         page = open_page(server)
-        with page.expect_response("**/api/state"):  # it asks for what is new
+        with page.expect_response("**/api/state"):  # it requests new changes
             server.hub.create("nations", "SELECT n_name, n_regionkey FROM nation")
         page.click(".tab[data-view=nations]")
         wait_until(lambda: written(page) == "SELECT n_name, n_regionkey FROM nation")

@@ -1,4 +1,4 @@
-"""The page's panels in a real browser: tables, log, empty states, plans, colours, and what a job's page offers."""
+"""The page's panels in a real browser: tables, log, empty states, plans, colours, and the page of a job."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_tables_are_listed_with_types_and_rows(open_page: Callable[..., Page]) -
 
 
 def test_the_page_opens_on_an_answer(open_page: Callable[..., Page]) -> None:
-    """However slow the stream is: the first rows come at once."""
+    """However slow the stream is: the first rows appear immediately."""
     for source in ("tpch", "graph", "market"):
         with served(Settings(source=source, scale=0.001, speed=40)) as server:
             assert all(view.rows for view in server.hub.views.values())

@@ -32,8 +32,8 @@ def test_search_needs_no_server(browser: Browser, tmp_path: Path) -> None:
     page.goto((tmp_path / "howto" / "restart.html").as_uri())
     page.click("input[name=query]")
     page.keyboard.type("levenshtein")
-    found = page.locator(".md-search-result__link").first
-    expect(found).to_be_visible(timeout=PATIENCE)
-    expect(found).to_have_attribute("href", (tmp_path / "reference" / "functions.html").as_uri())
+    link = page.locator(".md-search-result__link").first
+    expect(link).to_be_visible(timeout=PATIENCE)
+    expect(link).to_have_attribute("href", (tmp_path / "reference" / "functions.html").as_uri())
     assert asked and all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
     page.close()

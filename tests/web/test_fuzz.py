@@ -12,6 +12,6 @@ from tests.web.fuzz import attack
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_random_attack(seed: int) -> None:
-    found = attack(seed, 80)
-    assert not found.wrong
-    assert {"200", "400", "404"} <= set(found.answers), "requests of all kinds were made"
+    outcome = attack(seed, 80)
+    assert not outcome.wrong
+    assert {"200", "400", "404"} <= set(outcome.answers), "requests of all kinds were made"

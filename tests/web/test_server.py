@@ -1,4 +1,4 @@
-"""The page's server: what it answers, what it refuses, and that a transaction reaches a page soon."""
+"""The page's server: responses, refusals, and that a transaction reaches a page quickly."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def live(server: Server, origin: str | None = None) -> ClientConnection:
     return connect(f"ws://127.0.0.1:{server.port}/api/live", origin=sent)
 
 
-# What it answers ----------------------------------------------------------------------------------------------------
+# Responses ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_and_its_files(page: Server) -> None:
@@ -55,10 +55,10 @@ def test_the_page_and_its_files(page: Server) -> None:
 
 
 def test_explain_without_running(page: Server) -> None:
-    status, found = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
+    status, explained = ask(page, "/api/explain", {"text": "SELECT src, COUNT(*) AS n FROM edge GROUP BY src;"})
     assert status == 200
-    assert found["explain"]["class"] == "q-hierarchical" and "tree" in found["text"]
-    assert ask(page, "/api/explain", {"text": found["plan"]})[1]["plan"] == found["plan"]
+    assert explained["explain"]["class"] == "q-hierarchical" and "tree" in explained["text"]
+    assert ask(page, "/api/explain", {"text": explained["plan"]})[1]["plan"] == explained["plan"]
     assert "n" not in page.hub.views
 
 
@@ -66,7 +66,7 @@ def test_views_come_and_go(page: Server) -> None:
     assert ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"}) == (200, {"name": "mine"})
     assert "mine" in ask(page, "/api/state")[1]["sizes"]
     status, refused = ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})
-    assert status == 400 and "there is a view mine already" in refused["error"]
+    assert status == 400 and "view mine already exists" in refused["error"]
     assert ask(page, "/api/views/mine", method="DELETE")[0] == 200
     assert "mine" not in ask(page, "/api/state")[1]["sizes"]
     assert ask(page, "/api/views/mine", method="DELETE")[1]["error"].startswith("no view mine")
@@ -110,7 +110,7 @@ def test_a_window_of_a_view(page: Server) -> None:
     ask(page, "/api/views/wide", method="DELETE")
 
 
-# What it refuses ----------------------------------------------------------------------------------------------------
+# Refusals -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_views_stay_where_their_tables_do() -> None:
 
 
 def test_a_transaction_reaches_the_page_soon() -> None:
-    """Into a view of 100,000 rows, while a page looks at it: the page hears of each version within a moment. The bound
-    is ten times what is promised, for machines that are busy."""
+    """Into a view of 100,000 rows that a page has open: the page receives each version quickly. The limit is ten times
+    the promised delay, for busy machines."""
     with served(GRAPH, paused=True) as page:
         engine = page.hub.engine
         rows = np.arange(100_000)
@@ -329,5 +329,5 @@ def test_charts_take_the_top_and_the_bottom() -> None:
 
 
 def test_a_scenario_is_refused() -> None:
-    with pytest.raises(PlanError, match="no scenario x; there are tpch, graph, market"):
+    with pytest.raises(PlanError, match="unknown scenario x; there are tpch, graph, market"):
         freshet.demo.make_scenario("x", 1)

@@ -1,4 +1,5 @@
-"""What the records of window functions say of them: rewrites rely on it, so a wrong one makes wrong answers."""
+"""The properties in the records of window functions: rewrites rely on them, so a wrong record leads to wrong
+answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Window functions, QUALIFY, and conditions on ranks, which are a top-k of each partition.
 
-Rows that an order cannot tell apart are in that of the columns below the window; so that DuckDB agrees, orders that
-matter go by every column. Which copy of a row comes first no order says, and two windows may differ in it; so only one
-of a query's windows looks at single copies.
+Ties of an order are broken by the columns below the window; so that DuckDB agrees, an order that matters has every
+column as a key. No order determines which copy of a row comes first, and two windows may differ in it; so only one of a
+query's windows distinguishes copies.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def calls(draw: st.DrawFn, kinds: tuple[str, ...] = ("rank", "neighbour", "numbe
 
 @given(st.data())
 def test_window_functions_agree_with_duckdb(data: st.DataObject) -> None:
-    found = [data.draw(calls()), *data.draw(st.lists(calls(()), max_size=2))]
-    shown = ", ".join(f"{call} AS w{i}" for i, call in enumerate(found))
+    windows = [data.draw(calls()), *data.draw(st.lists(calls(()), max_size=2))]
+    shown = ", ".join(f"{call} AS w{i}" for i, call in enumerate(windows))
     source = data.draw(st.sampled_from(("t0", "(SELECT r.a, s.b, r.c FROM t0 r JOIN t1 s ON r.b = s.b) u")))
     sql = f"SELECT a, b, c, {shown} FROM {source}"
     follow(data, two_tables(data), sql, for_duckdb(sql))
@@ -185,10 +185,10 @@ def test_what_leaves_a_frame_leaves_no_trace() -> None:
     db.apply({"t": pa.table({"k": np.arange(rows, dtype=np.int32), "x": np.where(np.arange(rows) == 5, 1e300, 0.5)})})
     wide = "ORDER BY k RANGE BETWEEN 9000 PRECEDING AND CURRENT ROW"
     view = db.create_view("v", f"SELECT k, SUM(x) OVER ({wide}) AS s, VAR_POP(x) OVER ({wide}) AS v FROM t")
-    found = view.to_arrow().sort_by("k")
-    assert found["s"].to_pylist()[9_006:] == [9_001 / 2] * (rows - 9_006)
-    assert found["v"].to_pylist()[9_006:] == [0.0] * (rows - 9_006)
-    assert found["s"].to_pylist()[9_005] == 1e300
+    answer = view.to_arrow().sort_by("k")
+    assert answer["s"].to_pylist()[9_006:] == [9_001 / 2] * (rows - 9_006)
+    assert answer["v"].to_pylist()[9_006:] == [0.0] * (rows - 9_006)
+    assert answer["s"].to_pylist()[9_005] == 1e300
 
 
 def test_a_sum_that_does_not_fit_refuses_the_change() -> None:

@@ -24,6 +24,7 @@ from freshet.database.change_type import (
     read_weights,
 )
 from freshet.database.intake import as_batch
+from freshet.database.plain_rows import MOST_ROWS, PlainRows
 from freshet.engine.table import MissingRowError, RepeatedKeyError, RowChange, Table
 from freshet.errors import ChangeError, EvaluationError, brief
 from freshet.logical.query import TableSchema
@@ -50,13 +51,28 @@ class _Layout:
     texts: tuple[tuple[int, int], ...]  # place in the batch and lane of each column of text
 
 
+@dataclass(slots=True)
+class _Memo:
+    """What a table's changes are read by: plain rows, and the form of the last batch."""
+
+    plain: PlainRows
+    layout: _Layout | None = None
+
+
 def resolve(table: Table, schema: TableSchema, rows: Any) -> RowChange:
     """What the given rows do to the table; refuses them whole if any is bad."""
+    memo: _Memo | None = table.memo
+    if memo is None:
+        memo = table.memo = _Memo(PlainRows(table, schema))
+    if type(rows) is list and len(rows) <= MOST_ROWS:
+        read = memo.plain.read(rows)
+        if read is not None:
+            return resolve_rows(table, schema, *read)
     batch = as_batch(schema, rows)
     hold(2 * batch.num_rows * table.width * 8)  # its rows as lanes, and those of them that are new
-    layout: _Layout | None = table.memo
+    layout = memo.layout
     if layout is None or not layout.schema.equals(batch.schema):
-        layout = table.memo = _layout(table, schema, batch.schema)
+        layout = memo.layout = _layout(table, schema, batch.schema)
     if layout.direct is not None:
         found = read_batch(batch, layout.direct, -1 if layout.weight is None else layout.weight, table.width)
         if found is not None:

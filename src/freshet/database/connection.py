@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from freshet.budget import Memory, parse_size
 from freshet.database.adapt import Adapt
 from freshet.database.db import Database
 from freshet.database.opening import open_instance
+from freshet.database.ticking import Ticking
 from freshet.durable.store import Store
 from freshet.state.kernel_cache import compile_kernels
 
 
 def connect(
     directory: str | os.PathLike[str] | None = None, *, adapt: bool | Adapt = True, durability: str = "fsync",
-    read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None,
+    read_only: bool = False, retain: int = 0, memory_limit: int | str | None = None, clock: str = "advance",
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Database:  # fmt: skip
     """Open a database, in memory or in a folder.
 
-    A folder is opened as the last process left it, however that process ended: what was acknowledged is recovered.
+    A folder is opened in the state in which the last process left it, however that process ended: every acknowledged
+    transaction is recovered.
 
     Parameters
     ----------
     directory
-        The folder of a database, made if it is not there. Without one the database lives in memory.
+        The folder of the database, created if it does not exist. Without a folder the database is in memory.
     adapt
-        Whether, or when, views move to another join tree as the updates of their tables change.
+        Whether, or when, views switch to another join tree as the changes of their tables shift.
     durability
         What a transaction survives once `apply` has returned: ``"fsync"`` a loss of power, ``"os"`` the end of the
-        process, ``"none"`` neither, only what was closed.
+        process, ``"none"`` neither, until the database is closed.
     read_only
         Read the last published version, while another process may write.
     retain
-        How many versions back `View.changes` and `View.at` can read; more where the log still has them.
+        How many versions back `View.changes` and `View.at` can read at least; more if the log still has them.
     memory_limit
         Bytes that tables, views, queries and answers being read may take together, a number or a text such as
-        ``"2GB"``. Whatever would take more is refused with `BudgetError` and changes nothing.
+        ``"2GB"``. An operation that would take more is refused with `BudgetError` and changes nothing.
+    clock
+        What NOW() is in views. ``"advance"``: the time that `Database.advance` was last given, so that time moves when
+        the program says so. ``"system"``: that of this machine, looked at five times a second.
+    functions
+        Functions in Python that views of the folder call, by name (see `Database.create_function`).
 
     Returns
     -------
@@ -59,11 +69,19 @@ def connect(
     [{'customer': 'Ann', 'total': 30, '_weight': 1}]
     >>> db.close()
     """
+    if clock not in ("advance", "system"):
+        raise ValueError(f'clock is {clock!r}; give "advance" or "system"')
+    if clock == "system" and read_only:
+        raise ValueError("a clock cannot be moved in a folder that is only read; the process that writes moves it")
     memory = Memory(parse_size(memory_limit))
     compile_kernels()
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
     if directory is None:
         if read_only:
-            raise ValueError("a database in memory cannot be read only; give the folder of one")
-        return Database(open_instance(None, when, memory))
-    return Database(open_instance(Store(Path(directory), durability, read_only, retain), when, memory))
+            raise ValueError("a database in memory cannot be opened read-only; give a folder")
+        inner = open_instance(None, when, memory, functions)
+    else:
+        inner = open_instance(Store(Path(directory), durability, read_only, retain), when, memory, functions)
+    if clock == "system":
+        Ticking(inner)
+    return Database(inner)

@@ -1,6 +1,9 @@
-"""CREATE and DROP: tables and views come and go, each statement whole and on disk, or not at all."""
+"""CREATE and DROP of tables and views; each statement takes full effect, also on disk, or none."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from freshet.budget import Budget
 from freshet.database.access import Access
@@ -8,10 +11,12 @@ from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
 from freshet.errors import SqlError
 from freshet.logical.query import CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
-from freshet.plans import Plan
+from freshet.plans import Plan, codec
+from freshet.scalar.functions.python import PythonFunction
+from freshet.sql.python_function import python_function
 from freshet.state.allocators import give_back
 
-_MUCH = 1 << 22  # bytes dropped that go back to the system
+_MUCH = 1 << 22  # dropped bytes from which memory is returned to the system
 
 
 class Ddl:
@@ -26,11 +31,11 @@ class Ddl:
             if name in state.core.tables and old is None:
                 if statement.if_not_exists:
                     return
-                raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
+                raise SqlError(f"table {schema.name} already exists; drop it first, or choose another name")
             if name in self._views.named:
-                raise SqlError(f"there is a view {schema.name} already; choose another name")
+                raise SqlError(f"view {schema.name} already exists; choose another name")
             if old is not None:
-                state.catalog.dropped(DropTable(schema.name))  # which refuses where views read it
+                state.catalog.dropped(DropTable(schema.name))  # which refuses if views read it
             number = state.number()
             try:
                 with state.lock, self._views.defining():
@@ -47,9 +52,24 @@ class Ddl:
             key = name.lower()
             if key in self._state.core.tables or (key in self._views.named and not replace):
                 kind = "view" if key in self._views.named else "table"
-                raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
+                raise SqlError(f"{kind} {name} already exists; drop it first, or choose another name")
             with self._access.interruptible(Budget()):
                 return self._views.create(name, query)
+
+    def create_function(self, name: str, body: Callable[..., Any], returns: str, deterministic: bool) -> None:
+        """One of that name that no view calls is replaced; the very same one may be given again."""
+        with self._access.changing():
+            function = python_function(name, body, returns, deterministic)
+            functions = self._state.catalog.functions
+            old = functions.get(name.lower())
+            callers = [] if old is None else [view.name for view in self._views.named.values() if old in _called(view)]
+            if callers and old is not None:
+                if (old.body, old.returns, old.deterministic) == (body, function.returns, deterministic):
+                    return
+                raise SqlError(
+                    f"views {', '.join(callers)} call function {name}; drop them first, or choose another name"
+                )
+            functions[name.lower()] = function
 
     def create_named(self, statement: CreateView) -> KeptView:
         """CREATE MATERIALIZED VIEW."""
@@ -65,7 +85,7 @@ class Ddl:
     def drop(self, statement: DropTable | DropView) -> None:
         state = self._state
         with self._access.changing():
-            names = state.catalog.dropped(statement)  # binding has refused what is not there
+            names = state.catalog.dropped(statement)  # binding has refused missing names
             tables = {name: state.core.tables[name] for name in names if name in state.core.tables}
             with state.lock:
                 with self._views.defining():
@@ -79,3 +99,7 @@ class Ddl:
                     table.scope.drop()
                 if before - state.core.arena.nbytes() > _MUCH:
                     give_back()
+
+
+def _called(view: KeptView) -> list[PythonFunction]:
+    return codec.functions_in(view.plan.root)

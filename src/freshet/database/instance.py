@@ -1,7 +1,8 @@
-"""A database inside: its parts, put together. The faces that users hold (db.py, view.py) ask these."""
+"""The internals of a database: its parts, put together. The public classes (db.py, view.py) call these."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from freshet.budget import Memory
@@ -20,7 +21,7 @@ from freshet.state.arena import Arena
 
 
 class Instance:
-    """`store`: the folder it is kept in, if it is; what that holds is restored by opening.py."""
+    """`store`: the folder of the database, if it has one; opening.py restores its contents."""
 
     def __init__(
         self, store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
@@ -34,13 +35,21 @@ class Instance:
         self.access = Access(self.state, self.views, store)
         self.transactions, self.ddl, self.asking = Transactions(self.access), Ddl(self.access), Asking(self.access)
         self.statements = Statements(self.access, self.ddl, self.transactions, self.asking)
+        self._stop: Callable[[], None] | None = None
+
+    def clock_follows(self, system: Callable[[], int], stop: Callable[[], None]) -> None:
+        """Has the clock follow a time; `stop` ends what moves it."""
+        self.state.system, self._stop = system, stop
+        self.views.on_time = self.transactions.follow_clock
 
     def _save(self) -> None:
         if self.store is not None:
             self.store.save(self.state.described(), self.state.version)
 
     def close(self) -> None:
-        """Publishes what is safe, and leaves the folder to others."""
+        """Publishes transactions that are durable, and releases the folder."""
+        if self._stop is not None:
+            self._stop()
         try:
             with self.access.lock, Deferred():
                 if self.access.closed:
@@ -49,7 +58,7 @@ class Instance:
                     self.access.session.rollback()
                 if self.store is not None:
                     self.store.check_process()
-                    with suppress(StateError):  # whoever has applied them hears of it
+                    with suppress(StateError):  # the threads that applied them get the error
                         self.store.settle(self.state.version)
                 try:
                     self.transactions.publish()

@@ -28,6 +28,7 @@ from freshet.scalar.types import Type
 from freshet.state.arrays import BYTES, TEXT, is_bytes, is_text
 
 _STRING = pa.string()
+_FEW = 1024  # rows that are validated in one call
 _FORMS = "give Arrow (anything with __arrow_c_stream__), a pandas or polars DataFrame, or a list of dicts or tuples"
 
 
@@ -35,9 +36,12 @@ def as_batch(schema: TableSchema, rows: Any) -> pa.RecordBatch:
     """Any accepted form as one batch."""
     batch = rows if isinstance(rows, pa.RecordBatch) else _one_batch(schema, _as_table(schema, rows))
     try:
-        for array in batch.columns:
-            if not _plainly_sound(array):
-                array.validate(full=True)
+        if batch.num_rows <= _FEW:
+            batch.validate(full=True)
+        else:
+            for array in batch.columns:
+                if not _plainly_sound(array):
+                    array.validate(full=True)
     except pa.ArrowException:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             _check_sound(schema, name, array)

@@ -1,8 +1,8 @@
-"""The state of a database: its tables and operators, its catalog, and where it stands.
+"""The state of a database: its tables and operators, its catalog, and its version.
 
-Law: state is what the log says, and nothing else (durable/). Whoever touches it, to read it or to change it, holds
-`lock`. What several threads see (catalog, tables, views) changes only while the writer's lock (access.py) is held too,
-so either lock is enough to rely on it.
+Law: state is what the log says, and nothing else (durable/). A thread that reads or changes it holds `lock`. What
+several threads see (catalog, tables, views) changes only while the writer's lock (access.py) is held too, so holding
+either lock is enough to rely on it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from freshet.budget import Memory
 from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
-from freshet.logical.query import AnyQuery, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, TableSchema
 from freshet.plans import Plan, codec
 from freshet.sql.catalog import Catalog
 from freshet.state.arena import Arena, Growable
@@ -30,28 +30,31 @@ def unrehearsed(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | Non
 
 
 class State:
-    """`on_disk`: whether what is defined is written down."""
+    """`on_disk`: whether definitions are stored on disk."""
 
     def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
         self.lock = StateLock()
         self.core, self.catalog = Core(arena), Catalog()
         self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
-        self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as kept on disk
+        self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as stored on disk
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
+        self.catalog.clock = self.now
+        self.given: dict[str, Callable[..., Any]] = {}  # functions of Python that views on disk may call, by name
+        self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 
-    # Where it stands ------------------------------------------------------------------------------------------
+    # Version --------------------------------------------------------------------------------------------------
 
     def stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
-        """As a log says: rows changed so far, in all and in some tables."""
+        """Restores from a log the number of rows changed so far, in total and per table."""
         for name, rows in changed.items():
             self._changed[name].data[0] = rows
         self._move_to(version, changes)
 
     def count(self, changes: Mapping[str, Sized], version: int) -> None:
-        """A transaction has led to this version."""
+        """Called when a transaction has led to this version."""
         total = self.changes
         for name, change in changes.items():
             n = len(change)
@@ -64,7 +67,7 @@ class State:
         self._meta.data[0], self._meta.data[1] = version, changes
 
     def row_counts(self) -> dict[str, float]:
-        """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
+        """Row counts of the tables as an estimate of their updates until more is known; none for an empty database."""
         with self.lock:
             counts = {name: float(t.tuples.live) for name, t in self.core.tables.items()}
             return counts if any(counts.values()) else {}
@@ -76,15 +79,31 @@ class State:
         return self.numbers
 
     def add_table(self, schema: TableSchema, number: int) -> None:
-        """A table with the rows that its part of the arena holds: none if it is new."""
+        """A table with the rows in its part of the arena: none if it is new."""
         self.rehearse([schema], None)
         name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
-        self.catalog.add(schema)
+        if schema != CLOCK:
+            self.catalog.add(schema)
         self.core.tables[name] = table
         self._changed[name] = changes_of(table.scope)
 
+    def schema(self, name: str) -> TableSchema:
+        """Of a table by its name in lower case. The clock is not in the catalog: it is not the user's."""
+        return CLOCK if name == CLOCK.name else self.catalog.tables[name]
+
+    def now(self) -> int:
+        """What NOW() is in a statement that runs once: the clock's time, or the system's where it follows that."""
+        time = self.clock_time()
+        return time if self.system is None else max(time, self.system())
+
+    def clock_time(self) -> int:
+        """What NOW() is in views: the clock's time; until it is set, 0."""
+        table = self.core.tables.get(CLOCK.name)
+        with self.lock:
+            return int(table.tuples.lanes.data[table.tuples.slots()[0], 0]) if table and table.tuples.live else 0
+
     def take_table(self, name: str) -> None:
-        """Takes a table out of the catalog; its rows are still there."""
+        """Removes a table from the catalog; its rows still exist."""
         del self.core.tables[name], self._changed[name]
         self.catalog.drop(name)
 
@@ -96,9 +115,9 @@ class State:
     # For the disk ---------------------------------------------------------------------------------------------
 
     def described(self) -> dict[str, Any]:
-        """The catalog, as it is kept on disk."""
+        """The catalog, as it is stored on disk."""
         tables = {
-            name: {"number": number_of(table), "schema": codec.encode(self.catalog.tables[name])}
+            name: {"number": number_of(table), "schema": codec.encode(self.schema(name))}
             for name, table in self.core.tables.items()
         }
         return {"numbers": self.numbers, "tables": tables, "views": self.definitions}
@@ -107,7 +126,7 @@ class State:
         return {name: int(rows.data[0]) for name, rows in self._changed.items()}
 
     def entries(self) -> list[dict[str, Any]]:
-        """All that a definition changes, except for the arena."""
+        """Everything that a definition changes, except for the arena."""
         catalog = self.catalog
         return [
             self.core.tables, self.core.operators, self._changed, self.definitions, catalog.tables, catalog.views,

@@ -17,8 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from freshet.budget import hold, unbudgeted, unlimited
 from freshet.database.access import Access
+from freshet.database.advancing import Time, shown, time_of
 from freshet.database.changes import resolve
 from freshet.database.delta import Delta, Deltas, Unread
 from freshet.database.intake import gathered
@@ -28,7 +31,7 @@ from freshet.engine.core import tables_of
 from freshet.engine.table import RowChange
 from freshet.errors import ChangeError, EvaluationError, StateError
 from freshet.interrupts import Deferred, deliver
-from freshet.logical.query import Bracket
+from freshet.logical.query import CLOCK, Bracket
 from freshet.state.allocators import give_back
 from freshet.state.rows import Rows
 
@@ -66,6 +69,27 @@ class Transactions:
         with self._access.lock:
             self._access.check_writable()
             return self.transact(lambda: self._resolved(changes), deltas)
+
+    def advance(self, to: Time) -> Transaction:
+        """Moves the clock on; the rows that are due then are part of the transaction."""
+        with self._access.lock:
+            self._access.check_writable()
+            self._access.session.check_none("advancing the clock")
+            if self._state.system is not None:
+                raise StateError('the clock follows the system\'s; connect without clock="system" to advance it')
+            self._views.have_clock()
+            return self.transact(lambda: self._clock_at(time_of(to, self._state.clock_time())))
+
+    def follow_clock(self) -> None:
+        """Moves the clock to the system's time, where it follows that and is behind."""
+        with self._access.lock:
+            state = self._state
+            if state.system is None or self._access.closed or self._access.session.mine:
+                return
+            time = state.now()
+            if time > state.clock_time():
+                self._views.have_clock()
+                self.transact(lambda: self._clock_at(time))
 
     def transact(self, resolved: Resolved, deltas: bool = True) -> Transaction:
         """What is resolved is applied under one lock of the state, and then acknowledged: also if what follows the
@@ -107,7 +131,7 @@ class Transactions:
 
     def _resolved(self, changes: Mapping[str, Any]) -> dict[str, RowChange]:
         core, catalog = self._state.core, self._state.catalog
-        mark = core.pool.mark()
+        mark = None  # of the texts, before the first table that has some
         resolved: dict[str, RowChange] = {}
         try:
             for name, rows in changes.items():
@@ -117,16 +141,33 @@ class Transactions:
                     raise self._no_table(str(name))
                 if key in resolved:
                     raise ChangeError(f"table {name} is given twice; put its rows together")
-                resolved[key] = resolve(core.tables[key], schema, rows)
+                table = core.tables[key]
+                if mark is None and table.text_lanes:
+                    mark = core.pool.mark()
+                resolved[key] = resolve(table, schema, rows)
         except BaseException:
-            core.pool.undo(mark)
+            if mark is not None:
+                core.pool.undo(mark)
             raise
         return resolved
+
+    def _clock_at(self, time: int) -> dict[str, RowChange]:
+        clock, now = self._state.core.tables[CLOCK.name], self._state.clock_time()
+        if time < now:
+            what = f"the clock stands at {shown(now)}, and time does not go back to {shown(time)}"
+            raise ChangeError(f"{what}; go on from there")
+        rows = np.array([[now, 0], [time, 0]], np.int64)
+        gone = 1 - clock.tuples.live
+        moved = {CLOCK.name: clock.resolve(rows[gone:], np.array([-1, 1])[gone:])}
+        for name, table in self._state.core.tables.items():
+            if len(slots := table.overdue(time)):
+                moved[name] = RowChange(slots, np.empty((0, table.width), np.int64), np.empty(0, np.int64))
+        return moved
 
     def _no_table(self, name: str) -> ChangeError:
         if name.lower() in self._views.named:
             return ChangeError(f"{name} is a view; change the tables it reads")
-        tables = ", ".join(sorted(self._state.core.tables)) or "none yet"
+        tables = ", ".join(sorted(self._state.catalog.tables)) or "none yet"
         return ChangeError(f"no table {name}; the tables are {tables}")
 
     def _take(self, resolved: Resolved, deltas: bool) -> tuple[dict[str, RowChange], Transaction]:
@@ -138,8 +179,10 @@ class Transactions:
         for name, change in changes.items():
             gone += len(change.removed) * len(tables[name].text_lanes)
         tx = self._commit(changes, deltas)
-        pool.held(brought)
-        pool.loosened(gone)
+        if brought:
+            pool.held(brought)
+        if gone:
+            pool.loosened(gone)
         return changes, tx
 
     def _commit(self, changes: dict[str, RowChange], deltas: bool) -> Transaction:
@@ -163,8 +206,11 @@ class Transactions:
 
     def _deltas(self, found: Mapping[str, Rows]) -> Deltas:
         operators = self._state.core.operators
-        shown = {name: Delta(operators[name], rows) for name, rows in found.items()}
-        self.unread.add(shown.values())
+        shown = {}
+        for name, rows in found.items():
+            shown[name] = delta = Delta(operators[name], rows)
+            if delta.borrows:
+                self.unread.add(delta)
         return Deltas(shown)
 
     def _record(self, changes: dict[str, RowChange], version: int) -> Callable[[], None]:
@@ -206,16 +252,17 @@ class Transactions:
     # Between two transactions ---------------------------------------------------------------------------------
 
     def _tidy(self, changes: dict[str, RowChange]) -> None:
-        core = self._state.core
+        core, removes, texts = self._state.core, False, False
         if self._store is not None:
             self._store.tidy(self._state, [(core.tables[name], c) for name, c in changes.items()])
-        if core.pool.wants_sweep():
+        for name, change in changes.items():
+            removes |= len(change.removed) > 0
+            texts |= bool(core.tables[name].text_lanes)
+        if texts and core.pool.wants_sweep():
             self.unread.settle()
             core.sweep()
-        for change in changes.values():
-            if len(change.removed):
-                self._repack()
-                break
+        if removes:
+            self._repack()
         self._views.follow()
 
     def _repack(self) -> None:
@@ -223,6 +270,8 @@ class Transactions:
         much as there are rows to be read, and is done when more have gone since it was last done."""
         core = self._state.core
         gone = {n: t.tuples.used - t.tuples.live for n, t in core.tables.items() if t.tuples.used >= _REPACKED}
+        if not gone:
+            return
         gone = {name: rows for name, rows in gone.items() if rows > 7 * core.tables[name].tuples.live}
         if not gone:
             return

@@ -34,7 +34,7 @@ _ANSWERS = 0  # place in meta: rows of the answer
 
 
 @kernel("i8(i4[::1], i8[::1], i8[:,::1], i1[::1], i4[::1], i8)")
-def _touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, known: Any) -> Any:
+def touch(groups: Any, weights: Any, state: Any, flags: Any, touched: Any, known: Any) -> Any:
     """Counts rows and lists the groups not yet listed; returns how many are."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
@@ -57,7 +57,7 @@ def _same(answers: Any, group: Any, fresh: Any, row: Any) -> Any:
 
 
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], b1, i8[::1])")
-def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
+def compare_answers(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, always: Any, found: Any) -> Any:
     """Counts the answers to take back and to tell; returns a group with a negative count, or -1."""
     for i in range(len(groups)):
         if i % AHEAD == 0:
@@ -77,7 +77,7 @@ def _compare(groups: Any, state: Any, flags: Any, answers: Any, fresh: Any, alwa
 
 
 @kernel("i8(i4[::1], i8[:,::1], i1[::1], i8[:,::1], i8[:,::1], i8[:,::1], b1, i8, i8[:,::1], i8[:,::1], i4[::1])")
-def _tell(
+def tell_changes(
     groups: Any,
     state: Any,
     flags: Any,
@@ -137,22 +137,22 @@ class Aggregate:
     ) -> None:
         assert not (grand_total and key_types)
         self._scope, self._pool, self._grand_total = scope, pool, grand_total
-        self._key_types, self._calls = tuple(key_types), tuple(calls)
-        self._functions = [function_of(c) for c in calls]
-        self._types = tuple(c.type for c in calls)
-        self._out = lanes.layout(self._types)
-        self._null_lane = lanes.value_lanes(self._types)
-        self._feeds, self._feed_of = self._plan()
-        self._program = self._finishing()
-        width = _ROWS + 1 + sum(feed.lanes for feed in self._feeds)
-        self._groups = Tuples(scope.scope("groups"), lanes.width(key_types))
-        self._state = scope.array("state", np.int64, columns=width)
-        self._answers = scope.array("answers", np.int64, columns=max(lanes.width(self._types), 1))
-        self._flags = scope.array("flags", np.int8)
-        self._meta = scope.array("meta", np.int64)
-        self._room = 0
-        self._touched: Slots = np.empty(64, np.int32)
-        self._touched_count = 0
+        self._key_types, self.calls = tuple(key_types), tuple(calls)
+        self.functions = [function_of(c) for c in calls]
+        self.types = tuple(c.type for c in calls)
+        self._out = lanes.layout(self.types)
+        self.null_lane = lanes.value_lanes(self.types)
+        self.feeds, self.feed_of = self._plan()
+        self.program = self._finishing()
+        width = _ROWS + 1 + sum(feed.lanes for feed in self.feeds)
+        self.groups = Tuples(scope.scope("groups"), lanes.width(key_types))
+        self.state = scope.array("state", np.int64, columns=width)
+        self.answers = scope.array("answers", np.int64, columns=max(lanes.width(self.types), 1))
+        self.flags = scope.array("flags", np.int8)
+        self.meta = scope.array("meta", np.int64)
+        self.room = 0
+        self.touched: Slots = np.empty(64, np.int32)
+        self.listed = np.zeros(1, np.int64)  # how many groups that says
         self._begin()
 
     # What is kept ------------------------------------------------------------------------------------------------
@@ -160,18 +160,18 @@ class Aggregate:
     def _plan(self) -> tuple[list[Feed], list[Feed | None]]:
         """The feeds and, for each call, its own; COUNT(*) reads the count of rows and needs none."""
         shared: dict[Any, list[int]] = {}
-        for i, call in enumerate(self._calls):
+        for i, call in enumerate(self.calls):
             if call.args or call.filter is not None:
-                key = call.args, call.filter, call.distinct, call.copies, self._functions[i].shares(call)
+                key = call.args, call.filter, call.distinct, call.copies, self.functions[i].shares(call)
                 shared.setdefault(key, []).append(i)
         feeds: list[Feed] = []
-        feed_of: list[Feed | None] = [None] * len(self._calls)
+        feed_of: list[Feed | None] = [None] * len(self.calls)
         lane = _ROWS + 1
         for number, members in enumerate(shared.values()):
-            feed = Feed(self._scope.scope(f"feed{number}"), self._pool, members[0], self._calls[members[0]], lane)
+            feed = Feed(self._scope.scope(f"feed{number}"), self._pool, members[0], self.calls[members[0]], lane)
             for i in members:
                 feed_of[i] = feed
-                self._functions[i].keep(feed, self._calls[i])
+                self.functions[i].keep(feed, self.calls[i])
             lane += feed.lanes
             feeds.append(feed)
         return feeds, feed_of
@@ -179,34 +179,42 @@ class Aggregate:
     def _finishing(self) -> Int64s:
         """The program that makes answers of state lanes; calls without a step in it write theirs themselves."""
         steps = []
-        self._step_calls: list[int] = []
-        self._writers: list[int] = []
-        for i, (call, feed) in enumerate(zip(self._calls, self._feed_of, strict=True)):
-            step = self._functions[i].step(call, feed, self._out[i], self._null_place(i), _ROWS)
+        self.step_calls: list[int] = []
+        self.writers: list[int] = []
+        for i, (call, feed) in enumerate(zip(self.calls, self.feed_of, strict=True)):
+            step = self.functions[i].step(call, feed, self._out[i], self._null_place(i), _ROWS)
             if step:
                 steps.append(step)
-            (self._step_calls if step else self._writers).append(i)
+            (self.step_calls if step else self.writers).append(i)
         return np.array(steps, np.int64).reshape(-1, whole.STEP_WIDTH)
 
     def _null_place(self, call: int) -> tuple[int, int]:
-        return self._null_lane + call // lanes.NULLS, 1 << call % lanes.NULLS
+        return self.null_lane + call // lanes.NULLS, 1 << call % lanes.NULLS
 
     def _begin(self) -> None:
         """The one row of a grand total exists before any row came: it is told by the first flush."""
         if self._grand_total:
-            self._reserve(1)
-            if not self._flags.data[0] & _TOLD:
-                self._flags.data[0] |= _TOUCHED
-                self._touched[0], self._touched_count = 0, 1
+            self.reserve(1)
+            if not self.flags.data[0] & _TOLD:
+                self.flags.data[0] |= _TOUCHED
+                self.touched[0], self.listed[0] = 0, 1
 
-    def _reserve(self, groups: int) -> None:
-        if groups <= self._room:
+    def list_more(self, groups: int) -> None:
+        """Room to list that many more groups as touched."""
+        listed = int(self.listed[0])
+        if listed + groups > len(self.touched):
+            bigger = np.empty(2 * (listed + groups), np.int32)
+            bigger[:listed] = self.touched[:listed]
+            self.touched = bigger
+
+    def reserve(self, groups: int) -> None:
+        if groups <= self.room:
             return
-        for array in (self._state, self._answers, self._flags):
+        for array in (self.state, self.answers, self.flags):
             array.grow(groups)
-        self._room = min(a.capacity for a in (self._state, self._answers, self._flags))
-        for feed in self._feeds:
-            feed.reserve(self._room)
+        self.room = min(a.capacity for a in (self.state, self.answers, self.flags))
+        for feed in self.feeds:
+            feed.reserve(self.room)
 
     # Changes -----------------------------------------------------------------------------------------------------
 
@@ -225,109 +233,108 @@ class Aggregate:
         if self._grand_total:
             groups = np.zeros(rows, np.int32)
         else:
-            groups = self._groups.add(lanes.pack(keys, self._pool, rows))
-            self._reserve(self._groups.used)
-        most = self._touched_count + rows
-        if most > len(self._touched):
-            bigger = np.empty(2 * most, np.int32)
-            bigger[: self._touched_count] = self._touched[: self._touched_count]
-            self._touched = bigger
-        state = self._state.data
-        self._touched_count = _touch(groups, weights, state, self._flags.data, self._touched, self._touched_count)
-        for feed in self._feeds:
+            groups = self.groups.add(lanes.pack(keys, self._pool, rows))
+            self.reserve(self.groups.used)
+        self.list_more(rows)
+        state = self.state.data
+        self.listed[0] = touch(groups, weights, state, self.flags.data, self.touched, self.listed[0])
+        for feed in self.feeds:
             feed.apply(groups, args[feed.call], filters[feed.call], weights, state)
 
     def flush(self) -> tuple[list[Column], Int64s]:
         """The change of the answer since the last flush: old rows with weight -1, then new ones with +1."""
-        touched = self._touched[: self._touched_count]
-        keys, state, flags, answers = self._groups.lanes.data, self._state.data, self._flags.data, self._answers.data
-        for feed in self._feeds:
+        touched = self.touched[: self.listed[0]]
+        keys, state, flags, answers = self.groups.lanes.data, self.state.data, self.flags.data, self.answers.data
+        for feed in self.feeds:
             if feed.values is not None:
                 feed.values.settle()
         fresh = self._read(touched)
         found = np.zeros(2, np.int64)
-        if _compare(touched, state, flags, answers, fresh, self._grand_total, found) >= 0:
+        if compare_answers(touched, state, flags, answers, fresh, self._grand_total, found) >= 0:
             raise StateError("a group lost more rows than it had; the view and its tables disagree: rebuild the view")
         old, new = int(found[0]), int(found[1])
         out_keys = np.empty((old + new, 0 if self._grand_total else keys.shape[1]), np.int64)
         out = np.empty((old + new, fresh.shape[1]), np.int64)
         emptied = np.empty(len(touched), np.int32)
-        gone = _tell(touched, state, flags, answers, fresh, keys, self._grand_total, old, out_keys, out, emptied)
+        gone = tell_changes(touched, state, flags, answers, fresh, keys, self._grand_total, old, out_keys, out, emptied)
         if gone:
-            self._groups.remove(emptied[:gone])
-            for feed in self._feeds:
+            self.groups.remove(emptied[:gone])
+            for feed in self.feeds:
                 feed.clear(emptied[:gone])
-        self._touched_count = 0
-        self._meta.data[_ANSWERS] += new - old
+        self.listed[0] = 0
+        self.meta.data[_ANSWERS] += new - old
         weights = np.ones(old + new, np.int64)
         weights[:old] = -1
-        return self._columns(out_keys, out), weights
+        return self.columns(out_keys, out), weights
 
     def _read(self, groups: Slots) -> Int64s:
         """The answers of groups as their state has them now, as rows of lanes."""
-        state = self._state.data
-        out = np.empty((len(groups), self._answers.columns), np.int64)
-        out[:, self._null_lane :] = 0
-        wrong = whole.finish(groups, state, self._program, out)
+        state = self.state.data
+        out = np.empty((len(groups), self.answers.columns), np.int64)
+        out[:, self.null_lane :] = 0
+        wrong = whole.finish(groups, state, self.program, out)
         if wrong >= 0:
-            call = self._calls[self._step_calls[wrong]]
-            raise EvaluationError(
-                f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"
-            )
-        for i in self._writers:
-            feed = self._feed_of[i]
+            raise self.too_large(wrong)
+        for i in self.writers:
+            feed = self.feed_of[i]
             assert feed is not None
             answer = Answer(groups, state, out, self._out[i], *self._null_place(i))
-            self._functions[i].write(self._calls[i], feed, answer)
+            self.functions[i].write(self.calls[i], feed, answer)
         return out
 
-    def _columns(self, keys: Int64s, answers: Int64s) -> list[Column]:
-        return lanes.unpack(keys, self._key_types, self._pool) + lanes.unpack(answers, self._types, self._pool)
+    def too_large(self, step: int) -> EvaluationError:
+        """What the result of a step of the program is."""
+        call = self.calls[self.step_calls[step]]
+        reason = f"{call.function.upper()} does not fit {call.type}; cast its argument to a type with more digits"
+        return EvaluationError(reason)
+
+    def columns(self, keys: Int64s, answers: Int64s) -> list[Column]:
+        return lanes.unpack(keys, self._key_types, self._pool) + lanes.unpack(answers, self.types, self._pool)
 
     # The answer --------------------------------------------------------------------------------------------------
 
     def count(self) -> int:
         """Rows of the answer as of the last flush."""
-        return int(self._meta.data[_ANSWERS])
+        return int(self.meta.data[_ANSWERS])
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         """The answer as of the last flush, at most `rows` rows at a time."""
-        slots = 1 if self._grand_total else self._groups.used
+        slots = 1 if self._grand_total else self.groups.used
         for start in range(0, slots, rows):
-            told = np.flatnonzero(self._flags.data[start : min(start + rows, slots)] & _TOLD) + start
+            told = np.flatnonzero(self.flags.data[start : min(start + rows, slots)] & _TOLD) + start
             if len(told):
-                yield self._columns(self._groups.lanes.data[told], self._answers.data[told])
+                yield self.columns(self.groups.lanes.data[told], self.answers.data[told])
 
     def found(self, key: Int64s) -> list[Column]:
         """The row of the answer as of the last flush that has this key, given as a row of lanes, or none."""
         told = self._told(key)
-        return self._columns(self._groups.lanes.data[told], self._answers.data[told])
+        return self.columns(self.groups.lanes.data[told], self.answers.data[told])
 
     def found_lanes(self, key: Int64s) -> list[tuple[list[int], ...]]:
         """The same as lanes, those of the keys and those of the aggregates."""
-        return [(self._groups.lanes.data[slot].tolist(), self._answers.data[slot].tolist()) for slot in self._told(key)]
+        return [(self.groups.lanes.data[slot].tolist(), self.answers.data[slot].tolist()) for slot in self._told(key)]
 
     def _told(self, key: Int64s) -> list[int]:
-        slot = int(self._groups.find(key)[0])
-        return [slot] if slot >= 0 and self._flags.data[slot] & _TOLD else []
+        slot = int(self.groups.find(key)[0])
+        return [slot] if slot >= 0 and self.flags.data[slot] & _TOLD else []
 
     def string_marks(self, marked: Bools) -> None:
         """Marks every pool id that this state holds."""
         if not self._grand_total:
-            mark_texts(self._groups.lanes.data, self._groups.slots(), self._key_types, 0, marked)
-        told = np.flatnonzero(self._flags.data & _TOLD).astype(np.int32)
-        mark_texts(self._answers.data, told, self._types, 0, marked)
-        for feed in self._feeds:
+            mark_texts(self.groups.lanes.data, self.groups.slots(), self._key_types, 0, marked)
+        told = np.flatnonzero(self.flags.data & _TOLD).astype(np.int32)
+        mark_texts(self.answers.data, told, self.types, 0, marked)
+        for feed in self.feeds:
             feed.mark(marked)
 
     def reset(self) -> None:
         """Back to no rows at all."""
-        self._groups.reset()
-        for array in (self._state, self._answers, self._flags, self._meta):
+        self.groups.reset()
+        for array in (self.state, self.answers, self.flags, self.meta):
             array.reset()
-        for feed in self._feeds:
+        for feed in self.feeds:
             feed.reset()
-        self._room = self._touched_count = 0
+        self.room = self.listed[0] = 0
         self._begin()
 
     def nbytes(self) -> int:

@@ -126,7 +126,7 @@ class Core:
 
     def table(self, scope: str, schema: TableSchema) -> Table:
         """A table, with the rows that its scope in the arena holds."""
-        return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool)
+        return Table(self.arena.scope(scope), schema.fields, schema.primary_key, self.pool, schema.retention)
 
     def attach(self, scope: str, plan: AnyPlan) -> Maintained:
         """The operator whose state is in that scope; an empty one if nothing is."""

@@ -7,6 +7,7 @@ that a self-join's deltas add up exactly. Rows that vanish are enumerated before
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -29,6 +30,14 @@ from freshet.state.strings import StringPool
 from freshet.state.tree import change_unseen, enter, leave, live_parents, members_of, rise
 from freshet.state.tree_table import ALIVE, PRESENT
 from freshet.state.tuples import Slots
+
+
+class Steps(Protocol):
+    """Takes in what enters or leaves a source, as the join itself would."""
+
+    def insert(self, source: Source, slots: Slots) -> None: ...
+
+    def remove(self, source: Source, slots: Slots) -> None: ...
 
 
 class Join:
@@ -63,6 +72,7 @@ class Join:
             (d, [k for ks in self.keys_of.values() for k in ks if k.dictionary is d]) for d in dictionaries.values()
         ]
         self.left = False  # whether tuples have left since the last sweep was considered
+        self.native: Steps | None = None  # takes changes in natively, where it can
         self.compared = {
             id(self.nodes[i].source)
             for i in self.ordered
@@ -96,7 +106,10 @@ class Join:
         if not roles or not len(slots):
             return
         look()
-        members = {i: self._members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
+        if self.native is not None and self.outlet.open:
+            self.native.insert(source, slots)
+            return
+        members = {i: self.members(i, slots) if self.plan.nodes[i].filter else slots for i in roles}
         for column in self.keys_of.get(id(source.tuples), ()):
             self._assign(column, _union([members[i] for i in column.users], slots))
         for order in self.ordered.values():
@@ -122,6 +135,9 @@ class Join:
         if not roles or not len(slots):
             return
         look()
+        if self.native is not None and self.outlet.open:
+            self.native.remove(source, slots)
+            return
         if self.tree.stale:
             self.tree.refresh()
         self.left = True
@@ -168,7 +184,7 @@ class Join:
                 rows.weights[changed] = rows.weights[changed] // after[at] * before[at]
             yield rows
 
-    def _members(self, node: int, slots: Slots) -> Slots:
+    def members(self, node: int, slots: Slots) -> Slots:
         """Those of a table's tuples that take part in this role."""
         read = self.nodes[node].source.reader(slots)
         return slots[evaluate_filter(self.plan.nodes[node].filter, read, len(slots))]
@@ -227,7 +243,7 @@ class Join:
             return
         self.left = False
         for dictionary, columns in self.swept:
-            if not dictionary.wants_sweep() or not dictionary.pays(sum(c.source.tuples.used for c in columns)):
+            if not dictionary.wants_sweep(sum(c.source.tuples.used for c in columns)):
                 continue
             marked = np.zeros(dictionary.capacity, np.bool_)
             for column in columns:

@@ -43,7 +43,7 @@ class JoinResults:
             )  # fmt: skip
             if n:
                 if self._weighs_much():
-                    self._check_weights(order, tuples, weights, buffers.slots[:n])
+                    self.check_weights(order, tuples, weights, buffers.slots[:n])
                 lanes = np.empty((n, self.width), np.int64)
                 gather(self.tree.at, order.steps, buffers.slots, n, order.wanted, self.nulls, lanes)
                 yield Rows(lanes, buffers.weights[:n].copy())
@@ -52,7 +52,7 @@ class JoinResults:
         """Whether weights of some result might multiply to more than 64 bits."""
         return self.tree.heavy and prod(float(n.source.heaviest) for n in self.tree.nodes) > MOST_COPIES
 
-    def _check_weights(self, order: Order, tuples: Slots, weights: Int64s, slots: Slots) -> None:
+    def check_weights(self, order: Order, tuples: Slots, weights: Int64s, slots: Slots) -> None:
         """The law that a result's weight is the product of its tuples' weights holds in 64 bits or not at all."""
         sizes = np.zeros(int(tuples.max()) + 1)
         sizes[tuples] = np.abs(weights)

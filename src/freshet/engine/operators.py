@@ -11,6 +11,7 @@ from freshet.engine import (  # noqa: F401
     query,
     set_operation,
     sorted,
+    timed,
     top_k,
     union_all,
     window,

@@ -14,11 +14,14 @@ import numpy as np
 from freshet.aggregates import function_of
 from freshet.budget import look
 from freshet.engine.aggregate import Aggregate
+from freshet.engine.descriptions import TO_GROUPS, TO_PENDING, TO_PYTHON, TO_RAW
 from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
 from freshet.engine.members import Members
+from freshet.engine.native import Native, is_covered
+from freshet.engine.nest import NativeNest
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
@@ -92,6 +95,17 @@ class Select(Maintained):
         self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
         self.members: Members | None = None
         self.touched = False  # whether groups have changed since the last flush
+        self.native = Native(self) if self.join is not None and is_covered(self.join) else None
+        if self.join is not None:
+            self.join.native = self.native
+        self.nest = NativeNest.of(self)
+
+    def sink(self) -> int:
+        if self.results is self.pending:
+            return TO_PENDING
+        if self.results is self.raw:
+            return TO_RAW
+        return TO_PYTHON if self.aggregate is None else TO_GROUPS
 
     def _waits(self) -> bool:
         """Whether join results are evaluated when the transaction is over. Within it a row may appear and vanish again:
@@ -121,24 +135,34 @@ class Select(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            self.nest.remove(table, slots)
+            return
         for child in self.below:
             child.remove(table, slots)
         if self.join is not None:
             self.join.remove(table, slots)
 
     def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
+        if self.nest is not None:
+            self.nest.changed = True
         for child in self.below:
             child.reweigh(table, slots, before)
         if self.join is not None:
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            self.nest.insert(table, slots)
+            return
         for child in self.below:
             child.insert(table, slots)
         if self.join is not None:
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
+        if self.nest is not None and self.outlet.open and not self.nest.heard:
+            return self.nest.end()
         for child, fed in self.inputs:
             change = child.finish()
             if len(change):
@@ -186,6 +210,8 @@ class Select(Maintained):
 
     def _settle(self) -> None:
         """Evaluates what is left of join results when the transaction is over."""
+        if self.native is not None:
+            self.touched |= self.native.settle()
         if self.raw:
             self._pass_on([consolidated(self.raw.take(), width(self.row_types))])
 
@@ -379,6 +405,8 @@ class Select(Maintained):
                         self._forget_deltas()
 
     def _forget_deltas(self) -> None:
+        if self.native is not None:
+            self.touched |= self.native.settle()
         parts = self.pending.copy()
         self.pending.clear()
         if self.distinct is not None:
@@ -386,7 +414,11 @@ class Select(Maintained):
 
     def close(self) -> None:
         super().close()
+        if self.native is not None:
+            self.native.close()
+            self.native = self.nest = None
         if self.join is not None:
+            self.join.native = None
             self.join.unwatch()
         # their memory goes at once, though the sink refers to this query
         self.join = self.aggregate = self.members = None

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from freshet.engine.sources import read_column
-from freshet.logical.query import Field
+from freshet.logical.query import Field, Retention
+from freshet.scalar.clock import NEVER
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Reference
 from freshet.scalar.lanes import layout, unpack, width
+from freshet.state.agenda import Agenda
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.enumeration import consolidate
@@ -153,7 +155,10 @@ def settle_keyed(table: Any, lanes: Any, key: Any, rows: Any, weights: Any, remo
 class Table:
     """Columns are given in declaration order and stored with the primary key first (`order`)."""
 
-    def __init__(self, scope: Scope, fields: Sequence[Field], primary_key: Sequence[int], pool: StringPool) -> None:
+    def __init__(
+        self, scope: Scope, fields: Sequence[Field], primary_key: Sequence[int], pool: StringPool,
+        retention: Retention | None = None,
+    ) -> None:  # fmt: skip
         self.fields, self.primary_key, self.pool = tuple(fields), tuple(primary_key), pool
         self.order = (*self.primary_key, *(i for i in range(len(fields)) if i not in self.primary_key))
         self.place = {column: i for i, column in enumerate(self.order)}
@@ -167,6 +172,8 @@ class Table:
         self.weights = None if self.primary_key else scope.array("weight", np.int64)
         self.greatest = scope.array("greatest", np.int64)  # weight any row ever had, 0 while all are 1
         self.scope = scope
+        self.retention = retention
+        self.agenda = None if retention is None else Agenda(scope.scope("agenda"))  # when rows are to go
         self.memo: Any = None  # how the last changes were laid out (freshet/changes)
 
     @property
@@ -218,6 +225,8 @@ class Table:
     def remove(self, change: RowChange) -> None:
         if len(change.removed):
             self.tuples.remove(change.removed)
+            if self.agenda is not None:
+                self.agenda.take(change.removed)
             if self.weights is not None:
                 self.weights.data[change.removed] = 0
 
@@ -228,6 +237,27 @@ class Table:
         if self.weights is not None:
             self.weights.grow(self.capacity)
             self._weigh(slots, change.weights)
+        self._schedule(slots)
+        return slots
+
+    def _schedule(self, slots: Slots) -> None:
+        """Rows that came: when each is to go."""
+        if self.agenda is None or self.retention is None:
+            return
+        moment = self.retention.moment
+        lane, null_lane, bit = self.lane(moment.column)
+        rows = self.tuples.lanes.data[slots]
+        times = moment.of(np.ascontiguousarray(rows[:, lane]), self.fields[moment.column].type)
+        if null_lane >= 0:
+            times[rows[:, null_lane] & (1 << bit) != 0] = NEVER
+        self.agenda.put(slots, times)
+
+    def overdue(self, now: int) -> Slots:
+        """The rows whose time to go has come."""
+        if self.agenda is None:
+            return _NO_SLOTS
+        slots = self.agenda.due(now)
+        self.agenda.put(slots, self.agenda.times.data[slots])
         return slots
 
     def reweigh(self, change: RowChange) -> Int64s:
@@ -255,6 +285,9 @@ class Table:
         """Moves the rows to the first slots, and gives back the room of the others. Nothing may refer to slots."""
         weights = None if self.weights is None else self.weights.data[self.tuples.slots()]
         self.tuples.repack()
+        if self.agenda is not None:
+            self.agenda.clear()
+            self._schedule(self.tuples.slots())
         if self.weights is not None and weights is not None:
             self.weights.reset()
             self.weights.data[: len(weights)] = weights

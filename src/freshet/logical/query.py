@@ -18,9 +18,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from freshet.logical.kinds import JoinKind, SetKind
+from freshet.scalar.clock import Moment, Step, StepKind
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, SortKey
-from freshet.scalar.types import Type
+from freshet.scalar.types import TIMESTAMP, Type
 from freshet.windows.call import WindowCall
 
 if TYPE_CHECKING:
@@ -37,11 +38,24 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long rows stay: until the clock is so many microseconds past the time in that column."""
+
+    column: int
+    size: int
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.column, False, (Step(StepKind.PLUS, -self.size),))
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
     name: str
     fields: tuple[Field, ...]
     primary_key: tuple[int, ...] = ()  # positions of the key columns
     foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
+    retention: Retention | None = None
 
     def position(self, column: str) -> int | None:
         wanted = column.lower()
@@ -53,6 +67,10 @@ class ForeignKey:
     columns: tuple[int, ...]
     table: str
     to_columns: tuple[str, ...]
+
+
+#: The table that holds the time, once it has been set. Its name is one that SQL cannot write without quotes.
+CLOCK = TableSchema("the clock", (Field("now", TIMESTAMP, False),), (0,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +247,31 @@ class BoundedSums(Above[S]):
     fields: tuple[Field, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Timed(Above[S]):
+    """The rows of a query as time passes: each is there from all moments in `since` on, and until the first of those in
+    `until`. Shown are the first columns of the query and then, for each of `flags`, whether its moment has come; NULL
+    where the row has none. A row without a moment in `since` or `until` is never there. `clock`: the time that it is,
+    as one row; without a row it is 0."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source", "clock": "clock"}
+
+    source: S
+    clock: S
+    since: tuple[Moment, ...]
+    until: tuple[Moment, ...]
+    flags: tuple[Moment, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def in_order_of_time(self) -> bool:
+        """Whether rows that are inserted in the order of one moment leave in that order, and do nothing else."""
+        return len(self.until) == 1 and not self.since and not self.flags
+
+
 AnyQuery = (
     Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
-    | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+    | Timed["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
 )  # fmt: skip
 
 

@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from freshet.logical.kinds import SetKind
-from freshet.logical.query import AnyQuery, BoundedSums, Query, SetOperation, Sorted, TopK, UnionAll, Values, Windowed
+from freshet.logical.query import (
+    AnyQuery,
+    BoundedSums,
+    Query,
+    SetOperation,
+    Sorted,
+    Timed,
+    TopK,
+    UnionAll,
+    Values,
+    Windowed,
+)
+from freshet.plans.claims import keeps_order
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
@@ -14,6 +26,7 @@ from freshet.plans.model import (
     LookedUpPlan,
     SetPlan,
     SortPlan,
+    TimedPlan,
     TopPlan,
     UnionAllPlan,
     ValuesPlan,
@@ -22,7 +35,7 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -45,6 +58,8 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return below[0].guarantee
     if isinstance(query, Windowed):
         return _windowed(query)
+    if isinstance(query, Timed):
+        return _timed(query, below[0])
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -97,6 +112,20 @@ def _windowed(query: Windowed[AnyQuery]) -> Guarantee:
         f"that of its input, O(log n) for each row it changes, and the rows of {rows}",
         "constant for answers, computed from the rows in order",
         ("linear state: all rows of the input are kept in order",),
+    )
+
+
+def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
+    update = "that of its input, and O(log n) for each row that comes, goes or falls due"
+    if query.in_order_of_time and keeps_order(rows):
+        name = query.source.fields[query.until[0].column].name
+        update += f"; rows only inserted, in order of {name}, are a first-in-first-out stream: λ = 1"
+    return Guarantee(
+        "temporal filter" if query.since or query.until else "comparison with the clock",
+        0,
+        update,
+        "constant for answers",
+        ("linear state: rows whose moment is still to come are kept in order of it",),
     )
 
 

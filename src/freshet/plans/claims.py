@@ -38,6 +38,7 @@ from freshet.plans.model import (
     QueryPlan,
     SetPlan,
     SortPlan,
+    TimedPlan,
     TopPlan,
     UnionAllPlan,
     ValuesPlan,
@@ -84,7 +85,7 @@ def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
         return CostClaim(per, bound, bound, bound, logarithmic=True)
-    return CostClaim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan)))
+    return CostClaim(per, ONE, ONE, ONE, logarithmic=isinstance(plan, (TopPlan, BoundedSumsPlan, TimedPlan)))
 
 
 def _select(plan: QueryPlan) -> CostClaim:
@@ -300,6 +301,8 @@ def keeps_order(plan: AnyPlan) -> bool:
     """Whether the answer's rows come and go as the rows of one table do."""
     if isinstance(plan, SortPlan):
         return keeps_order(plan.source)
+    if isinstance(plan, TimedPlan):
+        return plan.in_order_of_time and keeps_order(plan.source)
     if not isinstance(plan, QueryPlan) or plan.grouping is not None or plan.distinct or plan.distinct_tree:
         return False
     return len(plan.nodes) == 1 and all(keeps_order(below) for _, below in inputs(plan))

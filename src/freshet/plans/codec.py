@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from freshet.errors import PlanError, brief
+from freshet.errors import PlanError, StateError, brief
 from freshet.logical import query as bound
 from freshet.logical.kinds import JoinKind, SetKind
 from freshet.plans import model
 from freshet.scalar import expression
+from freshet.scalar.clock import Moment, Step, StepKind
 from freshet.scalar.comparison_operator import ComparisonOperator
+from freshet.scalar.functions.python import PythonCall, PythonFunction
 from freshet.scalar.types import Type
 from freshet.windows.call import Frame, FrameUnit, WindowCall
 
@@ -23,13 +28,15 @@ _BYTES = "bytes"  # the tag of a BINARY constant, which is written as hexadecima
 _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
-        Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, expression.AggregateCall,
-        expression.SortKey, bound.Field, bound.TableSchema, bound.ForeignKey, bound.Grouping, Frame, WindowCall,
+        Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, PythonCall,
+        expression.AggregateCall,
+        expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.ForeignKey, bound.Grouping, Frame,
+        WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.LookedUpPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan,
     )
 }  # fmt: skip
 
@@ -39,6 +46,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Edge", "kind"): JoinKind,
     ("Frame", "unit"): FrameUnit,
     ("Arm", "kind"): JoinKind,
+    ("Step", "kind"): StepKind,
     ("SetPlan", "kind"): SetKind,
     ("LookedUpPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
@@ -55,7 +63,44 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "copies"): (),
     ("Query", "copies"): (),
     ("Comparison", "second"): None,
+    ("TableSchema", "retention"): None,
 }
+
+
+#: Fields that are not written: functions of Python are found by their names when a plan is read.
+_UNWRITTEN = {("PythonCall", "function")}
+
+_functions: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions")
+
+
+@contextmanager
+def calling(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Plans that are read within it call these functions of Python."""
+    before = _functions.set(functions)
+    try:
+        yield
+    finally:
+        _functions.reset(before)
+
+
+def functions_in(value: Any) -> list[PythonFunction]:
+    """The functions of Python that a plan or query calls, each once."""
+    found: dict[str, PythonFunction] = {}
+    seen: dict[int, Any] = {}
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen[id(part)] = part  # kept alive: its identity stays its own
+        if isinstance(part, PythonCall):
+            found[part.name] = part.function
+            waiting += part.args
+        elif isinstance(part, (tuple, list)):
+            waiting += part
+        else:
+            waiting += [getattr(part, f) for f in _fields(part.__class__) or ()]
+    return list(found.values())
 
 
 def register(part: type) -> None:
@@ -73,7 +118,7 @@ def encode(value: Any) -> Any:
     fields = _fields(value.__class__)
     if fields is not None:
         name = type(value).__name__
-        given = ((f, getattr(value, f)) for f in fields)
+        given = ((f, getattr(value, f)) for f in fields if (name, f) not in _UNWRITTEN)
         return {"is": name, **{f: encode(v) for f, v in given if (name, f) not in _LATER or v != _LATER[name, f]}}
     return {"is": _BYTES, "hex": value.hex()} if isinstance(value, bytes) else value
 
@@ -112,6 +157,8 @@ def decode(value: Any) -> Any:
         unknown = sorted(given.keys() - known)
         if unknown:
             raise PlanError(f"{name} has no field {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        if made is PythonCall:
+            given["function"] = _function(given)
         try:
             return made(**given)
         except TypeError as e:
@@ -119,6 +166,15 @@ def decode(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(decode(v) for v in value)
     return value
+
+
+def _function(call: dict[str, Any]) -> PythonFunction:
+    name = str(call.get("name"))
+    body = _functions.get({}).get(name.lower())
+    if body is None:
+        remedy = f"give it: connect(..., functions={{{name!r}: ...}})"
+        raise StateError(f"a view calls function {name}, which is written in Python; {remedy}")
+    return PythonFunction(name, body, call["type"])
 
 
 def _bytes(value: dict[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from freshet.errors import FreshetError, PlanError
-from freshet.logical.query import AnyQuery, TableSchema
+from freshet.logical.query import CLOCK, AnyQuery, TableSchema
 from freshet.plans.build import build_plan
 from freshet.plans.explain import as_dict
 from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
@@ -27,7 +27,7 @@ _NODE_PARTS = ("node", "parent")
 
 
 def to_document(sql: str, root: AnyPlan) -> dict[str, Any]:
-    tables = {s.name.lower(): s for s in schemas(root)}
+    tables = {s.name.lower(): s for s in schemas(root) if s != CLOCK}
     return {
         "format": FORMAT,
         "sql": sql,
@@ -67,7 +67,12 @@ def table_ddl(schema: TableSchema) -> str:
         there = f" ({', '.join(f'`{c}`' for c in key.to_columns)})" if key.to_columns else ""
         here = ", ".join(f"`{schema.fields[i].name}`" for i in key.columns)
         parts.append(f"FOREIGN KEY ({here}) REFERENCES `{key.table}`{there}")
-    return f"CREATE TABLE `{schema.name}` ({', '.join(parts)})"
+    kept = schema.retention
+    properties = ""
+    if kept is not None:
+        length = f"{kept.size} microseconds"
+        properties = f" TBLPROPERTIES (retain = '{length}', retain_by = '{schema.fields[kept.column].name}')"
+    return f"CREATE TABLE `{schema.name}` ({', '.join(parts)}){properties}"
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -90,7 +95,7 @@ def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
     """Raises PlanError unless this is a plan of the query over the catalog's tables."""
     bound = bind_query(sql, catalog)
     for table in schemas(root):
-        if catalog.table(table.name) != table:
+        if table != CLOCK and catalog.table(table.name) != table:
             raise PlanError(f"the plan was made for another table {table.name}; make it again from the query")
     if build_plan(bound) != root and _built(bound, tuple(_wanted(_tree(q), "the plan") for q in selects(root))) != root:
         raise PlanError("the plan is not one of its query; make it again from the query")

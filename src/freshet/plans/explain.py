@@ -16,6 +16,7 @@ from freshet.plans.model import (
     Node,
     QueryPlan,
     SortPlan,
+    TimedPlan,
     TopPlan,
     ValuesPlan,
     WindowPlan,
@@ -23,6 +24,9 @@ from freshet.plans.model import (
 )
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey
+
+#: What is told of an operator where it has any, one line each.
+_TITLES = ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "rows")
 
 
 class Standing(NamedTuple):
@@ -52,7 +56,7 @@ def _lines(d: dict[str, Any]) -> Iterator[str]:
     if "tree" in d:
         yield "tree"
         yield from _branch(d["tree"], -1)
-    for title in ("residual", "group by", "aggregates", "having", "distinct", "partition", "order", "taken", "rows"):
+    for title in _TITLES:
         if d.get(title):
             shown = ", ".join(d[title]) if isinstance(d[title], list) else str(d[title])
             yield f"{title:<10} {shown}"
@@ -97,6 +101,10 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
         value, bound = plan.rows.fields[plan.keys].name, plan.bounds.fields[plan.keys].name
         described["partition"] = [f.name for f in plan.fields[: plan.keys]]
         described["taken"] = f"rows with {value} {plan.operator} {bound}, by partial sums in order"
+    if isinstance(plan, TimedPlan):
+        names = [f.name for f in plan.source.fields]
+        described["time"] = [m.described(names[m.column], m in plan.until) for m in (*plan.since, *plan.until)]
+        described["time"] += [f"whether {m.described(names[m.column], False)}" for m in plan.flags]
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described

@@ -24,6 +24,7 @@ from freshet.logical.query import (
     SetOperation,
     Sorted,
     TableSchema,
+    Timed,
     TopK,
     UnionAll,
     Values,
@@ -176,6 +177,11 @@ class BoundedSumsPlan(BoundedSums["AnyPlan"]):
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPlan(Timed["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class BagPlan(AboveMany["AnyPlan"]):
     """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
     field that each column of an input is."""
@@ -200,8 +206,8 @@ class IndexedPlan(Above["AnyPlan"]):
 
 
 AnyPlan = (
-    BoundedSumsPlan | QueryPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan | BagPlan
-    | IndexedPlan | LookedUpPlan
+    BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
+    | BagPlan | IndexedPlan | LookedUpPlan
 )  # fmt: skip
 
 

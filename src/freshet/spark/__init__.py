@@ -5,6 +5,7 @@ from __future__ import annotations
 from freshet.spark.failure import reason
 from freshet.spark.maintain import explain, maintain, quarantined, split
 from freshet.spark.materialize import materialize, read_materialized
+from freshet.spark.observed import metrics, prometheus
 from freshet.spark.session import session
 from freshet.spark.sizes import sizes
 from freshet.spark.snapshot import snapshot, views
@@ -13,6 +14,8 @@ __all__ = [
     "explain",
     "maintain",
     "materialize",
+    "metrics",
+    "prometheus",
     "quarantined",
     "read_materialized",
     "reason",

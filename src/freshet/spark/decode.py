@@ -27,6 +27,7 @@ class Decoder:
 
     def __init__(self, job_text: str, single: bool) -> None:
         self.job_text, self.single = job_text, single
+        self.__name__ = f"decode {' '.join(v.name for v in read_job(job_text).views)}"  # as Spark's plans call it
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with plainly():

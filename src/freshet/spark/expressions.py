@@ -50,6 +50,18 @@ def _changed(c: Comparison, change: Callable[[Expression], Expression]) -> Compa
     return replace(c, parent=change(c.parent), child=change(c.child), second=second)
 
 
+def map_selects(plan: AnyPlan, change: Callable[[QueryPlan], QueryPlan]) -> AnyPlan:
+    """The plan with every select in it changed, from the outermost on."""
+    if isinstance(plan, QueryPlan):
+        plan = change(plan)
+        relations = (
+            r if isinstance(r.source, TableSchema) else replace(r, source=map_selects(r.source, change))
+            for r in plan.relations
+        )
+        return replace(plan, relations=tuple(relations))
+    return with_inputs(plan, [map_selects(below, change) for _, below in inputs(plan)])
+
+
 def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:
     """The columns of each relation that are read anywhere but in its own filter, or `every` column."""
     if every:

@@ -3,6 +3,9 @@
 Durable state, in Spark's state store: the log of the blocks applied (`log.py`), and where it stands (version, and a
 token that is a digest of everything applied so far). Spark's checkpoint alone decides what happened; the arena is a
 cache of it.
+
+Opening a variable of the state store, reading and writing it takes a task longer than many rows do. Where blocks are in
+files, all a shard keeps there is small, and one value: read once a transaction, and written once.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from freshet.errors import StateError
 from freshet.spark import profile
@@ -30,7 +33,8 @@ from freshet.spark.disputed import DisputedError
 from freshet.spark.encode import Sent, read_job
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
-from freshet.spark.log import ENTRY, Block, ShardFolder, ShardLog
+from freshet.spark.log import ENTRY, Block, Entries, ShardFolder, ShardLog
+from freshet.spark.observed import OBSERVED, Observed
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import emit, read_block, take_in
 
@@ -48,6 +52,7 @@ STANDING = StructType(
     ]
 )
 JOB = StructType([StructField("job", StringType())])
+TOGETHER = StructType([*STANDING.fields, StructField("entries", ArrayType(ENTRY))])
 
 _LEAST_LOG = 8_192  # rows of a log not worth compacting
 
@@ -65,26 +70,32 @@ class _Standing:
 
 @dataclass(slots=True)
 class _Done:
-    """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied."""
+    """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied; the
+    counters it moved, and of each view the rows of its delta."""
 
     rows: int
     log: list[Block]
     emitted: list[Sent]
     applied: float
+    counters: int
+    views: dict[str, int]
 
 
 class Level(StatefulProcessor):
     def __init__(
         self, job_text: str, level: int, arenas: str | None, checkpoint: str | None, retained: int,
-        profile_to: str | None = None,
+        profile_to: str | None = None, together: bool = False,
     ) -> None:  # fmt: skip
         """`checkpoint`: its folder, where every worker has it, for the files of logs; `retained`: how many batches
-        Spark can go back."""
+        Spark can go back; `together`: log and standing are one value of the state store, and the job is not there."""
         self.job_text, self.level, self.arenas, self.profile_to = job_text, level, arenas, profile_to
-        self.checkpoint, self.retained = checkpoint, retained
+        self.checkpoint, self.retained, self.together = checkpoint, retained, together
         self.fingerprint = fingerprint(read_job(job_text))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        if self.together:
+            self._standing = handle.getValueState("shard", TOGETHER)
+            return
         self._log = handle.getListState("log", ENTRY)
         self._standing = handle.getValueState("standing", STANDING)
         self._written = handle.getValueState("job", JOB)
@@ -134,12 +145,8 @@ class Level(StatefulProcessor):
                 log.rewrite(version, ((name, to_block(part)) for name, part in cached.shard.contents()))
             else:
                 log.append(version, done.log, partial(_merged, cached.shard))
-            bases = " ".join(map(str, log.bases))
-            self._standing.update(
-                (self.level, shard, version, token, logged, bases, log.small, self.fingerprint, standing.home)
-            )
-            if standing.version == 0:
-                self._written.update((self.job_text,))
+            self._keep(shard, standing, version, token, logged)
+            stored, size = cached.shard.live_rows(), cached.shard.core.arena.nbytes()
             cached.commit(self.fingerprint, version, token, self.checkpoint)
         except DisputedError as e:
             cached.discard()
@@ -149,13 +156,18 @@ class Level(StatefulProcessor):
             raise
         finally:
             cached.close()
+        ended = time.perf_counter()
         profile.note(
             self.profile_to, "level", level=self.level, shard=shard, version=version, reading=reading,
             opening=opened - started, engine=done.applied - opened, telling=encoded - done.applied,
-            logging=time.perf_counter() - encoded, rows=done.rows,
-            bytes=sum(len(b) for bs in arrived.values() for b in bs),
+            logging=ended - encoded, rows=done.rows, bytes=sum(len(b) for bs in arrived.values() for b in bs),
         )  # fmt: skip
-        return done.emitted
+        observed = Observed(
+            self.level, shard, version, done.rows, done.counters, stored, size, opened - started, done.applied - opened,
+            ended - encoded, done.views,
+        )  # fmt: skip
+        said = (shard_keys(job.shards)[shard], job.levels, OBSERVED, observed.payload())
+        return [*done.emitted, said]
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
@@ -166,23 +178,37 @@ class Level(StatefulProcessor):
         applied = time.perf_counter()
         emitted = emit(job, shard, number, taken, deltas, standing.version == 0)
         shard.sweep()
+        counters = shard.work() - before
         if self.profile_to is not None:
-            profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=shard.work() - before)
-        return _Done(taken.rows, taken.log, emitted, applied)
+            profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=counters)
+        given = {v.name: [deltas[o] for o in v.operators if o in deltas] for v in job.views}
+        views = {name: sum(map(len, rows)) for name, rows in given.items() if rows}
+        return _Done(taken.rows, taken.log, emitted, applied, counters, views)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)
         found = self._standing.get()
         if found is None:
-            return _Standing(0, b"", 0, ShardLog(self._log, place), uuid.uuid4().hex)
+            return _Standing(0, b"", 0, ShardLog(Entries() if self.together else self._log, place), uuid.uuid4().hex)
         if found[7] != self.fingerprint:
             raise StateError(
                 "the checkpoint was made by another query, another number of shards or another version of Freshet; "
                 "start with a new checkpoint, or go back to what made it (maintain() says what differs where it is "
                 "given the folder as checkpoint=)"
             )
-        log = ShardLog(self._log, place, [int(base) for base in found[5].split()], int(found[6]))
+        entries = Entries(map(tuple, found[9])) if self.together else self._log
+        log = ShardLog(entries, place, [int(base) for base in found[5].split()], int(found[6]))
         return _Standing(int(found[2]), bytes(found[3]), int(found[4]), log, str(found[8]))
+
+    def _keep(self, shard: int, standing: _Standing, version: int, token: bytes, logged: int) -> None:
+        log, bases = standing.log, " ".join(map(str, standing.log.bases))
+        kept = (self.level, shard, version, token, logged, bases, log.small, self.fingerprint, standing.home)
+        if self.together:
+            self._standing.update((*kept, list(log.entries.get())))
+            return
+        self._standing.update(kept)
+        if standing.version == 0:
+            self._written.update((self.job_text,))
 
     # The arena ------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The log of a shard: the blocks applied to it, from which alone it can be made again.
 
-The state store holds an entry for each block. A small block stands in its entry; others stand in files next to the
-checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark keeps of
-a state are versions of names, and the rows themselves are there once.
+There is an entry for each block, in the state store. A small block stands in its entry; others stand in files next to
+the checkpoint, where its folder is known, and the entry names the place and a checksum. So the versions that Spark
+keeps of a state are versions of names, and the rows themselves are there once.
 
 Law: what a version that Spark retains names is there, unchanged, for a query that goes back to it and for a reader of
 it (a snapshot). A file is whole and on disk before the version that names it is committed, and it is never written to
@@ -58,6 +58,22 @@ class ShardFolder:
     @property
     def folder(self) -> Path:
         return Path(self.checkpoint) / _BESIDE / "log" / f"{self.level}.{self.shard}"
+
+
+class Entries:
+    """Entries in memory, with what a variable of the state store does with them."""
+
+    def __init__(self, held: Iterable[tuple[Any, ...]] = ()) -> None:
+        self.held = list(held)
+
+    def get(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.held)
+
+    def appendList(self, entries: list[tuple[Any, ...]]) -> None:  # noqa: N802  (as PySpark has it)
+        self.held += entries
+
+    def clear(self) -> None:
+        self.held = []
 
 
 class ShardLog:

@@ -19,13 +19,13 @@ from freshet.errors import FreshetError, StateError
 from freshet.plans import Plan
 from freshet.plans.differences import describe_table, describe_view, named, plans_differ, table_differs, view_differs
 from freshet.spark.job import Job, fingerprint, restored
-from freshet.spark.sink.folder import open_folder
+from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.sql.catalog import Catalog
 from freshet.version import __version__
 
 RECORD = "freshet/query.json"
 JOB_RECORD = "freshet-job.json"  # of a job file (`job/checkpoint.py`), which says itself where rows come from
-FORMAT = 1
+FORMAT, TOGETHER = 1, 2  # of what the state store holds: variables of its own, or one value a shard (`level.py`)
 _WHERE = ("path", "subscribe", "subscribePattern", "assign", "table")
 
 
@@ -42,27 +42,54 @@ class Requested:
     checked: bool
 
 
-def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) -> Job:
-    """The job to run: the one the checkpoint was made by, or the one asked for, whose checkpoint it is from now on.
-    StateError, saying what differs, if they are not for the same."""
+def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) -> tuple[Job, bool]:
+    """The job to run: the one the checkpoint was made by, or the one asked for, whose checkpoint it is from now on; and
+    whether its shards keep one value each. StateError, saying what differs, if they are not for the same."""
     folder = open_folder(spark, checkpoint)
-    there = folder.names()
-    now = _record(spark, job, asked, JOB_RECORD not in there)
+    there, together = folder.names(), isinstance(folder, LocalFolder)
+    now = _record(spark, job, asked, JOB_RECORD not in there, TOGETHER if together else FORMAT)
     started = "offsets" in there
     try:
         kept = folder.read(RECORD)
     except FileNotFoundError:
         if not started:  # else it began without a record, and its shards know what they were made by
             folder.create(RECORD, now, private=True)
-        return job
+        return job, together and not started
     if not started:
         folder.remove(RECORD)
         folder.create(RECORD, now, private=True)
-        return job
-    return replace(_continued(kept, now, checkpoint, asked), quarantine=job.quarantine)
+        return job, together
+    going_on = _continued(kept, now, checkpoint, asked)
+    return replace(going_on, quarantine=job.quarantine), json.loads(kept)["format"] == TOGETHER
 
 
-def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool) -> str:
+def recorded_job(folder: Folder) -> str | None:
+    """The job of a checkpoint whose shards keep one value each."""
+    try:
+        kept = json.loads(folder.read(RECORD))
+        return str(kept["job"]) if kept["format"] == TOGETHER else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def kept_shards(spark: SparkSession, checkpoint: str) -> int | None:
+    """The number of shards that a query was begun with there, where it is written down."""
+    try:
+        return int(json.loads(open_folder(spark, checkpoint).read(RECORD))["shards"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # what cannot be read is refused later
+        return None
+
+
+def remembers(spark: SparkSession, checkpoint: str | None) -> bool:
+    """Whether the layout of the query begun there is written down, or will be. Else it must be the one that earlier
+    versions chose as well: its shards know it by its fingerprint alone."""
+    if checkpoint is None:
+        return False
+    folder = open_folder(spark, checkpoint)
+    return "offsets" not in folder.names() or kept_shards(spark, checkpoint) is not None
+
+
+def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool, form: int) -> str:
     sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()} if with_sources else {}
     tables = {
         t.name.lower(): describe_table(
@@ -71,7 +98,7 @@ def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool)
         for t in job.tables
     }
     described = {
-        "format": FORMAT,
+        "format": form,
         "freshet": __version__,
         "shards": job.shards,
         "tables": tables,
@@ -85,7 +112,7 @@ def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool)
 def _continued(text: str, now: str, where: str, asked: Requested) -> Job:
     try:
         kept, wanted = json.loads(text), json.loads(now)
-        if kept["format"] != FORMAT:
+        if kept["format"] not in (FORMAT, TOGETHER):
             raise ValueError(f"format {kept['format']}")
         differing = list(_differing(kept, wanted, asked))
         if not differing:

@@ -23,6 +23,7 @@ from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly, say_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
 from freshet.spark.log import ShardFolder, read_entry
+from freshet.spark.record import recorded_job
 from freshet.spark.shard import Shard
 from freshet.spark.sink.folder import Folder, LocalFolder, open_folder
 from freshet.spark.transaction import read_block
@@ -67,7 +68,7 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     folder = open_folder(spark, checkpoint)
     log_folder = folder.path if isinstance(folder, LocalFolder) else None
     batch = _last_batch(folder)
-    held = None if batch is None else _Held(spark, checkpoint, log_folder, batch)
+    held = None if batch is None else _Held(spark, checkpoint, log_folder, batch, recorded_job(folder))
     found = {} if held is None else held.levels()
     if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
@@ -104,8 +105,9 @@ def views(spark: SparkSession, checkpoint: str) -> list[str]:
     >>> views(spark, f"{folder}/state")
     ['view']
     """
-    batch = _last_batch(open_folder(spark, checkpoint))
-    found = {} if batch is None else _Held(spark, checkpoint, None, batch).levels()
+    folder = open_folder(spark, checkpoint)
+    batch = _last_batch(folder)
+    found = {} if batch is None else _Held(spark, checkpoint, None, batch, recorded_job(folder)).levels()
     return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
 
 
@@ -115,23 +117,40 @@ def _last_batch(folder: Folder) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a checkpoint holds as of one batch. `log_folder`: its folder, if it is one."""
+    """What a checkpoint holds as of one batch. `log_folder`: its folder, if it is one; `job`: where its shards keep one
+    value each, and not the job."""
 
     spark: SparkSession
     checkpoint: str
     log_folder: str | None
     batch: int
+    job: str | None
 
     def levels(self) -> dict[int, tuple[int, str]]:
         """Stateful operators of the checkpoint that are levels of a job: their level, and the job."""
         operators = self.spark.read.format("state-metadata").load(self.checkpoint).select("operatorId").distinct()
         found = {}
         for (number,) in sorted(tuple(r) for r in operators.collect()):
-            row = self.read(number, "job").select("value.job").limit(1).collect()
-            level = self.read(number, "standing").select("value.level").limit(1).collect()
-            if row and level:
-                found[int(number)] = (int(level[0][0]), str(row[0][0]))
+            level = self.standing(number).select("value.level").limit(1).collect()
+            job = self.job
+            if level and job is None:
+                job = str(self.read(number, "job").select("value.job").limit(1).collect()[0][0])
+            if level and job is not None:
+                found[int(number)] = (int(level[0][0]), job)
         return found
+
+    def standing(self, operator: int) -> DataFrame:
+        return self.read(operator, "standing" if self.job is None else "shard")
+
+    def logs(self, operator: int, streams: list[str]) -> DataFrame:
+        """Of every shard its number and the entries of its log, NULL where it has none."""
+        number, wanted = functions.col("value.shard").alias("shard"), functions.col("stream").isin(streams)
+        if self.job is not None:
+            entries = functions.filter("value.entries", lambda e: e["stream"].isin(streams))
+            return self.standing(operator).select(number, functions.inline_outer(entries))
+        standing = self.standing(operator).select(functions.col("key.key").alias("key"), number)
+        log = self.read(operator, "log").select(functions.col("key.key").alias("key"), "list_element.*")
+        return standing.join(log.where(wanted), "key", "left").drop("key")
 
     def read(self, operator: int, variable: str) -> DataFrame:
         return (
@@ -145,12 +164,7 @@ class _Held:
 
 def _part(held: _Held, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
     """What one operator gives to a view."""
-    standing = held.read(number, "standing").select(
-        functions.col("key.key").alias("key"), functions.col("value.shard").alias("shard")
-    )
-    streams = [table.name for table in schemas(operator.plan)]
-    log = held.read(number, "log").select(functions.col("key.key").alias("key"), "list_element.*")
-    parts = standing.join(log.where(functions.col("stream").isin(streams)), "key", "left").drop("key")
+    parts = held.logs(number, [table.name for table in schemas(operator.plan)])
     answer = _Answer(job.to_text(), view.name, operator.name, held.log_folder)
     return decoded(parts.repartition(job.shards, "shard"), answer, functools.partial(fields_ddl, view.fields))
 

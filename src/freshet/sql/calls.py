@@ -42,6 +42,6 @@ BY_NAME = frozenset(name for name in SPELLED if not FUNCTIONS[name].parsed and F
 
 #: Functions whose value does not depend on their arguments alone; a view over them could not be maintained.
 NONDETERMINISTIC = frozenset(
-    {"now", "random", "rand", "randn", "uuid", "current_timezone", "current_database", "monotonically_increasing_id"}
-    | {"localtimestamp", "curdate", "spark_partition_id", "input_file_name", "shuffle"}
+    {"random", "rand", "randn", "uuid", "current_timezone", "current_database", "monotonically_increasing_id"}
+    | {"now", "localtimestamp", "curdate", "spark_partition_id", "input_file_name", "shuffle"}
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
@@ -15,14 +17,19 @@ from freshet.logical.query import (
     DropView,
     Field,
     ForeignKey,
+    Retention,
     TableSchema,
 )
+from freshet.scalar.types import DATE, TIMESTAMP
 from freshet.sql.datatype import bind_type
 from freshet.sql.definitions import Definitions
+from freshet.sql.literal import bind_interval
 from freshet.sql.output_names import RESERVED, check_reserved
 from freshet.sql.select import SelectBinder
 from freshet.sql.source import Statement, closest_first, sql_of
 
+#: What a table may have besides columns and keys.
+_TABLE_PROPERTIES = ("retain", "retain_by")
 _BEGINNINGS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 
 
@@ -132,8 +139,7 @@ def _check_free(name: str, create: exp.Expr, node: exp.Expr, statement: Statemen
 def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) -> CreateTable:
     if node.args.get("expression") is not None:
         statement.refuse("CREATE TABLE AS SELECT", "CREATE TABLE with its columns, then INSERT INTO ... SELECT", node)
-    for extra in _properties(node):
-        statement.refuse(f"{sql_of(extra)} on a table", "give only columns and keys", "TABLE")
+    properties = _table_properties(node, statement)
     if not isinstance(node.this, exp.Schema):
         statement.fail("a table needs columns; write CREATE TABLE name (column TYPE, ...)", node.this)
     name = _name(node.this.this, statement)
@@ -141,7 +147,18 @@ def _create_table(node: exp.Expr, statement: Statement, catalog: Definitions) ->
     table = _TableReader(name, statement)
     for part in node.this.expressions:
         table.read(part)
-    return CreateTable(table.schema(), bool(node.args.get("exists")), bool(node.args.get("replace")))
+    return CreateTable(table.schema(properties), bool(node.args.get("exists")), bool(node.args.get("replace")))
+
+
+def _table_properties(node: exp.Expr, statement: Statement) -> dict[str, exp.Expr]:
+    """What WITH (...) or TBLPROPERTIES (...) say, by name."""
+    found: dict[str, exp.Expr] = {}
+    for extra in _properties(node):
+        name = extra.name.lower() if type(extra) is exp.Property else ""
+        if name not in _TABLE_PROPERTIES or not isinstance(extra.args["value"], exp.Literal):
+            statement.refuse(f"{sql_of(extra)} on a table", "give only columns, keys, retain and retain_by", "TABLE")
+        found[name] = extra.args["value"]
+    return found
 
 
 class _TableReader:
@@ -204,12 +221,32 @@ class _TableReader:
         known = closest_first(column.name, (f.name for f in self.fields))
         self.statement.fail(f"no column {column.name}; {self.name} has {known}", column)
 
-    def schema(self) -> TableSchema:
+    def schema(self, properties: Mapping[str, exp.Expr]) -> TableSchema:
         if not self.fields:
             self.statement.fail(f"table {self.name} has no columns; give it one", "TABLE")
         key = tuple(self._position(c) for c in self.key)
         fields = (Field(f.name, f.type, f.nullable and i not in key) for i, f in enumerate(self.fields))
-        return TableSchema(self.name, tuple(fields), key, tuple(self._foreign(*f) for f in self.foreign))
+        return TableSchema(self.name, tuple(fields), key, tuple(self._foreign(*f) for f in self.foreign),
+                           self._retention(properties))  # fmt: skip
+
+    def _retention(self, properties: Mapping[str, exp.Expr]) -> Retention | None:
+        """WITH (retain = '1 day', retain_by = 'ts'); the column need not be named where there is one that can be."""
+        length, by = properties.get("retain"), properties.get("retain_by")
+        if length is None:
+            if by is not None:
+                self.statement.fail("retain_by without retain; say how long rows stay, as in retain = '1 day'", by)
+            return None
+        size = bind_interval(exp.Interval(this=length.copy()), self.statement)
+        if size.type.name != "MICROS" or not isinstance(size.value, int) or size.value <= 0:
+            self.statement.fail(f"rows cannot stay for '{length.name}'; write a length of time such as '1 day'", length)
+        times = [i for i, f in enumerate(self.fields) if f.type in (TIMESTAMP, DATE)]
+        if by is None and len(times) != 1:
+            self.statement.fail("retain needs the column of the rows' time; name it, as in retain_by = 'ts'", length)
+        column = times[0] if by is None else self._position(exp.to_identifier(by.name))
+        if column not in times:
+            wrong = f"column {by.name if by else ''} is {self.fields[column].type}"
+            self.statement.fail(f"{wrong}; rows stay by a TIMESTAMP or DATE", by)
+        return Retention(column, size.value)
 
     def _foreign(self, columns: list[exp.Identifier], reference: exp.Expr) -> ForeignKey:
         target = reference.this

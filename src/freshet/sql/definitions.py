@@ -6,12 +6,13 @@ does: nothing is dropped before the views that read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
 from freshet.errors import PlanError
 from freshet.logical.query import AnyQuery, DropTable, DropView, TableSchema
+from freshet.scalar.functions.python import PythonFunction
 
 
 @dataclass(slots=True)
@@ -20,6 +21,8 @@ class Definitions:
     views: dict[str, AnyQuery] = field(default_factory=dict)  # in order of creation
     reads: dict[str, frozenset[str]] = field(default_factory=dict)  # the names in each view's FROM clauses
     recorded: set[str] | None = field(default=None, compare=False)  # names passed to `source`, if they are recorded
+    functions: dict[str, PythonFunction] = field(default_factory=dict, compare=False)  # in Python, by name
+    clock: Callable[[], int] | None = field(default=None, compare=False)  # reads the clock, where there is one
 
     def table(self, name: str) -> TableSchema | None:
         return self.tables.get(name.lower())
@@ -31,7 +34,9 @@ class Definitions:
         return [schema.name for schema in list(self.tables.values())] + list(self.views)
 
     def copy(self) -> Self:
-        return type(self)(dict(self.tables), dict(self.views), dict(self.reads))
+        return type(self)(
+            dict(self.tables), dict(self.views), dict(self.reads), functions=self.functions, clock=self.clock
+        )
 
     def source(self, name: str) -> AnyQuery | TableSchema | None:
         """The table or view that a name in FROM refers to."""

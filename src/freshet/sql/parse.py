@@ -115,12 +115,14 @@ def define(text: str, catalog: AnyCatalog) -> AnyCatalog:
 def bind_statement(statement: Statement, catalog: Definitions) -> Bound:
     """One statement, bound; what it defines or drops is recorded in the catalog."""
     statement.once = statement.tokens[0].text.upper() in _ASKS
+    statement.now = None if catalog.clock is None else catalog.clock()
     bound = _bind(statement, catalog)
     _record(bound, catalog)
     return bound
 
 
 def _bind(statement: Statement, catalog: Definitions) -> Bound:
+    statement.functions = catalog.functions
     first = statement.tokens[0]
     word = first.text.upper()
     if word in _BRACKETS:

@@ -14,7 +14,9 @@ from sqlglot import exp
 from freshet.errors import SqlError
 from freshet.logical.extent import check_parts
 from freshet.scalar import functions, types
+from freshet.scalar.clock import Now
 from freshet.scalar.expression import FALSE, NULL, TRUE, Expression, Literal
+from freshet.scalar.functions.python import PythonFunction
 from freshet.scalar.types import Type
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
@@ -313,11 +315,29 @@ class ScalarBinder:
 
     def _anonymous(self, node: exp.Expr) -> Expression:
         name = node.name.lower()
+        if name == "now" and not node.expressions:
+            return self._now(node)
         if name in NONDETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
+        if name in self.statement.functions:
+            return self._python(self.statement.functions[name], node)
         if name not in SPELLED:
             self.statement.refuse(f"function {name}", "compute it before the change arrives, into a column", node)
         return self._call(name, node.expressions, node)
+
+    def _python(self, function: PythonFunction, node: exp.Expr) -> Expression:
+        if not function.deterministic and self.statement.now is None:
+            remedy = "store its value with the row, by INSERT INTO ... SELECT or UPDATE"
+            self.statement.refuse(f"function {function.name}, which is not deterministic, in a view", remedy, node)
+        if not node.expressions:
+            self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
+        args = [self.bind(part) for part in node.expressions]
+        for arg, part in zip(args, node.expressions, strict=True):
+            if arg.type.items is not None or arg.type == types.VOID:
+                self.statement.refuse(f"{function.name} of {arg.type}", "cast its argument to a type", part)
+        made = function.call(args)
+        check_parts(self.statement.extents.parts(made), self.statement, node)
+        return made
 
     def _aggregate(self, node: exp.Expr) -> Expression:
         if self.aggregate is None:
@@ -339,6 +359,14 @@ class ScalarBinder:
 
     def _without_over(self, node: exp.Expr) -> Expression:
         self.statement.fail(f"window function {sql_of(node)} without OVER; write OVER (ORDER BY ...) after it", node)
+
+    def _now(self, node: exp.Expr) -> Expression:
+        """The clock's time: where a statement runs once, as it stands then."""
+        if isinstance(node, (exp.CurrentTimestamp, exp.CurrentDate)) and node.this is not None:
+            self.statement.refuse(sql_of(node), "leave out its argument; time is in UTC", node)
+        at = self.statement.now
+        now = Now(spot=self.statement.spot(node)) if at is None else Literal(types.TIMESTAMP, at)
+        return functions.cast(now, types.DATE) if isinstance(node, exp.CurrentDate) else now
 
     def _nondeterministic(self, node: exp.Expr) -> Expression:
         what = sql_of(node)
@@ -397,7 +425,8 @@ _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Window, None, ScalarBinder._window),
     (tuple(NEEDS_OVER), None, ScalarBinder._without_over),
     ((exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentUser), None, ScalarBinder._nondeterministic),
-    ((exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime), None, ScalarBinder._nondeterministic),
+    ((exp.CurrentTimestamp, exp.CurrentDate), ("this",), ScalarBinder._now),
+    (exp.CurrentTime, None, ScalarBinder._nondeterministic),
     ((exp.Localtimestamp, exp.Localtime), None, ScalarBinder._nondeterministic),
     ((exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, exp.AggFunc), None, ScalarBinder._aggregate),
     ((exp.Subquery, exp.Query, exp.Exists, exp.Any, exp.All), None, ScalarBinder._subquery),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from freshet.errors import SqlError, UnsupportedError
 from freshet.logical.extent import Extents
 from freshet.scalar.expression import Literal
+from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.calls import BY_NAME
 from freshet.sql.parameters import Given, check_given, value_for
 from freshet.sql.words import misplaced
@@ -217,6 +218,8 @@ class Statement:
         self.source, self.tokens = source, tokens
         self.extents = Extents()
         self.once = False  # whether it is a one-time query, in which LIMIT without ORDER BY may return any rows
+        self.functions: Mapping[str, PythonFunction] = {}
+        self.now: int | None = None  # what NOW() is, where the statement runs once; else time passes
 
     def parse(self) -> exp.Expr:
         wrong = misplaced(self.tokens)

@@ -79,3 +79,15 @@ def prefetch(typing_context: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), codegen
+
+
+@intrinsic
+def call_back(typing_context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Calls a function of four int64, by its address; ctypes makes one of Python's, which takes the GIL again."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = ir.IntType(64)
+        kind = ir.FunctionType(number, [number] * 4)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64, types.int64), codegen

@@ -19,6 +19,8 @@ from freshet.state.tuples import LIVE, Slots, Tuples, prefetch_rows, prefetch_sl
 # Columns of a key's parts: first lane, lanes, null lane (-1: never NULL), bit, whether NULL is a value like any other.
 PART_COLUMNS = 5
 
+_FEW = 1024  # tuples gone that are not worth a sweep
+
 
 @inlined
 def read_key(lanes: Any, s: Any, parts: Any, rows: Any, i: Any) -> Any:
@@ -112,14 +114,13 @@ class Dictionary:
         ids[slots[has_key]] = found
         return found[fresh]
 
-    def wants_sweep(self) -> bool:
-        """Whether many of its keys may be nobody's: each tuple that goes can leave one."""
-        gone = self.gone.data[0]
-        return bool(gone > 1024 and 2 * gone > self.tuples.meta.data[LIVE])
+    def patience(self, tuples: int) -> int:
+        """How many tuples must have gone for a sweep to pay: each can leave a key that nobody has any more, and a sweep
+        looks at all keys and at that many tuples."""
+        return max(_FEW, int(self.tuples.meta.data[LIVE]) // 2, tuples // 2)
 
-    def pays(self, tuples: int) -> bool:
-        """Whether a sweep over that many tuples is paid for by those that have gone since the last one."""
-        return bool(2 * int(self.gone.data[0]) > tuples)
+    def wants_sweep(self, tuples: int) -> bool:
+        return bool(self.gone.data[0] > self.patience(tuples))
 
     def sweep(self, marked: Bools) -> Slots:
         """Frees the keys that are not marked, and returns them."""

@@ -22,7 +22,7 @@ from freshet.state.kernel import inlined, kernel
 HOMES, MASK, HEAD = 0, 1, 2  # words of the head: homes in use, 2N - 1; places begin after them
 LEAST = 32  # homes of an index that has just been made
 PER_ENTRY = 3
-_SLACK = 30  # places beyond the last home, before what runs over goes round to the first
+SLACK = 30  # places beyond the last home, before what runs over goes round to the first
 
 
 @inlined
@@ -116,8 +116,8 @@ def widen(table: Growable, entries: int) -> None:
     homes = PER_ENTRY * entries
     if homes <= table.data[HOMES]:
         return
-    if HEAD + homes + _SLACK > table.capacity:
-        table.grow(HEAD + homes + _SLACK)
+    if HEAD + homes + SLACK > table.capacity:
+        table.grow(HEAD + homes + SLACK)
         unwrap(table.data)
     open_homes(table.data, homes)
 
@@ -125,10 +125,10 @@ def widen(table: Growable, entries: int) -> None:
 def narrow(table: Growable, entries: int) -> None:
     """Gives back the homes beyond those that so many entries need."""
     homes = max(PER_ENTRY * entries, LEAST)
-    if HEAD + homes + _SLACK > table.capacity // 2:
+    if HEAD + homes + SLACK > table.capacity // 2:
         return
     kept = table.data[HEAD:][table.data[HEAD:] != -1]
-    table.shrink(HEAD + homes + _SLACK)
+    table.shrink(HEAD + homes + SLACK)
     table.data[HOMES], table.data[MASK] = homes, (1 << (homes - 1).bit_length()) - 1
     clear(table)
     put_all(table.data, kept)

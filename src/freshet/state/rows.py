@@ -58,6 +58,56 @@ class Kept(list[Rows]):
         super().clear()
 
 
+# What kernels see of a buffer: where its lanes and weights are, rows it has room for, rows it has, lanes of a row.
+BUFFER_LANES, BUFFER_WEIGHTS, BUFFER_ROOM, BUFFER_COUNT, BUFFER_WIDTH, BUFFER_NUMBER = range(6)
+_LEAST, _MOST = 64, 1 << 14  # rows that a buffer has room for when it is empty
+
+
+class RowBuffer:
+    """Rows that kernels append; `number` is what they call it by when they ask for more room."""
+
+    def __init__(self, width: int, number: int) -> None:
+        self.row = np.zeros(6, np.int64)
+        self.row[BUFFER_WIDTH], self.row[BUFFER_NUMBER] = width, number
+        self._width = width
+        self._make(_LEAST)
+
+    def _make(self, room: int) -> None:
+        self._lanes, self._weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+        self.row[BUFFER_LANES], self.row[BUFFER_WEIGHTS] = self._lanes.ctypes.data, self._weights.ctypes.data
+        self.row[BUFFER_ROOM] = room
+
+    def __len__(self) -> int:
+        return int(self.row[BUFFER_COUNT])
+
+    def make_room(self, rows: int) -> None:
+        """Room for so many rows more."""
+        n, room = len(self), len(self._weights)
+        if n + rows > room:
+            lanes, weights = self._lanes, self._weights
+            hold((max(2 * room, n + rows) - room) * 8 * (self._width + 1))
+            self._make(max(2 * room, n + rows))
+            self._lanes[:n], self._weights[:n] = lanes[:n], weights[:n]
+
+    def put(self, rows: Rows) -> None:
+        n, more = len(self), len(rows)
+        self.make_room(more)
+        self._lanes[n : n + more], self._weights[n : n + more] = rows.lanes, rows.weights
+        self.row[BUFFER_COUNT] = n + more
+
+    def take(self) -> Rows:
+        """The rows, which are its own no more."""
+        n = len(self)
+        if n == 0:
+            return no_rows(self._width)
+        self.row[BUFFER_COUNT] = 0
+        if len(self._weights) <= _MOST:
+            return Rows(self._lanes[:n].copy(), self._weights[:n].copy())
+        rows = Rows(self._lanes[:n], self._weights[:n])
+        self._make(_LEAST)
+        return rows
+
+
 @cache
 def no_rows(width: int) -> Rows:
     return Rows(np.empty((0, width), np.int64), np.empty(0, np.int64))

@@ -54,7 +54,6 @@ from freshet.state.tree_table import (
     LEFT,
     LINK_BYTES,
     LIVE,
-    MOST_NODES,
     PARENT_HEAD,
     PARENT_LINKS,
     PRESENT,
@@ -267,7 +266,7 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
     flipped, or -1, and those keys (parents, on an edge with a comparison)."""
     first_node, first_changed = e, changed
     log = np.empty(max(16, 2 * changed.size), np.int32)
-    marks = np.empty((MOST_NODES, 2), np.int64)  # levels passed: node, end of its tuples in the log
+    marks = np.empty((16, 2), np.int64)  # levels passed: node, end of its tuples in the log
     levels, logged = 0, 0
     none = np.empty(0, np.int32)
     pending, pending_sign, waiting = np.int64(-1), np.int64(0), none
@@ -288,6 +287,10 @@ def carry(t: Any, checks: Any, e: Any, changed: Any, sign: Any, stop: Any, own: 
             logged += changed.size
         else:
             unmark_live(t, e, changed, own and levels == 0)
+        if levels == marks.shape[0]:
+            longer = np.empty((2 * levels, 2), np.int64)
+            longer[:levels] = marks
+            marks = longer
         marks[levels, 0] = e
         marks[levels, 1] = logged
         levels += 1

@@ -149,7 +149,7 @@ class Tuples:
     """Rows of `lanes` lanes, distinct in their first `key_lanes` lanes (by default all)."""
 
     def __init__(self, scope: Scope, lanes: int, key_lanes: int | None = None) -> None:
-        self.key_lanes = lanes if key_lanes is None else key_lanes
+        self.width, self.key_lanes = lanes, lanes if key_lanes is None else key_lanes
         self.lanes = scope.array("lanes", np.int64, columns=max(lanes, 1))
         self.table = scope.array("places", np.int64, fill=-1)
         make_index(self.table)

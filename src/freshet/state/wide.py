@@ -12,11 +12,15 @@ Operands of length one are repeated for every row. A kernel returns the first va
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
 
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.kernel import inlined, kernel
+from freshet.state.kernel import inlined, intrinsic, kernel
 
 HALF_UP, DOWN, FLOOR, CEILING, REMAINDER = range(5)
 LIMBS = 14
@@ -26,6 +30,18 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _TENS = np.array([10**k for k in range(10)], np.uint64)
 #: 10**k as four 32-bit limbs, k up to 38: the first magnitude that k digits cannot hold.
 _POWERS = np.array([[(10**k >> (32 * i)) & 0xFFFFFFFF for i in range(4)] for k in range(39)], np.uint64)
+
+
+@intrinsic
+def multiply_high(typing_context: Any, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the 128-bit product of two int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.sext(args[0], wide), builder.sext(args[1], wide))
+        return builder.trunc(builder.ashr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), codegen
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Numbers, dates and truth values where text is matched, rows whose fields have different types, and the empty set."""
+"""Numbers, dates and truth values in text matching, rows whose fields have different types, and the empty set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subqueries in ON of outer joins, and FROM subqueries that read the query around the subquery they stand in."""
+"""Subqueries in ON of outer joins, and FROM subqueries that read the query around the subquery that contains them."""
 
 # ruff: noqa: E501
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Window functions: frames of all kinds, IGNORE NULLS, FILTER, and what none of them takes."""
+"""Window functions: frames of all kinds, IGNORE NULLS, FILTER, and invalid combinations."""
 
 from __future__ import annotations
 

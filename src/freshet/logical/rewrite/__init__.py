@@ -33,6 +33,7 @@ from freshet.logical.rewrite.push_not import push_not
 from freshet.logical.rewrite.reject_nulls import reject_nulls
 from freshet.logical.rewrite.settle_fields import settle_fields
 from freshet.logical.rewrite.settle_nullability import settle_nullability
+from freshet.logical.rewrite.settle_time import check_time, settle_time
 from freshet.logical.rewrite.split_and import split_and
 from freshet.logical.rewrite.sum_within_bounds import sum_within_bounds
 from freshet.logical.rewrite.unwrap import unwrap
@@ -43,6 +44,7 @@ PASSES: tuple[Callable[[Query, Again], Query], ...] = (
     factor_or,
     split_and,
     merge_selects,
+    settle_time,
     limit_ranks,
     ground,
     reject_nulls,
@@ -96,4 +98,5 @@ class _Rewriter:
         query = settle_fields(with_children(query, read))
         if isinstance(query, Query):
             return unwrap(rewrite_select(query), rewrite_select)
+        check_time(query)
         return flatten_unions(query)

@@ -1,0 +1,156 @@
+"""A select's state as native steps see it: rows of integers, most of them addresses.
+
+Law: a step does what the methods of `Join`, `Select` and `Aggregate` of the same purpose do, to the same arrays, in the
+same order; the two may take turns between steps, and within one: where a step needs what only Python can do (more room,
+an expression that lane code cannot compute, an error in words), it asks (`ask`), and goes on with what has become of
+it. Arrays that grow have new addresses then: after each question descriptions are read again.
+
+The steps are in join_steps, group_steps and steps; what is asked is answered by engine/native.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from freshet.state.kernel import AHEAD, as_int8, as_int32, as_int64, call_back, inlined
+from freshet.state.keys import PART_COLUMNS, assign_keys
+from freshet.state.places import HEAD, HOMES, PER_ENTRY, SLACK, open_homes
+from freshet.state.tuples import LIVE, USED, add_rows, remove_rows
+
+# Who runs: the function that answers questions, what it knows the asker by, a number that an answer is, and the rows
+# that a question is about.
+CALLBACK, TOKEN, RESULT, ROWS_AT, WEIGHTS_AT = range(5)
+RUN_WIDTH = 5
+
+# Tuples: state/tuples, and the weights of a bag (0: none).
+PLACES, PLACE_COUNT, LANES, ROOM, STRIDE, WIDTH, KEY_LANES, OCCUPIED, FREE, META, WEIGHTS, GREATEST, TUPLES = range(13)
+TUPLES_WIDTH = 13
+
+# A key of a source: engine/sources.KeyColumn.
+SOURCE, DICTIONARY, PARTS, PART_COUNT, IDS, GONE = range(6)
+COLUMN_WIDTH = 6
+
+# A join: its tree, and where its results go.
+(
+    TREE, CHECKS, JOIN_WORK, NODES, HEAVIEST, CHUNK_AT, CHUNK_WEIGHTS, CHUNK_WIDTH, NULLS, MISSING, SELECT_AT, CHUNK,
+) = range(12)  # fmt: skip
+JOIN_WIDTH = 12
+
+# An order of enumeration (engine/orders).
+STEPS, STEP_COUNT, WANTED, WANTED_COUNT, SLOTS_AT, CURSOR, PARTIAL, FIRST_NODE, ORDER = range(9)
+ORDER_WIDTH = 9
+
+# A source of a join: its roles, and the keys its tuples need.
+JOIN, OF, ROLES, ROLE_COUNT, ASSIGNS, ASSIGN_COUNT, ENTRY = range(7)
+ENTRY_WIDTH = 7
+# A role: the node, where changes of it are enumerated from, and its filter (code; 0: none, -1: Python's).
+ROLE_NODE, ORIGIN, ROLE_ORDER, FILTER, FILTER_STEPS, FILTER_OUT = range(6)
+ROLE_WIDTH = 6
+# A key to be assigned: to the tuples of some roles, a bit each, or (FROM) to what an earlier one made.
+ASSIGNED, FROM, USERS = range(3)
+ASSIGN_WIDTH = 3
+
+# A select: where results go, the conditions on them, the groups they enter, and what is shown of these.
+(
+    SINK, RAW, PENDING, WORK_STEPS, CODE, CODE_STEPS, CONDITIONS, CONDITION_COUNT, CONDITION_STEPS, KEY_FIELDS,
+    KEY_COUNT, KEY_VALUES, FEEDS, FEED_COUNT, GROUPS, STATE, STATE_WIDTH, ANSWERS, ANSWER_WIDTH, FLAGS, ANSWER_META,
+    TOUCHED, TOUCHED_ROOM, LISTED, GROUP_ROOM, PROGRAM, PROGRAM_STEPS, ANSWER_NULLS, SHOWN_CODE, SHOWN_STEPS,
+    SHOWN_FIELDS, SHOWN_COUNT, SHOWN_VALUES, TELLS, SELECT, SWEPT, SWEPT_COUNT, LEFT_AT, CHANGED,
+) = range(39)  # fmt: skip
+SELECT_WIDTH = 39
+TO_RAW, TO_PENDING, TO_GROUPS, TO_PYTHON = range(4)
+# A dictionary of keys: where it counts tuples that have gone, and up to how many of these no sweep pays.
+SWEPT_GONE, SWEPT_WAIT, SWEPT_WIDTH = 0, 1, 2
+# A feed: the first lane of its state, lanes it keeps, whether values take two, the registers of its argument and
+# filter (-1: none).
+FEED_LANE, FEED_LANES, FEED_WIDE, FEED_ARGUMENT, FEED_FILTER = range(5)
+FEED_WIDTH = 5
+
+# Questions.
+(
+    GROW, GROW_BUFFER, GROW_GROUPS, EVALUATE, SHOW, OVERWEIGHT, REWEIGHED, CHANGE_WEIGHTS, SWEEP, NO_VALUE, BROKEN,
+    COPIES, LOOK, CHOOSE,
+) = range(14)  # fmt: skip
+
+# What a step does, to which descriptions.
+OP, FIRST, SECOND, RUN = range(4)
+ENTER, LEAVE, FINISH, TAKE = range(4)
+
+MOST_ROWS = 2048  # results enumerated at a time
+
+
+@inlined
+def ask(run: Any, what: Any, whom: Any, n: Any) -> Any:
+    """Whether it was answered; all addresses may be others now."""
+    return call_back(run[CALLBACK], run[TOKEN], np.int64(what), np.int64(whom), np.int64(n)) != 0
+
+
+@inlined
+def table_of(address: Any, rows: Any, columns: Any) -> Any:
+    return numba.carray(as_int64(address), (rows, columns))
+
+
+@inlined
+def words(address: Any, n: Any) -> Any:
+    return numba.carray(as_int64(address), (n,))
+
+
+@inlined
+def halves(address: Any, n: Any) -> Any:
+    return numba.carray(as_int32(address), (n,))
+
+
+@inlined
+def flags_of(address: Any, n: Any) -> Any:
+    return numba.carray(as_int8(address), (n,))
+
+
+@inlined
+def make_room(run: Any, t: Any, n: Any) -> Any:
+    """Room for n more rows; false if there is none."""
+    meta = as_int64(t[META])
+    homes = PER_ENTRY * (meta[LIVE] + n)
+    if meta[USED] + n > t[ROOM] or HEAD + homes + SLACK > t[PLACE_COUNT]:
+        return ask(run, GROW, t[TUPLES], n)
+    places = words(t[PLACES], t[PLACE_COUNT])
+    if homes > places[HOMES]:
+        open_homes(places, homes)
+    return True
+
+
+@inlined
+def store(run: Any, t: Any, rows: Any, slots: Any, fresh: Any) -> Any:
+    """Slots of rows, and whether each is new."""
+    if not make_room(run, t, np.int64(rows.shape[0])):
+        return False
+    add_rows(
+        words(t[PLACES], t[PLACE_COUNT]), table_of(t[LANES], t[ROOM], t[STRIDE]), flags_of(t[OCCUPIED], t[ROOM]),
+        halves(t[FREE], t[ROOM]), words(t[META], 3), t[KEY_LANES], rows, slots, fresh,
+    )  # fmt: skip
+    return True
+
+
+@inlined
+def drop(t: Any, slots: Any) -> None:
+    remove_rows(
+        words(t[PLACES], t[PLACE_COUNT]), table_of(t[LANES], t[ROOM], t[STRIDE]), flags_of(t[OCCUPIED], t[ROOM]),
+        halves(t[FREE], t[ROOM]), words(t[META], 3), t[KEY_LANES], slots,
+    )  # fmt: skip
+
+
+@inlined
+def assign(run: Any, c: Any, slots: Any, fresh: Any) -> Any:
+    """Gives tuples their keys (KeyColumn.assign); returns how many keys are new, -1 if there is no room."""
+    t, d = as_int64(c[SOURCE]), as_int64(c[DICTIONARY])
+    if not make_room(run, d, np.int64(slots.size)):
+        return np.int64(-1)
+    rows = np.zeros((min(AHEAD, slots.size), d[WIDTH]), np.int64)
+    made = assign_keys(
+        table_of(t[LANES], t[ROOM], t[STRIDE]), slots, table_of(c[PARTS], c[PART_COUNT], PART_COLUMNS),
+        words(d[PLACES], d[PLACE_COUNT]), table_of(d[LANES], d[ROOM], d[STRIDE]), flags_of(d[OCCUPIED], d[ROOM]),
+        halves(d[FREE], d[ROOM]), words(d[META], 3), rows, halves(c[IDS], t[ROOM]), fresh,
+    )  # fmt: skip
+    return np.int64(made)

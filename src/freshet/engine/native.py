@@ -1,0 +1,344 @@
+"""A select as its native steps see it: the descriptions of its state (engine/descriptions).
+
+Law: a description is right from `refresh` to the next growth of an array it speaks of, which makes it stale; a step
+begins with fresh ones. What steps cannot do, an expression or an aggregate, is left to the select's own methods, a
+chunk of rows at a time; a select of which that is true of the join itself (keys that are computed, comparisons on
+edges) has no native steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from freshet.engine import descriptions as at
+from freshet.engine.aggregate import Aggregate
+from freshet.engine.answers import Answering, Owner
+from freshet.engine.join import Join
+from freshet.engine.lane_code import LaneCode
+from freshet.engine.orders import Order
+from freshet.engine.sources import KeyColumn, Source
+from freshet.engine.steps import run_steps
+from freshet.engine.table import Table
+from freshet.scalar.expression import ColumnRef, Expression, Reference
+from freshet.scalar.lanes import NULLS, layout, value_lanes, width
+from freshet.state.arena import Growable
+from freshet.state.arrays import Int64s
+from freshet.state.tuples import Slots, Tuples
+
+_MOST_ROLES = 60  # roles of one table: a bit each
+
+
+def is_covered(join: Join) -> bool:
+    """Whether a join's steps can be native."""
+    columns = [c for cs in join.keys_of.values() for c in cs]
+    roles = max((len(r) for r in join.roles.values()), default=0)
+    plain = not join.ordered and all(c.parts is not None for c in columns)
+    return plain and roles <= _MOST_ROLES and not any(_returns(join, c, ()) for c in columns)
+
+
+def _further(join: Join, column: KeyColumn) -> list[KeyColumn]:
+    """Keys that new ids of a key need themselves: a generalized node's tuples are keys. Whose keys are its own tuples
+    makes no new ones."""
+    own = column.source.tuples is column.dictionary.tuples
+    return [] if own else join.keys_of.get(id(column.dictionary.tuples), [])
+
+
+def _returns(join: Join, column: KeyColumn, above: tuple[int, ...]) -> bool:
+    """Whether new ids of a key may need the same key again."""
+    if id(column) in above:
+        return True
+    return any(_returns(join, c, (*above, id(column))) for c in _further(join, column))
+
+
+class Native(Answering):
+    """`grouped`: whether rows enter groups natively; `finishes`: whether the delta is made natively, too."""
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__(owner)
+        self._kept: list[Int64s] = []  # arrays that descriptions have the addresses of
+        self._watched: list[Growable] = []
+        self.finishes = False
+        self._tuples: dict[int, tuple[Tuples, Table | None, Int64s]] = {}
+        self._columns: dict[int, tuple[KeyColumn, Int64s]] = {}
+        self.entries: dict[int, Int64s] = {}
+        self.enter: dict[int, Int64s] = {}
+        self.leave: dict[int, Int64s] = {}
+        self._describe_select()
+        self.tree = np.zeros(at.JOIN_WIDTH, np.int64)
+        self._describe_join()
+        for source in self._sources():
+            entry = self.entries[id(source)] = self._describe_entry(source)
+            self.enter[id(source)] = self.step(at.ENTER, entry)
+            self.leave[id(source)] = self.step(at.LEAVE, entry)
+        self.finish = self.step(at.FINISH, self.select)
+        self._watch()
+
+    def step(self, what: int, first: Int64s, second: Int64s | None = None) -> Int64s:
+        other = 0 if second is None else second.ctypes.data
+        return np.array([[what, first.ctypes.data, other, self.run.ctypes.data]], np.int64)
+
+    def _number(self, thing: Any) -> int:
+        self._objects.append(thing)
+        return len(self._objects) - 1
+
+    def _address(self, array: Int64s) -> int:
+        self._kept.append(array)
+        return array.ctypes.data
+
+    # What results become -----------------------------------------------------------------------------------------
+
+    def _describe_select(self) -> None:
+        row, owner = self.select, self.owner
+        row[at.SINK] = owner.sink()
+        row[at.RAW], row[at.PENDING] = self.raw.row.ctypes.data, self.pending.row.ctypes.data
+        row[at.WORK_STEPS], row[at.SELECT] = owner.steps.data.ctypes.data, self._number(self)
+        if owner.aggregate is not None:
+            self.grouped = self._describe_groups(owner.aggregate)
+        if row[at.SINK] == at.TO_GROUPS and not self.grouped:
+            row[at.SINK] = at.TO_PYTHON
+        plain = owner.aggregate is None and row[at.SINK] == at.TO_PENDING
+        self.finishes = not self.plan.distinct and (plain or (self.grouped and self._describe_shown()))
+
+    def _describe_groups(self, aggregate: Aggregate) -> bool:
+        grouping, row = self.plan.grouping, self.select
+        assert grouping is not None
+        if aggregate.writers or self.plan.copies or not all(f.is_plain for f in aggregate.feeds):
+            return False
+        code = LaneCode(self._in_results())
+        conditions = code.add(self.plan.residual)
+        checked = len(code)
+        keys = code.add(grouping.keys)
+        feeds = [self._feed(code, feed.call) for feed in aggregate.feeds]
+        if conditions is None or keys is None or None in feeds:
+            return False
+        row[at.CODE], row[at.CODE_STEPS] = self._address(code.array()), len(code)
+        row[at.CONDITIONS], row[at.CONDITION_COUNT] = self._address(np.array(conditions, np.int64)), len(conditions)
+        row[at.CONDITION_STEPS] = checked
+        fields = np.array([[k, e.type.lanes] for k, e in zip(keys, grouping.keys, strict=True)], np.int64)
+        row[at.KEY_FIELDS], row[at.KEY_COUNT] = self._address(fields.reshape(-1, 2)), len(keys)
+        row[at.KEY_VALUES] = value_lanes([e.type for e in grouping.keys])
+        described = [
+            [feed.count, feed.lanes, feed.wide if feed.whole else 0, *registers]
+            for feed, registers in zip(aggregate.feeds, feeds, strict=True)
+            if registers is not None
+        ]
+        row[at.FEEDS] = self._address(np.array(described, np.int64).reshape(-1, at.FEED_WIDTH))
+        row[at.FEED_COUNT] = len(described)
+        row[at.PROGRAM], row[at.PROGRAM_STEPS] = self._address(aggregate.program), len(aggregate.program)
+        row[at.ANSWER_NULLS] = aggregate.null_lane
+        row[at.LISTED] = aggregate.listed.ctypes.data
+        return True
+
+    def _feed(self, code: LaneCode, number: int) -> tuple[int, int] | None:
+        """The registers of an aggregate's argument and filter."""
+        assert self.plan.grouping is not None
+        call = self.plan.grouping.aggregates[number]
+        argument, where = code.add(call.args), code.add(() if call.filter is None else (call.filter,))
+        if argument is None or where is None or len(argument) > 1:
+            return None
+        return (argument or [-1])[0], (where or [-1])[0]
+
+    def _in_results(self) -> Callable[[Reference], tuple[int, int, int]]:
+        types, wanted = self.owner.row_types, self.owner.wanted
+        firsts, nulls = layout(types), value_lanes(types)
+        places = {(c.relation, c.column): i for i, c in enumerate(wanted)}
+
+        def where(c: Reference) -> tuple[int, int, int]:
+            assert isinstance(c, ColumnRef)
+            i = places[c.relation, c.column]
+            return firsts[i], nulls + i // NULLS, i % NULLS
+
+        return where
+
+    def _describe_shown(self) -> bool:
+        grouping, row = self.plan.grouping, self.select
+        assert grouping is not None
+        if grouping.having is not None:
+            return False
+        keys, answers = [k.type for k in grouping.keys], [a.type for a in grouping.aggregates]
+        before = width(keys)
+
+        def where(c: Reference) -> tuple[int, int, int]:
+            types, i, first = (keys, c.column, 0) if c.column < len(keys) else (answers, c.column - len(keys), before)
+            return first + layout(types)[i], first + value_lanes(types) + i // NULLS, i % NULLS
+
+        code = LaneCode(where)
+        shown = code.add(self.plan.outputs)
+        if shown is None:
+            return False
+        row[at.SHOWN_CODE], row[at.SHOWN_STEPS] = self._address(code.array()), len(code)
+        fields = np.array([[r, e.type.lanes] for r, e in zip(shown, self.plan.outputs, strict=True)], np.int64)
+        row[at.SHOWN_FIELDS], row[at.SHOWN_COUNT] = self._address(fields.reshape(-1, 2)), len(shown)
+        row[at.SHOWN_VALUES] = value_lanes(self.owner.types)
+        return True
+
+    # The join ----------------------------------------------------------------------------------------------------
+
+    def _sources(self) -> list[Source]:
+        found = {id(n.source): n.source for n in self.join.nodes}
+        return [found[key] for key in self.join.roles]
+
+    def _describe_join(self) -> None:
+        row, join, lanes = self.tree, self.join, self.join.results.width
+        row[at.TREE], row[at.CHECKS] = join.tree.at, join.tree.checks_at
+        row[at.JOIN_WORK], row[at.NODES] = join.work.data.ctypes.data, len(join.nodes)
+        greatest = [getattr(n.source, "greatest", None) for n in join.nodes]
+        heaviest = np.array([0 if g is None else g.data.ctypes.data for g in greatest], np.int64)
+        row[at.HEAVIEST] = self._address(heaviest)
+        row[at.CHUNK_AT] = self._address(np.empty(at.MOST_ROWS * lanes, np.int64))
+        row[at.CHUNK_WEIGHTS] = self._address(np.empty(at.MOST_ROWS, np.int64))
+        row[at.CHUNK] = min([at.MOST_ROWS, *(len(o.buffers.weights) for o in join.orders.values())])
+        row[at.CHUNK_WIDTH], row[at.NULLS] = lanes, join.results.nulls
+        missing = np.zeros(len(join.nodes), np.int64)
+        for child, order in join.missing.items():
+            missing[child] = self._order(order)
+        row[at.MISSING], row[at.SELECT_AT] = self._address(missing), self.select.ctypes.data
+        self._orders = {node: self._order(order) for node, order in join.orders.items()}
+        swept = [(d.gone.data.ctypes.data, 0) for d, _ in join.swept]
+        self.swept = np.array(swept, np.int64).reshape(-1, at.SWEPT_WIDTH)  # the counts never grow
+        self.select[at.SWEPT], self.select[at.SWEPT_COUNT] = self.swept.ctypes.data, len(swept)
+
+    def _order(self, order: Order) -> int:
+        row, buffers = np.zeros(at.ORDER_WIDTH, np.int64), order.buffers
+        row[at.STEPS], row[at.STEP_COUNT] = self._address(order.steps), order.width
+        row[at.WANTED], row[at.WANTED_COUNT] = self._address(order.wanted), len(order.wanted)
+        row[at.SLOTS_AT], row[at.CURSOR] = buffers.slots.ctypes.data, buffers.cursor.ctypes.data
+        row[at.PARTIAL], row[at.FIRST_NODE] = buffers.partial.ctypes.data, order.node
+        row[at.ORDER] = self._number(order)
+        return self._address(row)
+
+    def _describe_entry(self, source: Source) -> Int64s:
+        join, nodes = self.join, self.join.roles[id(source)]
+        row = np.zeros(at.ENTRY_WIDTH, np.int64)
+        row[at.JOIN], row[at.ENTRY] = self.tree.ctypes.data, self._number(source)
+        row[at.OF] = self._of(source.tuples, source if isinstance(source, Table) else None).ctypes.data
+        roles = np.zeros((len(nodes), at.ROLE_WIDTH), np.int64)
+        for role, node in zip(roles, nodes, strict=True):
+            role[at.ROLE_NODE], role[at.ORIGIN] = node, join.origins[node]
+            role[at.ROLE_ORDER] = self._orders[join.origins[node]]
+            self._describe_filter(role, source, self.plan.nodes[node].filter)
+        row[at.ROLES], row[at.ROLE_COUNT] = self._address(roles), len(nodes)
+        assigns: list[list[int]] = []
+        for column in join.keys_of.get(id(source.tuples), ()):
+            users = sum(1 << i for i, node in enumerate(nodes) if node in column.users)
+            self._assigns(column, -1, users, assigns)
+        row[at.ASSIGNS] = self._address(np.array(assigns, np.int64).reshape(-1, at.ASSIGN_WIDTH))
+        row[at.ASSIGN_COUNT] = len(assigns)
+        return row
+
+    def _assigns(self, column: KeyColumn, above: int, users: int, out: list[list[int]]) -> None:
+        out.append([self._column(column).ctypes.data, above, users])
+        place = len(out) - 1
+        for further in _further(self.join, column):
+            self._assigns(further, place, 0, out)
+
+    def _column(self, column: KeyColumn) -> Int64s:
+        if id(column) not in self._columns:
+            row = np.zeros(at.COLUMN_WIDTH, np.int64)
+            source = column.source if isinstance(column.source, Table) else None
+            row[at.SOURCE] = self._of(column.source.tuples, source).ctypes.data
+            row[at.DICTIONARY] = self._of(column.dictionary.tuples, None).ctypes.data
+            assert column.parts is not None
+            row[at.PARTS], row[at.PART_COUNT] = self._address(column.parts), len(column.parts)
+            row[at.GONE] = column.dictionary.gone.data.ctypes.data
+            self._columns[id(column)] = column, row
+        return self._columns[id(column)][1]
+
+    def _of(self, tuples: Tuples, table: Table | None) -> Int64s:
+        if id(tuples) not in self._tuples:
+            row = np.zeros(at.TUPLES_WIDTH, np.int64)
+            row[at.TUPLES] = self._number(tuples if table is None else table)
+            self._tuples[id(tuples)] = tuples, table, row
+        return self._tuples[id(tuples)][2]
+
+    def _describe_filter(self, role: Int64s, source: Source, filter: Sequence[Expression]) -> None:
+        """A filter that steps cannot compute is asked for."""
+        if not filter:
+            return
+        code = LaneCode(lambda c: source.lane(c.column))
+        registers = code.add(filter)
+        if registers is None:
+            role[at.FILTER] = -1
+            return
+        role[at.FILTER_OUT] = code.all_of(registers)
+        role[at.FILTER], role[at.FILTER_STEPS] = self._address(code.array()), len(code)
+
+    # Addresses ---------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self.grouped and self.owner.aggregate is not None:
+            aggregate = self.owner.aggregate
+            self._watched += [aggregate.state, aggregate.answers, aggregate.flags]
+            if self.plan.grouping is not None and self.plan.grouping.keys:
+                self.select[at.GROUPS] = self._of(aggregate.groups, None).ctypes.data
+        for tuples, table, _ in self._tuples.values():
+            self._watched += [tuples.table, tuples.lanes, tuples.occupancy, tuples.free]
+            if table is not None and table.weights is not None:
+                self._watched.append(table.weights)
+        for column, _ in self._columns.values():
+            self._watched.append(column.ids)
+        for array in self._watched:
+            array.watchers.append(self._mark_stale)
+
+    def close(self) -> None:
+        """Stops following the growth of tables, which outlive this view."""
+        for array in self._watched:
+            array.watchers[:] = [w for w in array.watchers if w != self._mark_stale]
+
+    def _mark_stale(self) -> None:
+        self.stale = True
+
+    def refresh(self) -> None:
+        """Writes down the addresses."""
+        if self.join.tree.stale:
+            self.join.tree.refresh()
+        aggregate = self.owner.aggregate if self.grouped else None
+        if aggregate is not None:
+            aggregate.reserve(max(aggregate.groups.used, 1))
+        for tuples, table, row in self._tuples.values():
+            row[at.PLACES], row[at.PLACE_COUNT] = tuples.table.data.ctypes.data, len(tuples.table.data)
+            row[at.LANES], row[at.STRIDE] = tuples.lanes.data.ctypes.data, tuples.lanes.columns
+            row[at.ROOM], row[at.OCCUPIED] = len(tuples.occupancy.data), tuples.occupancy.data.ctypes.data
+            row[at.WIDTH], row[at.KEY_LANES] = tuples.width, tuples.key_lanes
+            row[at.FREE], row[at.META] = tuples.free.data.ctypes.data, tuples.meta.data.ctypes.data
+            if table is not None and table.weights is not None:
+                table.weights.grow(table.capacity)
+                row[at.WEIGHTS] = table.weights.data.ctypes.data
+                row[at.GREATEST] = table.greatest.data.ctypes.data
+        for column, row in self._columns.values():
+            column.ids.grow(column.source.capacity)
+            row[at.IDS] = column.ids.data.ctypes.data
+        row = self.select
+        if aggregate is not None:
+            row[at.STATE], row[at.STATE_WIDTH] = aggregate.state.data.ctypes.data, aggregate.state.columns
+            row[at.ANSWERS], row[at.ANSWER_WIDTH] = aggregate.answers.data.ctypes.data, aggregate.answers.columns
+            row[at.FLAGS], row[at.ANSWER_META] = aggregate.flags.data.ctypes.data, aggregate.meta.data.ctypes.data
+            row[at.GROUP_ROOM], self.touched = aggregate.room, aggregate.touched
+            row[at.TOUCHED], row[at.TOUCHED_ROOM] = self.touched.ctypes.data, len(self.touched)
+        row[at.TELLS] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
+        self.stale = False
+
+    # Running -----------------------------------------------------------------------------------------------------
+
+    def insert(self, source: Source, slots: Slots) -> None:
+        self.ready()
+        if run_steps(self.enter[id(source)], slots) >= 0:
+            self.raise_failure()
+
+    def remove(self, source: Source, slots: Slots) -> None:
+        self.ready()
+        if run_steps(self.leave[id(source)], slots) >= 0:
+            self.raise_failure()
+
+    def settle(self) -> bool:
+        """Leaves what steps have gathered to the select's own methods; whether they have changed groups."""
+        for kept, buffer in ((self.owner.raw, self.raw), (self.owner.pending, self.pending)):
+            if len(buffer):
+                kept.append(buffer.take())
+        changed, self.select[at.CHANGED] = bool(self.select[at.CHANGED]), 0
+        self.join.left |= bool(self.select[at.LEFT_AT])
+        self.select[at.LEFT_AT] = 0
+        return changed

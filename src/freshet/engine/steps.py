@@ -1,0 +1,156 @@
+"""What a select does in a transaction, one native step after the other (the law is that of descriptions)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from freshet.engine.descriptions import (
+    BROKEN,
+    CHANGE_WEIGHTS,
+    CHANGED,
+    ENTER,
+    ENTRY,
+    FINISH,
+    FIRST,
+    GREATEST,
+    JOIN,
+    LANES,
+    LEAVE,
+    LEFT_AT,
+    MOST_ROWS,
+    OF,
+    OP,
+    PENDING,
+    PLACE_COUNT,
+    PLACES,
+    RAW,
+    REWEIGHED,
+    ROOM,
+    ROWS_AT,
+    RUN,
+    SECOND,
+    SELECT,
+    SELECT_AT,
+    STRIDE,
+    SWEEP,
+    SWEPT,
+    SWEPT_COUNT,
+    SWEPT_GONE,
+    SWEPT_WAIT,
+    SWEPT_WIDTH,
+    TELLS,
+    WEIGHTS,
+    WEIGHTS_AT,
+    WORK_STEPS,
+    ask,
+    drop,
+    store,
+    table_of,
+    words,
+)
+from freshet.engine.group_steps import add_up, flush, into_groups
+from freshet.engine.join_steps import enter_source, leave_source
+from freshet.engine.table import settle
+from freshet.engine.work import FED
+from freshet.state.kernel import as_int64, inlined, kernel
+from freshet.state.rows import BUFFER_COUNT, BUFFER_LANES, BUFFER_WEIGHTS, BUFFER_WIDTH
+
+
+@inlined
+def take_in(run: Any, entry: Any, rows: Any, weights: Any) -> Any:
+    """The change of a nested query, taken in (Select._take)."""
+    t, n, width = as_int64(entry[OF]), rows.shape[0], rows.shape[1]
+    removed, changed = np.empty(n, np.int32), np.empty(n, np.int32)
+    added, after, changed_to = np.empty((n, width), np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    places, lanes = words(t[PLACES], t[PLACE_COUNT]), table_of(t[LANES], t[ROOM], t[STRIDE])
+    stored = words(t[WEIGHTS], t[ROOM])
+    gone, come, kept = settle(places, lanes, stored, rows, weights, removed, added, after, changed, changed_to)
+    if gone < 0:
+        return ask(run, BROKEN, -1, 0)
+    if gone > 0:
+        if not leave_source(run, entry, removed[:gone]):
+            return False
+        drop(t, removed[:gone])
+        stored = words(t[WEIGHTS], t[ROOM])
+        for i in range(gone):
+            stored[removed[i]] = 0
+    if kept > 0:
+        run[ROWS_AT], run[WEIGHTS_AT] = changed.ctypes.data, changed_to.ctypes.data
+        if not ask(run, CHANGE_WEIGHTS, entry[ENTRY], kept):
+            return False
+    if come == 0:
+        return True
+    slots, fresh = np.empty(come, np.int32), np.empty(come, np.bool_)
+    if not store(run, t, added[:come], slots, fresh):
+        return False
+    stored, most = words(t[WEIGHTS], t[ROOM]), np.int64(0)
+    for i in range(come):
+        stored[slots[i]] = after[i]
+        most = max(most, np.int64(after[i]))
+    greatest = as_int64(t[GREATEST])
+    if most > max(greatest[0], 1):
+        known = greatest[0]
+        greatest[0] = most
+        if known == 0 and not ask(run, REWEIGHED, entry[ENTRY], 0):
+            return False
+    return enter_source(run, entry, slots)
+
+
+@inlined
+def finish_select(run: Any, s: Any) -> Any:
+    """Ends a transaction (Select.finish): what it shows has changed is in its buffer."""
+    raw, pending = as_int64(s[RAW]), as_int64(s[PENDING])
+    if raw[BUFFER_COUNT] > 0:
+        if not add_up(run, raw):
+            return False
+        n, width, at = raw[BUFFER_COUNT], raw[BUFFER_WIDTH], np.int64(0)
+        raw[BUFFER_COUNT] = 0
+        while at < n:
+            part = min(MOST_ROWS, n - at)
+            rows_at, weights_at = raw[BUFFER_LANES] + 8 * width * at, raw[BUFFER_WEIGHTS] + 8 * at
+            if not into_groups(run, s, rows_at, weights_at, width, part):
+                return False
+            at += part
+    if s[CHANGED] != 0 and not flush(run, s):
+        return False
+    if s[LEFT_AT] != 0:
+        s[LEFT_AT] = 0
+        swept = as_int64(s[SWEPT])
+        for i in range(s[SWEPT_COUNT]):
+            row = i * SWEPT_WIDTH
+            gone = as_int64(swept[row + SWEPT_GONE])[0]
+            if gone > swept[row + SWEPT_WAIT] and not ask(run, SWEEP, s[SELECT], 0):
+                return False
+    return pending[BUFFER_COUNT] < 2 or s[TELLS] != 0 or add_up(run, pending)
+
+
+@inlined
+def take_finished(run: Any, entry: Any, source: Any) -> Any:
+    b = as_int64(source[PENDING])
+    n = b[BUFFER_COUNT]
+    if n == 0:
+        return True
+    as_int64(as_int64(as_int64(entry[JOIN])[SELECT_AT])[WORK_STEPS])[FED] += n
+    b[BUFFER_COUNT] = 0
+    return take_in(run, entry, table_of(b[BUFFER_LANES], n, b[BUFFER_WIDTH]), words(b[BUFFER_WEIGHTS], n))
+
+
+@kernel("i8(i8[:,::1], i4[::1])")
+def run_steps(steps: Any, slots: Any) -> Any:
+    """Runs steps one after the other; ENTER and LEAVE take the slots. Returns the step that failed, or -1."""
+    for i in range(steps.shape[0]):
+        run, op = as_int64(steps[i, RUN]), steps[i, OP]
+        first, second = as_int64(steps[i, FIRST]), as_int64(steps[i, SECOND])
+        if op == ENTER:
+            ok = enter_source(run, first, slots)
+        elif op == LEAVE:
+            ok = leave_source(run, first, slots)
+        elif op == FINISH:
+            ok = finish_select(run, first)
+        else:
+            ok = take_finished(run, first, second)
+        if not ok:
+            return np.int64(i)
+    return np.int64(-1)
