@@ -87,6 +87,10 @@ def _query(random: Random) -> tuple[str, list[str]]:
     return made.text(), sorted(made.used)
 
 
+def random_order(random: Random) -> str:
+    return random.choice(("<", "<=", ">", ">="))
+
+
 class _Query:
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -121,6 +125,8 @@ class _Query:
             return f"{self.joined[-1]} = {self.column(right)}"
         operator = self.random.choice(("<", ">=", "<>"))
         compared = f"{self.column(left)} {operator} {self.column(right)}"
+        if chance > 0.98:
+            return f"{compared} AND {self.column(left)} {random_order(self.random)} {self.column(right)}"
         return compared if chance > 0.95 else f"{self.column(left)} = {self.column(right)} AND {compared}"
 
     def text(self) -> str:

@@ -28,8 +28,10 @@ from freshet.state.tree_table import (
     CHECK_STEPS,
     CHECKS,
     CHECKS_END,
+    CHILD_BEST,
     CHILD_KEY,
     CHILD_LINKS,
+    CHILD_SECONDS,
     CHILD_SIDES,
     CHILD_VALUES,
     COMPARISON,
@@ -40,6 +42,7 @@ from freshet.state.tree_table import (
     KEYS,
     KIND,
     LANES,
+    LIVE_BEST,
     LIVE_LINKS,
     LIVE_SIDES,
     MOST_NODES,
@@ -50,9 +53,11 @@ from freshet.state.tree_table import (
     PARENT,
     PARENT_KEY,
     PARENT_LINKS,
+    PARENT_SECONDS,
     PARENT_SIDES,
     PARENT_VALUES,
     ROOM,
+    SECOND,
     STATUS,
     TREE_COLUMNS,
     WEIGHT,
@@ -129,11 +134,12 @@ class CounterTree:
             row[PARENT] = node.parent
             row[KIND] = -1 if node.edge is None else _KINDS[node.edge.kind]
             row[OUTPUT] = node.output
-            row[COMPARISON], row[BAND] = NONE, ANY_DISTANCE
+            row[COMPARISON], row[BAND], row[SECOND] = NONE, ANY_DISTANCE, NONE
             if i in self.ordered:
                 comparison = self.ordered[i].comparison
                 row[COMPARISON] = COMPARISONS[comparison.operator][0]
                 row[BAND] = ANY_DISTANCE if comparison.band is None else comparison.band
+                row[SECOND] = NONE if comparison.second is None else COMPARISONS[comparison.second.operator][0]
             row[OUTPUT_CHILDREN] = any(nodes[c].output for c in children)
             row[CHECKS] = len(checks)
             for a in node.assertions:
@@ -218,6 +224,17 @@ class CounterTree:
             (LIVE_SIDES, order.live_sides, above),
             (CHILD_VALUES, order.child_values, below),
             (PARENT_VALUES, order.parent_values, above),
+        ):
+            array.grow(room)
+            row[column] = array.data.ctypes.data
+        second = order.second
+        if second is None:
+            return
+        for column, array, room in (
+            (CHILD_SECONDS, second.child, below),
+            (CHILD_BEST, second.best_child, below),
+            (PARENT_SECONDS, second.parent, above),
+            (LIVE_BEST, second.best_parent, above),
         ):
             array.grow(room)
             row[column] = array.data.ctypes.data

@@ -8,9 +8,11 @@ import numpy as np
 
 from freshet.engine.sources import Source
 from freshet.plans.model import Comparison
+from freshet.scalar.column import Column
 from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.evaluate import evaluate
 from freshet.state.arena import Growable, Scope
+from freshet.state.arrays import Int64s
 from freshet.state.comparison import ENDS_COLUMNS
 from freshet.state.tree_table import AT_MOST, LESS, UNEQUAL
 from freshet.state.tuples import Slots
@@ -23,6 +25,30 @@ COMPARISONS = {
     ComparisonOperator.AT_LEAST: (AT_MOST, True),
     ComparisonOperator.UNEQUAL: (UNEQUAL, False),
 }
+
+
+@dataclass(slots=True)
+class SecondValues:
+    """What a second comparison keeps (state/second_value): values of both ends, such that more is better on either
+    side, and the greatest below each tuple in the treaps of alive children and of live parents."""
+
+    comparison: Comparison
+    child: Growable
+    parent: Growable
+    best_child: Growable
+    best_parent: Growable
+
+    @classmethod
+    def make(cls, scope: Scope, child: int, comparison: Comparison) -> SecondValues:
+        names = (f"seconds{child}", f"parentseconds{child}", f"best{child}", f"livebest{child}")
+        return cls(comparison, *(scope.array(name, np.int64) for name in names))
+
+    def assign(self, below: bool, source: Source, slots: Slots) -> None:
+        values = self.child if below else self.parent
+        values.grow(source.capacity)
+        expression = self.comparison.child if below else self.comparison.parent
+        found = _ordered(evaluate(expression, source.reader(slots), len(slots)))[:, 0]
+        values.data[slots] = found if below != COMPARISONS[self.comparison.operator][1] else ~found
 
 
 @dataclass(slots=True)
@@ -39,6 +65,7 @@ class OrderedEdge:
     live_links: Growable
     live_sides: Growable
     ends: Growable
+    second: SecondValues | None
 
     @classmethod
     def make(cls, scope: Scope, child: int, parent: int, comparison: Comparison) -> OrderedEdge:
@@ -56,6 +83,7 @@ class OrderedEdge:
             live_links=pair("live"),
             live_sides=pair("livesides"),
             ends=scope.array(f"ends{child}", np.int32, columns=ENDS_COLUMNS),
+            second=None if comparison.second is None else SecondValues.make(scope, child, comparison.second),
         )
 
     def assign(self, node: int, source: Source, slots: Slots) -> None:
@@ -66,14 +94,21 @@ class OrderedEdge:
             else (self.parent_values, self.comparison.parent)
         )
         end.grow(source.capacity)
-        column = evaluate(expression, source.reader(slots), len(slots))
-        pairs = np.zeros((len(slots), 2), np.int64)
-        if column.type.lanes > 1:
-            pairs[:, 0] = column.data >> 63 if column.hi is None else column.hi
-            pairs[:, 1] = column.data ^ np.int64(-(1 << 63))  # unsigned order as that of signed integers
-        elif column.data.dtype == np.float64:
-            bits = np.where(np.isnan(column.data), np.nan, column.data + 0.0).view(np.int64)
-            pairs[:, 0] = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-        else:
-            pairs[:, 0] = column.data
+        pairs = _ordered(evaluate(expression, source.reader(slots), len(slots)))
         end.data[slots] = ~pairs if COMPARISONS[self.comparison.operator][1] else pairs
+        if self.second is not None:
+            self.second.assign(node == self.child, source, slots)
+
+
+def _ordered(column: Column) -> Int64s:
+    """Values as pairs of integers in the same order."""
+    pairs = np.zeros((len(column.data), 2), np.int64)
+    if column.type.lanes > 1:
+        pairs[:, 0] = column.data >> 63 if column.hi is None else column.hi
+        pairs[:, 1] = column.data ^ np.int64(-(1 << 63))  # unsigned order as that of signed integers
+    elif column.data.dtype == np.float64:
+        bits = np.where(np.isnan(column.data), np.nan, column.data + 0.0).view(np.int64)
+        pairs[:, 0] = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+    else:
+        pairs[:, 0] = column.data
+    return pairs

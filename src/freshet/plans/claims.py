@@ -224,6 +224,12 @@ class Tree:
         ordered = grouping is not None and any(function_of(c).logarithmic for c in grouping.aggregates)
         return ordered or any(n.edge is not None and n.edge.comparison is not None for n in self.nodes)
 
+    @cached_property
+    def compares_twice(self) -> bool:
+        """Whether partners satisfy more than support knows of."""
+        comparisons = (n.edge.comparison for n in self.nodes if n.edge is not None)
+        return any(c is not None and c.second is not None for c in comparisons)
+
     # Joined rows ----------------------------------------------------------------------------------------------
 
     @cached_property
@@ -233,7 +239,7 @@ class Tree:
         kinds = {self.kind(c) for c in range(1, len(self.nodes))}
         cancels = JoinKind.LEFT in kinds or (JoinKind.ANTI in kinds and len(set(tables)) < len(tables))
         above = plan.grouping is not None or plan.distinct or plan.residual or any(inputs(plan))
-        if not above and not cancels:
+        if not above and not self.compares_twice and not cancels:
             return RowCost.DELTA
         return RowCost.BOUNDED if self.is_carried else RowCost.JOINED
 

@@ -62,6 +62,7 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "key"): (),
     ("QueryPlan", "copies"): (),
     ("Query", "copies"): (),
+    ("Comparison", "second"): None,
     ("TableSchema", "retention"): None,
 }
 

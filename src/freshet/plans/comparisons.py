@@ -7,7 +7,7 @@ An edge carries one comparison; comparisons that no tree can place are checked o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -97,6 +97,28 @@ def banded(comparison: Comparison, distances: Distances) -> Comparison:
         return comparison
     distance = most + high[1] - low[1]
     return replace(comparison, band=distance) if 0 <= distance < _FARTHEST else comparison
+
+
+def doubled(comparison: Comparison, predicates: Sequence[Expression], parent: int, child: int) -> Comparison:
+    """The comparison of an edge with another one between the same relations, if there is one that its band does not
+    imply. Both go by order, and the values of the second fill one lane."""
+    if not comparison.operator.is_order:
+        return comparison
+    first = (comparison.parent, comparison.child)
+    for c in filter(None, map(compared, predicates)):
+        seen = c.seen_from(parent)
+        if {*c.relations} != {parent, child} or not c.operator.is_order or c.left.type.lanes != 1:
+            continue
+        if (seen.parent, seen.child) != first and not is_within_band(c.predicate, comparison):
+            return replace(comparison, second=seen)
+    return comparison
+
+
+def is_second(predicate: Expression, edges: Iterable[Comparison | None]) -> bool:
+    """Whether an edge sees to a predicate as its second comparison."""
+    c = compared(predicate)
+    seconds = [e.second for e in edges if e is not None and e.second is not None]
+    return c is not None and any(c.seen_from(r) in seconds for r in c.relations)
 
 
 def is_within_band(predicate: Expression, comparison: Comparison) -> bool:

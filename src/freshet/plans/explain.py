@@ -158,6 +158,8 @@ def _key(edge: Edge, shown: Any) -> list[str]:
         c = edge.comparison
         band = "" if c.band is None else f" and no further than {c.band:,}"
         keys.append(f"{describe(c.parent, shown)} {c.operator} {describe(c.child, shown)}{band}")
+        if c.second is not None:
+            keys.append(f"{describe(c.second.parent, shown)} {c.second.operator} {describe(c.second.child, shown)}")
     return keys + [f"if {describe(c, shown)}" for c in edge.condition]
 
 

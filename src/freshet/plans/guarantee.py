@@ -128,6 +128,9 @@ def _lost_steps(plan: QueryPlan, shown: Callable[[Expression], str]) -> Iterator
             c = node.edge.comparison
             compared = f"{shown(c.parent)} {c.operator} {shown(c.child)}"
             yield f"O(1): the edge with {compared} keeps its tuples in order, O(log n) to find a place"
+            if c.second is not None:
+                also = f"{shown(c.second.parent)} {c.second.operator} {shown(c.second.child)}"
+                yield f"constant delay: tuples that also satisfy {also} are found in O(log n) each; there may be none"
     if plan.grouping is not None:
         costly = {f.cost: f for f in map(function_of, reversed(plan.grouping.aggregates)) if f.cost is not None}
         for f in reversed(costly.values()):
@@ -139,10 +142,12 @@ def _delay(
 ) -> tuple[str, list[str]]:
     delay, lost = "constant, for deltas and answers", []
     residual = plan.residual
+    if Tree(plan).compares_twice:
+        delay = "O(log n) for each tuple whose partners are looked for; it may have none"
     if residual:
         delay = "not bounded: rows that fail a check are passed over"
         compares = [n.edge.comparison for n in plan.nodes if n.edge is not None and n.edge.comparison is not None]
-        if all(any(is_within_band(p, c) for c in compares) for p in residual):
+        if all(any(is_within_band(p, c) for c in compares) for p in residual) and not Tree(plan).compares_twice:
             delay = "O(log n) for each tuple whose partners are looked for, in a range of the order; it may be empty"
         lost += [f"constant delay: {shown(p)} is checked on result rows" for p in residual]
         if verdict.name is QueryClass.CYCLIC_BY_PREDICATES:

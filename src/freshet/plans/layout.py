@@ -9,7 +9,7 @@ from freshet.logical.attributes import Attributes, equality
 from freshet.logical.implied import without_implied
 from freshet.logical.kinds import JoinKind
 from freshet.logical.query import Block, Field, TableSchema
-from freshet.plans.comparisons import Compared, banded, carried, unmarked
+from freshet.plans.comparisons import Compared, banded, carried, doubled, unmarked
 from freshet.plans.distances import Distances, implied_limits
 from freshet.plans.model import AnyPlan, Assertion, BagPlan, Comparison, Edge, Node, QueryPlan, RelationPlan
 from freshet.plans.wanted import generalized_label
@@ -116,7 +116,10 @@ class Layout:
             comparison = carried(marked, i, placed)
             if comparison is not None:
                 seen = comparison.seen_from(numbers[n.parent])
-                link = self.comparing(link, banded(seen, distances))
+                seen = banded(seen, distances)
+                if kind is JoinKind.INNER and parent < 0:
+                    seen = doubled(seen, inner.residual, numbers[n.parent], relation)
+                link = self.comparing(link, seen)
             self.nodes.append(Node(relation, names, base + n.parent, link, n.relation is None, output and n.output))
         for a in assertions:
             self._assert(base, tree, numbers, inner, a)
@@ -127,6 +130,8 @@ class Layout:
         if nullable(comparison.child):
             (relation,) = references(comparison.child)
             self.filters.setdefault(relation, []).append(build("is_not_null", (comparison.child,)))
+        if comparison.second is not None:
+            edge = self.comparing(edge, comparison.second)
         condition = edge.condition
         if nullable(comparison.parent):
             condition = (*condition, build("is_not_null", (comparison.parent,)))

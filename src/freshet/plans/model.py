@@ -46,12 +46,14 @@ class RelationPlan:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The parent's value compared with the child's, by <, <=, >, >= or <>. `band`: the greatest distance of the child's
-    value from the parent's, if the query's other comparisons limit it; those are checked on result rows."""
+    value from the parent's, if the query's other comparisons limit it; those are checked on result rows. `second`:
+    another comparison that partners satisfy too; a tuple's support does not depend on it."""
 
     operator: ComparisonOperator
     parent: Expression
     child: Expression
     band: int | None = None
+    second: Comparison | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from freshet.logical.query import TableSchema
-from freshet.plans.model import AnyPlan, QueryPlan, RelationPlan, inputs, with_inputs
+from freshet.plans.model import AnyPlan, Comparison, QueryPlan, RelationPlan, inputs, with_inputs
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 
 
@@ -20,9 +20,7 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
     for n in plan.nodes:
         edge = n.edge
         if edge is not None:
-            compared = edge.comparison
-            if compared is not None:
-                compared = replace(compared, parent=change(compared.parent), child=change(compared.child))
+            compared = None if edge.comparison is None else _changed(edge.comparison, change)
             edge = replace(
                 edge, parent_key=each(edge.parent_key), child_key=each(edge.child_key), condition=each(edge.condition),
                 comparison=compared,
@@ -45,6 +43,11 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
         plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs),
         copies=copies,
     )  # fmt: skip
+
+
+def _changed(c: Comparison, change: Callable[[Expression], Expression]) -> Comparison:
+    second = None if c.second is None else _changed(c.second, change)
+    return replace(c, parent=change(c.parent), child=change(c.child), second=second)
 
 
 def map_selects(plan: AnyPlan, change: Callable[[QueryPlan], QueryPlan]) -> AnyPlan:

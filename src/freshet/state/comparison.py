@@ -9,6 +9,10 @@ differ from v unless both are v.
 Where a second comparison bounds the same two values the other way, a < b <= a + d, all partners of a tuple lie in a
 range of the chain. The range is entered at its far end, found in O(log n), instead of at the end of the chain. Support
 does not know of d: whoever enumerates still checks the second comparison, and may find a range empty.
+
+Where a second comparison is between other values, a < b and c < d, the chains know of their second values as well
+(second_value): partners that satisfy both are found in O(log n) each. Parents hold the complement of theirs, so that
+on either side more is better. Support does not know of the second comparison either: there may be no partner.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from freshet.state.kernel import inlined
+from freshet.state.kernel import as_int64, inlined
+from freshet.state.second_value import first_after, last_before, refresh_best
 from freshet.state.sorted_chain import (
     HEAD,
     ROOT,
     TAIL,
     add_sorted,
+    append,
     first_from,
     last_upto,
     less,
@@ -35,14 +41,20 @@ from freshet.state.tree_table import (
     ANY_DISTANCE,
     AT_MOST,
     BAND,
+    CHILD_BEST,
     CHILD_KEY,
+    CHILD_SECONDS,
     CHILD_SIDES,
     CHILD_VALUES,
     ENDS,
+    LIVE_BEST,
     LIVE_SIDES,
+    NONE,
     PARENT_KEY,
+    PARENT_SECONDS,
     PARENT_SIDES,
     PARENT_VALUES,
+    SECOND,
     UNEQUAL,
     child_links_of,
     child_sides_of,
@@ -75,16 +87,6 @@ def holds(op: Any, a: Any, b: Any) -> Any:
     if op == UNEQUAL:
         return not same(a, b)
     return less(a, b) or (op == AT_MOST and same(a, b))
-
-
-@inlined
-def append(buffer: Any, n: Any, value: Any) -> Any:
-    if n == buffer.size:
-        bigger = np.empty(2 * n, np.int32)
-        bigger[:n] = buffer
-        buffer = bigger
-    buffer[n] = value
-    return buffer
 
 
 @inlined
@@ -191,6 +193,9 @@ def change_child(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) 
         add_sorted(ends, at + CHILDREN, links, sides, values, s)
     else:
         remove_sorted(ends, at + CHILDREN, links, sides, values, s)
+    if column(t, c, SECOND) != NONE:
+        seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
+        refresh_best(ends, at + CHILDREN, sides, values, seconds, best, s)
     any1, least1, most1 = extremes(ends, at + CHILDREN, values)
     if not adding:  # from here on 0 is the smaller state, 1 the larger
         any0, any1 = any1, any0
@@ -226,6 +231,9 @@ def change_live(t: Any, c: Any, k: Any, s: Any, adding: Any, out: Any, n: Any) -
         add_sorted(ends, at + LIVES, links, sides, values, s)
     else:
         remove_sorted(ends, at + LIVES, links, sides, values, s)
+    if column(t, c, SECOND) != NONE:
+        seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
+        refresh_best(ends, at + LIVES, sides, values, seconds, best, s)
     any1, least1, most1 = extremes(ends, at + LIVES, values)
     if not adding:
         any0, any1 = any1, any0
@@ -273,10 +281,31 @@ def next_unequal(ends: Any, at: Any, links: Any, values: Any, v: Any, s: Any) ->
 
 
 @inlined
-def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
-    """The child after s (-1: the first) that compares with parent value a; -1 when there is none."""
+def beyond_both(t: Any, c: Any, chain: Any, sides: Any, values: Any, k: Any, least: Any, s: Any) -> Any:
+    """The tuple of a chain after s, in the order of enumeration, whose second value compares with `least`; -1: none."""
+    ends, at = ends_of(t, c), ENDS_COLUMNS * k + chain
+    if column(t, c, SECOND) != AT_MOST:
+        if least == _MOST:
+            return np.int64(-1)
+        least += 1
+    if chain == CHILDREN:
+        seconds, best = as_int64(column(t, c, CHILD_SECONDS)), as_int64(column(t, c, CHILD_BEST))
+        return last_before(ends, at, sides, values, seconds, best, s, least)
+    seconds, best = as_int64(column(t, c, PARENT_SECONDS)), as_int64(column(t, c, LIVE_BEST))
+    return first_after(ends, at, sides, values, seconds, best, s, least)
+
+
+@inlined
+def has_enough(t: Any, c: Any, own: Any, least: Any) -> Any:
+    """Whether a second value compares with another one, in the order in which more is better."""
+    return own > least or (own == least and column(t, c, SECOND) == AT_MOST)
+
+
+@inlined
+def next_child(t: Any, c: Any, k: Any, p: Any, s: Any) -> Any:
+    """The child after s (-1: the first) that compares with parent p; -1 when there is none."""
     ends, at, op = ends_of(t, c), ENDS_COLUMNS * k + CHILDREN, comparison_of(t, c)
-    links, values = child_links_of(t, c), child_values_of(t, c)
+    links, values, a = child_links_of(t, c), child_values_of(t, c), value_at(parent_values_of(t, c), p)
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, a, s)
     found = np.int64(ends[at + TAIL] if s < 0 else links[2 * s + 1])  # from the greatest down
@@ -284,14 +313,18 @@ def next_child(t: Any, c: Any, k: Any, a: Any, s: Any) -> Any:
     if s < 0 and found and band != ANY_DISTANCE and a[0] <= _MOST - band:
         if value_at(values, found - 1)[0] > a[0] + band:
             found = last_upto(ends, at, child_sides_of(t, c), values, a[0] + band)
+    if found and column(t, c, SECOND) != NONE:
+        least = ~as_int64(column(t, c, PARENT_SECONDS))[p]
+        if not has_enough(t, c, as_int64(column(t, c, CHILD_SECONDS))[found - 1], least):
+            found = 1 + beyond_both(t, c, CHILDREN, child_sides_of(t, c), values, k, least, found - 1)
     return found - 1 if found and holds(op, a, value_at(values, found - 1)) else np.int64(-1)
 
 
 @inlined
-def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
-    """The live parent after s (-1: the first) that compares with child value b; -1 when there is none."""
+def next_live_parent(t: Any, c: Any, k: Any, child: Any, s: Any) -> Any:
+    """The live parent after s (-1: the first) that compares with a child; -1 when there is none."""
     ends, at, op = ends_of(t, c), ENDS_COLUMNS * k + LIVES, comparison_of(t, c)
-    links, values = live_links_of(t, c), parent_values_of(t, c)
+    links, values, b = live_links_of(t, c), parent_values_of(t, c), value_at(child_values_of(t, c), child)
     if op == UNEQUAL:
         return next_unequal(ends, at, links, values, b, s)
     found = np.int64(ends[at + HEAD] if s < 0 else links[2 * s])
@@ -299,4 +332,8 @@ def next_live_parent(t: Any, c: Any, k: Any, b: Any, s: Any) -> Any:
     if s < 0 and found and band != ANY_DISTANCE and b[0] >= band - _MOST:
         if value_at(values, found - 1)[0] < b[0] - band:
             found = first_from(ends, at, live_sides_of(t, c), values, (b[0] - band, -_MOST), True)
+    if found and column(t, c, SECOND) != NONE:
+        least = ~as_int64(column(t, c, CHILD_SECONDS))[child]
+        if not has_enough(t, c, as_int64(column(t, c, PARENT_SECONDS))[found - 1], least):
+            found = 1 + beyond_both(t, c, LIVES, live_sides_of(t, c), values, k, least, found - 1)
     return found - 1 if found and holds(op, value_at(values, found - 1), b) else np.int64(-1)

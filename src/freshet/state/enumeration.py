@@ -15,7 +15,6 @@ from freshet.state.chains import child_key, parent_key
 from freshet.state.comparison import next_child, next_live_parent
 from freshet.state.kernel import AHEAD, FAR, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import is_live
-from freshet.state.sorted_chain import value_at
 from freshet.state.tree_table import (
     CHILD_HEAD,
     CHILD_KEY,
@@ -33,7 +32,6 @@ from freshet.state.tree_table import (
     STATUS,
     WEIGHT,
     child_links_of,
-    child_values_of,
     column,
     compares,
     head_of,
@@ -44,7 +42,6 @@ from freshet.state.tree_table import (
     lanes_of,
     next_in,
     parent_links_of,
-    parent_values_of,
     status_of,
     width_of,
 )  # fmt: skip
@@ -71,7 +68,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
         if k < 0:
             return np.int64(END)
         if compares(t, c):
-            found = next_live_parent(t, c, k, value_at(child_values_of(t, c), s), np.int64(-1))
+            found = next_live_parent(t, c, k, s, np.int64(-1))
             return found if found >= 0 else np.int64(END)
         status = status_of(t, node)
         if keyed_by_slot(t, c):
@@ -83,7 +80,7 @@ def first_slot(t: Any, order: Any, i: Any, s: Any) -> Any:
     k = parent_key(t, node, s)
     head = np.int64(-1)
     if k >= 0 and compares(t, node):
-        head = next_child(t, node, k, value_at(parent_values_of(t, node), s), np.int64(-1))
+        head = next_child(t, node, k, s, np.int64(-1))
     elif k >= 0:
         head = head_of(keys_of(t, node), k, CHILD_HEAD)
     if head >= 0:
@@ -100,8 +97,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
     if order[3 * i + DIRECTION] == UP:
         c = order[3 * order[3 * i + FROM] + NODE]
         if compares(t, c):
-            b = value_at(child_values_of(t, c), back)
-            found = next_live_parent(t, c, child_key(t, c, back), b, s)
+            found = next_live_parent(t, c, child_key(t, c, back), back, s)
             return found if found >= 0 else np.int64(END)
         if keyed_by_slot(t, c):
             return np.int64(END)
@@ -109,8 +105,7 @@ def next_slot(t: Any, order: Any, i: Any, s: Any, back: Any) -> Any:
         alive = after >= 0 and status_of(t, node)[after] == LIVE
         return after if alive else np.int64(END)
     if compares(t, node):
-        a = value_at(parent_values_of(t, node), back)
-        found = next_child(t, node, parent_key(t, node, back), a, s)
+        found = next_child(t, node, parent_key(t, node, back), back, s)
         return found if found >= 0 else np.int64(END)
     after = next_in(child_links_of(t, node), s)
     return after if after >= 0 else np.int64(END)

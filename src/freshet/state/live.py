@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from freshet.state.chains import child_key, link_back, link_front, parent_key, unlink_parent
-from freshet.state.comparison import LIVES, append, change_live, is_reached, prefetch_order
+from freshet.state.comparison import LIVES, change_live, is_reached, prefetch_order
 from freshet.state.kernel import AHEAD, inlined
-from freshet.state.sorted_chain import value_at
+from freshet.state.sorted_chain import append, value_at
 from freshet.state.tree_table import (
     AFTER,
     ALIVE,

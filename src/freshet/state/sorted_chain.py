@@ -29,6 +29,16 @@ def _priority(s: Any) -> Any:
 
 
 @inlined
+def append(buffer: Any, n: Any, value: Any) -> Any:
+    if n == buffer.size:
+        bigger = np.empty(2 * n, np.int32)
+        bigger[:n] = buffer
+        buffer = bigger
+    buffer[n] = value
+    return buffer
+
+
+@inlined
 def value_at(values: Any, s: Any) -> Any:
     return values[2 * s], values[2 * s + 1]
 
@@ -44,7 +54,7 @@ def same(a: Any, b: Any) -> Any:
 
 
 @inlined
-def _before(values: Any, a: Any, b: Any) -> Any:
+def before(values: Any, a: Any, b: Any) -> Any:
     x, y = value_at(values, a), value_at(values, b)
     return less(x, y) or (same(x, y) and a < b)
 
@@ -81,7 +91,7 @@ def prefetch_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: An
         for i in range(n):
             if at[i] == 0:
                 continue
-            side = np.int64(_before(as_int64(values), at[i] - 1, who[i]))
+            side = np.int64(before(as_int64(values), at[i] - 1, who[i]))
             who[m], at[m] = who[i], np.int64(as_int32(sides)[2 * (at[i] - 1) + side])
             prefetch(values + 16 * (at[m] - 1))
             prefetch(sides + 8 * (at[m] - 1))
@@ -93,12 +103,12 @@ def prefetch_places(roots: Any, row_bytes: Any, ids: Any, sides: Any, values: An
 def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) -> None:
     p = _priority(s)
     holder, side = np.int64(-1), np.int64(0)
-    before, after = np.int64(0), np.int64(0)
+    previous, after = np.int64(0), np.int64(0)
     node = np.int64(ends[at + ROOT])
     while node and _priority(node - 1) >= p:
         holder = node - 1
-        if _before(values, holder, s):
-            before, side = node, np.int64(1)
+        if before(values, holder, s):
+            previous, side = node, np.int64(1)
         else:
             after, side = node, np.int64(0)
         node = np.int64(sides[2 * holder + side])
@@ -106,8 +116,8 @@ def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) 
     # What hung here is split into what comes before s and what comes after.
     left, left_side, right, right_side = s, np.int64(0), s, np.int64(1)
     while node:
-        if _before(values, node - 1, s):
-            before = node
+        if before(values, node - 1, s):
+            previous = node
             sides[2 * left + left_side] = node
             left, left_side = node - 1, np.int64(1)
             node = np.int64(sides[2 * left + 1])
@@ -119,9 +129,9 @@ def add_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: Any) 
     sides[2 * left + left_side] = 0
     sides[2 * right + right_side] = 0
     links[2 * s] = after
-    links[2 * s + 1] = before
-    if before:
-        links[2 * (before - 1)] = s + 1
+    links[2 * s + 1] = previous
+    if previous:
+        links[2 * (previous - 1)] = s + 1
     else:
         ends[at + HEAD] = s + 1
     if after:
@@ -136,7 +146,7 @@ def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: An
     node = np.int64(ends[at + ROOT])
     while node - 1 != s:
         holder = node - 1
-        side = np.int64(1) if _before(values, holder, s) else np.int64(0)
+        side = np.int64(1) if before(values, holder, s) else np.int64(0)
         node = np.int64(sides[2 * holder + side])
     a, b = np.int64(sides[2 * s]), np.int64(sides[2 * s + 1])
     while a and b:
@@ -149,15 +159,15 @@ def remove_sorted(ends: Any, at: Any, links: Any, sides: Any, values: Any, s: An
             holder, side = b - 1, np.int64(0)
             b = np.int64(sides[2 * holder])
     _hang(ends, at, sides, holder, side, a if a else b)
-    after, before = np.int64(links[2 * s]), np.int64(links[2 * s + 1])
-    if before:
-        links[2 * (before - 1)] = after
+    after, previous = np.int64(links[2 * s]), np.int64(links[2 * s + 1])
+    if previous:
+        links[2 * (previous - 1)] = after
     else:
         ends[at + HEAD] = after
     if after:
-        links[2 * (after - 1) + 1] = before
+        links[2 * (after - 1) + 1] = previous
     else:
-        ends[at + TAIL] = before
+        ends[at + TAIL] = previous
 
 
 @inlined

@@ -24,7 +24,6 @@ from freshet.state.chains import link_back, link_child, parent_key, prefetch_tup
 from freshet.state.comparison import (
     CHILDREN,
     PARENTS,
-    append,
     change_child,
     change_parent,
     has_support,
@@ -33,7 +32,7 @@ from freshet.state.comparison import (
 )
 from freshet.state.kernel import AHEAD, as_int32, as_int64, inlined, kernel, prefetch
 from freshet.state.live import mark_live, unmark_live
-from freshet.state.sorted_chain import value_at
+from freshet.state.sorted_chain import append, value_at
 from freshet.state.tree_table import (
     ABSENT,
     ALIVE,
