@@ -126,7 +126,7 @@ REFUSED = {
     "DROP TABLE a, b": (15, "DROP of several at once"),
     "INSERT OVERWRITE b SELECT k, x, 1 FROM c": (8, "INSERT OVERWRITE"),
     "MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE": (1, "MERGE"),
-    "ALTER TABLE a ADD COLUMN q INT": (1, "ALTER"),
+    "ALTER TABLE a RENAME TO q": (25, "ALTER TABLE"),
     "BEGIN ISOLATION LEVEL SERIALIZABLE": (1, "write BEGIN alone"),
     "COMMIT AND CHAIN": (1, "write COMMIT alone"),
     "TRUNCATE TABLE a": (1, "use DELETE FROM without WHERE"),
