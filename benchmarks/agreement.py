@@ -1,4 +1,4 @@
-"""Whether a view's answer is the one DuckDB gives to the same query over the same rows."""
+"""Whether a view's answer equals DuckDB's answer to the same query over the same rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-RELATIVE, ABSOLUTE = 1e-9, 1e-5  # where DuckDB answers in doubles what is a decimal here: averages and quotients
+RELATIVE, ABSOLUTE = 1e-9, 1e-5  # columns that are decimals here and doubles in DuckDB: averages and quotients
 
 
 def ties_broken(query: str, columns: Sequence[str]) -> str:
-    """Before its LIMIT, an order that also goes by the shown columns, as Freshet's does."""
+    """Adds the selected columns to the order before LIMIT, as Freshet does."""
     further = "".join(f", {c} ASC NULLS FIRST" for c in columns if c.isidentifier())
     return re.sub(r"(\s+LIMIT \d+)$", rf"{further}\1", query)
 
 
 def differing_rows(answer: pa.Table, sql: str, tables: dict[str, pa.Table]) -> int:
-    """How many rows the answer has too many or too few of, compared as bags; 0 means they agree."""
+    """The number of surplus and missing rows of the answer, compared as bags; 0 means they agree."""
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
@@ -39,7 +39,7 @@ def differing_rows(answer: pa.Table, sql: str, tables: dict[str, pa.Table]) -> i
 
 
 def _differing_roughly(answer: pa.Table, expected: pa.Table, rough: list[int]) -> int:
-    """The same where some columns are doubles: rows side by side in one order, doubles compared within a tolerance."""
+    """The same if some columns are doubles: sorted rows are compared one by one, doubles within a tolerance."""
     if answer.num_rows != expected.num_rows:
         return int(abs(answer.num_rows - expected.num_rows))
     names = [f"c{i}" for i in range(answer.num_columns)]

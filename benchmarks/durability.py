@@ -1,6 +1,7 @@
-"""What durability costs, and how fast a database is opened again: `python -m benchmarks.durability`.
+"""The cost of durability, and the speed of opening a database: `python -m benchmarks.durability`.
 
-Figures are processor time, so that they mean the same on a busy machine; what a disk takes for an fsync comes on top.
+Figures are processor time, so that they mean the same on a busy machine; the time of the disk for an fsync is not
+included.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def recovery(folder: Path, n: int, each: int) -> None:
         db.apply({"t": rows(start, min(each, n - start))}, deltas=False)
     store = inside(db).store
     assert store is not None
-    store.release()  # as a process that is killed
+    store.release()  # like a killed process
     took = spent(lambda: freshet.connect(folder).close())
     opened = spent(lambda: freshet.connect(folder).close())
     size = (folder / "checkpoint").stat().st_size

@@ -1,4 +1,4 @@
-"""What a run through the public API costs: time of each transaction, delta rows, state. Progress goes to stderr."""
+"""The cost of a run through the public API: time of each transaction, delta rows, state. Progress goes to stderr."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 @dataclass
 class Run:
-    """Transactions applied one after the other. Only `db.apply` is on the clock; making its input is not. The clock is
-    the wall's, or this process's own where others compete for the machine."""
+    """Transactions applied one after the other. Only `db.apply` is timed, not the creation of its input. The clock is
+    wall time, or the processor time of this process if others compete for the machine."""
 
     changes: int = 0
     delta_rows: int = 0
@@ -84,7 +84,7 @@ class Figures:
 
 
 def bytes_per_tuple(db: Database) -> float:
-    """All state of the database over the tuples its tables hold."""
+    """All state of the database divided by the number of tuples in its tables."""
     return db.nbytes() / max(db.tuples(), 1)
 
 
@@ -119,7 +119,7 @@ def figures_table(lines: Iterable[Figures]) -> str:
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column to the left, the others, numbers, to the right."""
+    """A Markdown table: the first column is left-aligned, the others, numbers, are right-aligned."""
     widths = [max(2, *(len(row[i]) for row in [header, *rows])) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -131,7 +131,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def progress(label: str, total: int) -> Callable[[int], None]:
-    """Shows how far a run is, at most every half second."""
+    """Shows the progress of a run, at most every half second."""
     shown = time.perf_counter()
 
     def show(done: int) -> None:

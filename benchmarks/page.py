@@ -1,9 +1,9 @@
-"""How soon a transaction reaches the page: 10,000 changes a second into a view of 100,000 rows.
+"""The delay from a transaction to the page: 10,000 changes a second into a view of 100,000 rows.
 
 python -m benchmarks.page [--rows 100000] [--speed 10000] [--seconds 10]
 
-A client holds a live connection that looks at a sorted window. For each message the delay is taken from the moment the
-version it shows was applied to the moment it arrived.
+A client has a live connection with a sorted window. For each message the delay is measured from the application of its
+version to its arrival.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Reading a view of many rows: look-ups, a filter, the whole answer; next to DuckDB over the same rows, in one run.
+"""Reading a view of many rows: lookups, a filter, the whole answer; compared with DuckDB over the same rows, in one
+run.
 
 Figures are the median of processor time, in microseconds.
 """
@@ -18,7 +19,7 @@ ROWS = 50_000
 
 
 def measure(rows: int = ROWS) -> Iterator[tuple[str, float, float | None]]:
-    """What is read, the median of Freshet and of DuckDB, where it has the like."""
+    """The operation, the median of Freshet, and that of DuckDB if it has an equivalent."""
     draw, db, peer = random.Random(1), freshet.connect(), duckdb.connect()
     peer.execute("SET threads = 1")
     db.execute("CREATE TABLE sale (id BIGINT PRIMARY KEY, city STRING, price BIGINT)")

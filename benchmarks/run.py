@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (phase, *(f"{run[phase]:,.2f}" if phase in run else "" for run in runs), f"{startup.WANTED.get(phase, '')}")
             for phase in runs[1]
         ]
-        titles = ("startup, seconds of processor time", "empty cache", "cached, or a wheel", "wanted below")
+        titles = ("startup, seconds of processor time", "empty cache", "cached, or a wheel", "limit")
         print(markdown(titles, rows), end="\n\n", flush=True)
 
     if "reading" in parts:

@@ -1,11 +1,11 @@
-"""Memory and files over a long stream, and the worst of many small transactions: `make soak`.
+"""Memory and files over a long stream, and the slowest of many small transactions: `make soak`.
 
-The stream is FIFO: a window of rows over two joined tables, in which every row that comes has a key and a text that
-never were before, and the oldest go. Resident memory and the bytes of the folder are read as it goes; the plateau is
-the most of either in the second quarter of the stream, and nothing after it may take more than 1.3 times that. Then
-everything is deleted, and of what both have grown by since the views were made less than half is left. Last, one-row
-transactions into a growing table: the worst of them, the first included, stays within 50 times the median. Figures of
-transactions are processor time of the thread.
+The stream is first in, first out: a window of rows over two joined tables, in which every inserted row has a new key
+and a new text, and the oldest rows are deleted. Resident memory and the size of the folder are sampled; the plateau is
+the maximum of each in the second quarter of the stream, and no later sample may exceed 1.3 times that. Then everything
+is deleted, after which less than half of the growth since the creation of the views must remain. Finally, one-row
+transactions are applied to a growing table: the slowest, including the first, must stay within 50 times the median.
+Figures of transactions are processor time of the thread.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class Samples:
         self.taken.append((changes, resident(), size_of(folder)))
 
     def judge(self) -> dict[str, tuple[int, int]]:
-        """Plateau and the most after it, of memory and files."""
-        n, found = len(self.taken), {}
+        """The plateau and the maximum after it, of memory and files."""
+        n, peaks = len(self.taken), {}
         for place, name in ((1, "resident memory"), (2, "files")):
             values = [sample[place] for sample in self.taken]
-            found[name] = max(values[n // 4 : n // 2]), max(values[n // 2 :])
-        return found
+            peaks[name] = max(values[n // 4 : n // 2]), max(values[n // 2 :])
+        return peaks
 
 
 class Progress:
-    """A line on standard error after every twentieth of the work."""
+    """Prints a line on standard error after every twentieth of the work."""
 
     def __init__(self, what: str, whole: int) -> None:
         self._what, self._whole, self._twentieths = what, whole, 0
@@ -90,9 +90,9 @@ Sizes = tuple[int, int]  # resident memory, files
 
 
 def stream(folder: Path, changes: int, window: int, each: int) -> tuple[Samples, Sizes, Sizes]:
-    """The samples, and the sizes when the views were made and when everything is deleted."""
+    """The samples, and the sizes after the views were created and after everything was deleted."""
     samples, done, at = Samples(), 0, 0
-    per_step = 4 * each  # two tables, a row that comes and one that goes
+    per_step = 4 * each  # two tables, an inserted and a deleted row each
     every, progress = max(changes // (400 * per_step), 1), Progress("changes", changes)
     with freshet.connect(folder, durability="os") as db:
         db.execute(DDL)
@@ -125,7 +125,7 @@ def stream(folder: Path, changes: int, window: int, each: int) -> tuple[Samples,
 
 
 def one_row(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Microseconds of each of so many one-row transactions into a growing table."""
+    """Microseconds of each one-row transaction into a growing table."""
     db, took = freshet.connect(), np.empty(n)
     db.execute(DDL)
     for name, sql in VIEWS.items():
@@ -153,7 +153,7 @@ def plot(samples: Samples, took: np.ndarray[tuple[int], np.dtype[np.float64]], f
     changes = [sample[0] / 1e6 for sample in samples.taken]
     for place, name in ((1, "resident memory"), (2, "files")):
         left.plot(changes, [sample[place] / 1e6 for sample in samples.taken], label=name)
-    left.set(xlabel="million changes", ylabel="MB", ylim=0, title="A window that moves on")
+    left.set(xlabel="million changes", ylabel="MB", ylim=0, title="A sliding window")
     left.legend()
     groups = np.array_split(took, 200)
     places = np.linspace(0, len(took) / 1e3, len(groups))
@@ -171,8 +171,8 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--changes", type=int, default=100_000_000)
     options.add_argument("--window", type=int, default=200_000, help="rows of each table")
-    options.add_argument("--each", type=int, default=10_000, help="rows of a table that come in a transaction")
-    options.add_argument("--transactions", type=int, default=1_000_000, help="of one row each")
+    options.add_argument("--each", type=int, default=10_000, help="rows of a table inserted per transaction")
+    options.add_argument("--transactions", type=int, default=1_000_000, help="number of one-row transactions")
     options.add_argument("--plot", type=Path, default=RESULTS / "soak.svg")
     given = options.parse_args()
     freshet.connect()
@@ -186,7 +186,7 @@ def main() -> int:
         failed |= most > MOST * plateau or left - before > LEFT * (plateau - before)
         print(
             f"{name}: {before / 1e6:,.0f} MB without rows, plateau {plateau / 1e6:,.0f} MB, at most "
-            f"{most / 1e6:,.0f} MB after it ({most / plateau:.2f} x), {left / 1e6:,.0f} MB when everything is deleted"
+            f"{most / 1e6:,.0f} MB after it ({most / plateau:.2f} x), {left / 1e6:,.0f} MB after everything is deleted"
         )
     took = one_row(given.transactions)
     worst, median = took.max(), float(np.median(took))

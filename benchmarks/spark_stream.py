@@ -2,7 +2,7 @@
 
     make bench-spark
 
-Then the latency of a batch of one change on the warm query, and the speed of recovery with all arenas lost.
+Then the latency of a batch of one change on the warm query, and the speed of recovery after all arenas were lost.
 """
 
 from __future__ import annotations
@@ -92,19 +92,20 @@ def _stream(spark: Any, folder: Path, names: Sequence[str], options: argparse.Na
 
 
 def _shuffles(spark: Any) -> dict[int, tuple[float, int]]:
-    """Seconds spent writing shuffled blocks and waiting for them, and their bytes, by batch, as Spark's stages say."""
+    """Seconds spent writing shuffled blocks and waiting for them, and their bytes, by batch, as reported by Spark's
+    stages."""
     context = spark.sparkContext
     doubles = context._gateway.new_array(context._jvm.double, 0)
     stages = context._jsc.sc().statusStore().stageList(None, False, False, doubles, context._jvm.java.util.ArrayList())
-    found: dict[int, tuple[float, int]] = {}
+    shuffles: dict[int, tuple[float, int]] = {}
     for i in range(stages.size()):
         stage = stages.apply(i)
         batch = re.search(r"batch = (\d+)", stage.description().toString())
         if batch:
-            seconds, size = found.get(int(batch[1]), (0.0, 0))
+            seconds, size = shuffles.get(int(batch[1]), (0.0, 0))
             seconds += stage.shuffleWriteTime() / 1e9 + stage.shuffleFetchWaitTime() / 1e3
-            found[int(batch[1])] = seconds, size + stage.shuffleWriteBytes()
-    return found
+            shuffles[int(batch[1])] = seconds, size + stage.shuffleWriteBytes()
+    return shuffles
 
 
 def _stream_report(notes: list[dict[str, Any]], shuffles: dict[int, tuple[float, int]]) -> None:
@@ -137,7 +138,8 @@ def _one_change(
     spark: Any, folder: Path, tables: dict[str, Any], names: Sequence[str], options: argparse.Namespace, number: int,
     weight: int = 1,
 ) -> tuple[int, float]:  # fmt: skip
-    """One more order, or its removal, through a query started again from the checkpoint: warm after an empty start."""
+    """One more order, or its removal, through a query restarted from the checkpoint, which is warm after an empty
+    start."""
     import pyarrow as pa
 
     order = tables["orders"].slice(0, 1)

@@ -1,7 +1,7 @@
-"""What a new process pays before it does anything useful, in seconds of processor time: with kernels to compile, with
-kernels at hand (in the cache, or brought by a wheel), and as a worker of Spark.
+"""The start-up cost of a new process, in seconds of processor time: with kernels to compile, with compiled kernels
+(from the cache or a wheel), and as a worker of Spark.
 
-Run as a module it measures its own process and prints JSON; `measure` runs it twice over one cache folder.
+Run as a module, it measures its own process and prints JSON; `measure` runs it twice over one cache folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-#: What each phase may take where kernels are at hand.
+#: The limit for each phase with compiled kernels.
 WANTED = {
     "import freshet": 0.3,
     "freshet --help": 0.2,
@@ -31,7 +31,7 @@ def measure() -> list[dict[str, float]]:
     """Seconds of each phase, for an empty cache and then for a filled one."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "FRESHET_CACHE": folder}
-        found = []
+        phases = []
         for runs in (1, 3):  # compiling is done once
             here = {
                 "import freshet": _spent([sys.executable, "-c", "import freshet"], environment),
@@ -40,14 +40,14 @@ def measure() -> list[dict[str, float]]:
             command = [sys.executable, "-m", "benchmarks.startup"]
             done = [subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE) for _ in range(runs)]
             measured = [json.loads(run.stdout) for run in done]
-            found.append(here | {phase: min(each[phase] for each in measured) for phase in measured[0]})
+            phases.append(here | {phase: min(each[phase] for each in measured) for phase in measured[0]})
         if importlib.util.find_spec("pyspark") is not None:
-            found[1] |= _in_a_worker()
-        return found
+            phases[1] |= _in_a_worker()
+        return phases
 
 
 def _spent(command: list[str], environment: dict[str, str]) -> float:
-    """The least of three runs: the others have waited for files."""
+    """The minimum of three runs: slower ones have waited for files."""
     took = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -115,14 +115,14 @@ def _in_a_worker() -> dict[str, float]:
 
 
 def _worker(batches: Iterator[Any]) -> Iterator[Any]:
-    """A forked process's clock begins at nothing."""
+    """The processor clock of a forked process begins at zero."""
     import pyarrow as pa
 
     from freshet.state.kernel_cache import KERNELS
 
     for _ in batches:
         pass
-    assert KERNELS.attached() == len(KERNELS.all), "the engine is there"
+    assert KERNELS.attached() == len(KERNELS.all), "the engine is loaded"
     yield pa.RecordBatch.from_pydict({"seconds": [time.process_time()]})
 
 

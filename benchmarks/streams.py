@@ -1,7 +1,7 @@
-"""Streams of changes, as the transactions a user would apply: dictionaries of Arrow tables with a `_weight` column.
+"""Streams of changes, in the form of a user's transactions: dictionaries of Arrow tables with a `_weight` column.
 
-A sliding window is first in, first out: a row leaves before the row that pushes it out arrives, and when the rows are
-exhausted the window may be drained to nothing.
+A sliding window is first in, first out: a row leaves before the row that replaces it arrives, and when the rows are
+exhausted the window may be drained completely.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def sliding_window(count: int, window: int, drain: bool = True) -> tuple[Integer
 
 
 def skewed_edges(vertices: int = 20_000, edges: int = 100_000, seed: int = 1) -> Integers:
-    """Distinct edges without loops, one a row, in random order. Squaring a uniform variable makes low vertices hubs."""
+    """Distinct edges without loops, one per row, in random order. Squaring a uniform variable makes low vertices
+    hubs."""
     random = np.random.default_rng(seed)
     ends = (vertices * random.random((3 * edges, 2)) ** 2).astype(np.int64)
     distinct = np.unique(ends, axis=0)
@@ -62,7 +63,7 @@ class OrderWindow:
 
     orders: pa.Table
     lineitem: pa.Table
-    row: Integers  # of orders or lineitem, whichever moves
+    row: Integers  # of orders or lineitem, depending on the step
     weight: Integers
     is_line: npt.NDArray[np.bool_]
 
@@ -70,7 +71,7 @@ class OrderWindow:
         return len(self.row)
 
     def transactions(self, size: int, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
-        """Changes first to last of the sequence, `size` at a time."""
+        """The transactions of changes `first` to `last` of the sequence, `size` changes each."""
         last = len(self) if last is None else last
         for start in range(first, last, size):
             part = slice(start, min(start + size, last))
@@ -96,7 +97,7 @@ class OrderWindow:
         return OrderWindow(self.orders, self.lineitem, self.row[kept], self.weight[kept], self.is_line[kept])
 
     def surviving(self, changes: int | None = None) -> Transaction:
-        """The rows of the tables that are in the window after so many changes (all, by default)."""
+        """The rows of the tables in the window after a number of changes (by default, all)."""
         row, weight, is_line = (array[:changes] for array in (self.row, self.weight, self.is_line))
         return {
             name: table.take(np.flatnonzero(np.bincount(row[chosen], weight[chosen], table.num_rows)))
@@ -107,7 +108,7 @@ class OrderWindow:
 
 @dataclass(frozen=True)
 class TableWindow:
-    """A sliding window over the rows of one table, in the order they stand."""
+    """A sliding window over the rows of one table, in their order."""
 
     name: str
     table: pa.Table

@@ -1,4 +1,5 @@
-"""Paths of three edges over a sliding window of a skewed graph: a self-join whose answer dwarfs its input."""
+"""Paths of three edges over a sliding window of a skewed graph: a self-join whose answer is much larger than its
+input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TPC-H: tables, and the queries the demo and the benchmark keep fresh."""
+"""TPC-H: tables, and the queries that the demo and the benchmark keep fresh."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from freshet.demo.tpch import schema
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The tables that do not move in a stream; they are loaded first.
+#: The tables that do not change in a stream; they are loaded first.
 DIMENSIONS = ("region", "nation", "supplier", "customer")
 
-#: ORDER BY does not change a view. Q3 and Q10 stand here without their LIMIT: the whole answer is kept.
+#: ORDER BY does not change a view. Q3 and Q10 are here without their LIMIT: the whole answer is maintained.
 QUERIES = {
     "q3": """
         SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate, o_shippriority
@@ -53,7 +53,7 @@ QUERIES = {
 def ddl(tables: Iterable[str] = TABLES, columns: Iterable[str] | None = None) -> list[str]:
     """CREATE TABLE statements for the tables, referenced ones first, with all columns or only the given ones and keys.
 
-    Foreign keys stay where both of their ends do.
+    Foreign keys are kept if both of their columns are.
     """
     text = schema()
     wanted = set(tables)
@@ -86,7 +86,7 @@ def tables_of(query: str) -> list[str]:
 
 
 def columns_of(query: str) -> set[str]:
-    """The columns a query reads: TPC-H gives every table a prefix, so a name says where it belongs."""
+    """The columns a query reads: TPC-H gives every table a prefix, so a name identifies its table."""
     return set(re.findall(r"\b(?:r|n|s|c|p|ps|o|l)_\w+", query))
 
 
@@ -104,9 +104,9 @@ def official(number: int) -> str:
 
     connection = duckdb.connect()
     connection.execute(f"LOAD '{extension()}'")
-    found = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
-    assert found is not None, f"TPC-H has queries 1 to 22, not {number}"
-    return str(found[0]).strip().rstrip(";")
+    row = connection.execute("SELECT query FROM tpch_queries() WHERE query_nr = ?", [number]).fetchone()
+    assert row is not None, f"TPC-H has queries 1 to 22, not {number}"
+    return str(row[0]).strip().rstrip(";")
 
 
 def generate(scale: float, tables: Iterable[str] = TABLES) -> dict[str, pa.Table]:

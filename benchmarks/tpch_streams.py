@@ -1,9 +1,8 @@
 """TPC-H queries over a sliding window of a fifth of the rows, first in, first out.
 
-The window slides over the orders and their lines, in order of date, as far as a query reads them; over the offers of
-suppliers (partsupp) where it reads neither. The other tables are loaded first. Halfway, when the window is full, single
-changes are timed. At some points of the stream, off the clock, the answer is compared with DuckDB's over the rows then
-in the window.
+The window slides over the orders and their lines, in order of date, if a query reads them; otherwise over the offers of
+suppliers (partsupp). The other tables are loaded first. Halfway, when the window is full, single changes are timed. At
+some points of the stream the answer is compared with DuckDB's over the rows in the window; this is not timed.
 
 `make bench-tpch` runs all 22 by their official texts and prints one table.
 """
@@ -36,7 +35,7 @@ CHECKS = 10
 
 @dataclass(frozen=True)
 class OpenStream:
-    """A view of one query, the tables that stay loaded, and the window about to move."""
+    """A view of one query, the tables that stay loaded, and the sliding window."""
 
     db: Database
     view: View
@@ -45,7 +44,7 @@ class OpenStream:
 
 
 def open_stream(query: str, sql: str, scale: float, all_columns: bool = False, keys: bool = True) -> OpenStream:
-    """`keys`: whether the tables say their primary keys; without, joins along them are joins like any other."""
+    """`keys`: whether the tables declare their primary keys; without them, joins along keys are ordinary joins."""
     tables = tpch.generate(scale, tpch.tables_of(sql))
     statements = tpch.ddl(tables, None if all_columns else tpch.columns_of(sql))
     db = freshet.connect()
@@ -119,12 +118,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: for a machine that does other work")
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
     options = parser.parse_args(arguments)
-    found: list[tuple[Figures, Figures]] = []
+    figures: list[tuple[Figures, Figures]] = []
     for number in options.only:
         whole, single = measure(
             f"q{number}", options.scale, sql=tpch.official(number), checks=options.checks, clock=options.clock
         )
-        found.append((whole, single))
+        figures.append((whole, single))
         print(f"q{number}: {whole.updates_per_second:,.0f} updates/s", file=sys.stderr, flush=True)
     header = ("query", "updates/s", "delta rows/s", "B/tuple", "one row p50 µs", "p99 µs")
     rows = [
@@ -136,15 +135,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{single.p50_us:,.0f}",
             f"{single.p99_us:,.0f}",
         )
-        for whole, single in found
+        for whole, single in figures
     ]
-    rates = [whole.updates_per_second for whole, _ in found]
+    rates = [whole.updates_per_second for whole, _ in figures]
     rows.append(("geometric mean", f"{np.exp(np.log(rates).mean()):,.0f}", "", "", "", ""))
     print(markdown(header, rows))
     if options.checks:
         print(f"\nAnswers equal DuckDB's at {options.checks} points of each stream.")
     if options.json:
-        lines = [[whole.as_json(), single.as_json()] for whole, single in found]
+        lines = [[whole.as_json(), single.as_json()] for whole, single in figures]
         Path(options.json).write_text(json.dumps(lines, indent=2) + "\n")
     return 0
 

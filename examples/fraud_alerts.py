@@ -1,4 +1,4 @@
-"""Card payments as they come in, and a callback that hears of cards which pay in two countries within half an hour.
+"""A stream of card payments, and a callback for cards that pay in two countries within half an hour.
 
 python -m examples.fraud_alerts
 """
@@ -24,23 +24,23 @@ WHERE a.country <> b.country AND a.minute <= b.minute AND b.minute - a.minute <=
 def alert(tx: freshet.Transaction) -> None:
     for row in tx.deltas["two_places"].sort_by("first").to_pylist():
         word = "ALERT" if row["_weight"] > 0 else "withdrawn"
-        print(f"{word}: {row['owner']} paid in {row['here']} and {row['there']}, {row['amount']} in all")
+        print(f"{word}: {row['owner']} paid in {row['here']} and {row['there']}, {row['amount']} in total")
 
 
 def main() -> None:
     with freshet.connect() as db:
         db.execute(TABLES)
         db.create_view("two_places", TWO_PLACES)
-        db.view("two_places").subscribe(alert, where="amount >= 100")  # not for small change
+        db.view("two_places").subscribe(alert, where="amount >= 100")  # not for small amounts
         db.apply({"card": [{"id": 1, "owner": "Ada"}, {"id": 2, "owner": "Grace"}]})
         for payment in (
             (10, 1, "NO", Decimal("80.00"), 600),
             (11, 2, "SE", Decimal("20.00"), 605),
-            (12, 2, "DK", Decimal("30.00"), 610),  # two countries, but 50.00 in all
+            (12, 2, "DK", Decimal("30.00"), 610),  # two countries, but 50.00 in total
             (13, 1, "BR", Decimal("950.00"), 615),
         ):
             db.apply({"payment": [payment]})
-        db.apply({"payment": [{"id": 13, "_change_type": "delete"}]})  # the bank has taken it back
+        db.apply({"payment": [{"id": 13, "_change_type": "delete"}]})  # the bank has cancelled it
         print(f"open cases: {db.view('two_places').count()}")
 
 

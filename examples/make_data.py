@@ -45,7 +45,7 @@ def edges(folder: Path) -> None:
 
 
 def fraud(folder: Path) -> None:
-    """Forty cards and their payments over two days, some of them taken back."""
+    """Forty cards and their payments over two days, some of them cancelled."""
     draw = np.random.default_rng(7)
     cards = [{"id": i, "owner": f"owner {i}", "daily_limit": "900.00"} for i in range(40)]
     _lines(folder / "card" / "0.json", 0, cards)
@@ -66,7 +66,7 @@ def fraud(folder: Path) -> None:
 
 
 def webshop(folder: Path) -> None:
-    """A feed of upserts and deletes by key; one change is bad, and is set aside."""
+    """A feed of upserts and deletes by key; one change is invalid, and is set aside."""
     draw, lsn = np.random.default_rng(3), 0
     feed: dict[str, list[dict[str, Any]]] = {"customer": [], "orders": [], "item": []}
 
@@ -96,7 +96,7 @@ def webshop(folder: Path) -> None:
         elif draw.random() < 0.5:
             change("orders", "delete", id=i)
     change("customer", "upsert", id=3, name="customer 3", city="Porto")
-    change("customer", "archive", id=999)  # which is no change type: set aside
+    change("customer", "archive", id=999)  # not a valid change type: set aside
     for table, rows in feed.items():
         for part in range(2):
             half = len(rows) // 2
@@ -119,7 +119,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {"tpch": tpch, "graph": edges, "frau
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.make_data", description=__doc__)
     parser.add_argument("job", choices=list(MAKERS))
-    parser.add_argument("folder", nargs="?", help="where to (default: the job's own folder `in`)")
+    parser.add_argument("folder", nargs="?", help="the output folder (default: the job's own folder `in`)")
     options = parser.parse_args(arguments)
     folder = Path(options.folder) if options.folder else HERE / options.job / "in"
     MAKERS[options.job](folder)

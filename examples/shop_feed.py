@@ -22,7 +22,7 @@ SELECT c.city, COUNT(*) AS orders, SUM(o.cents) AS cents
 FROM customer AS c JOIN orders AS o ON o.customer = c.id GROUP BY c.city
 """
 KINDS = {"customer": "id BIGINT, city STRING", "orders": "id BIGINT, customer BIGINT, cents BIGINT"}
-FEED: dict[str, list[tuple[object, ...]]] = {  # the shop's own order of changes is `lsn`; they arrive in any other
+FEED: dict[str, list[tuple[object, ...]]] = {  # the shop orders changes by `lsn`; they may arrive in any order
     "customer": [(1, "Oslo", "upsert", 1), (2, "Rome", "upsert", 2), (2, "Oslo", "upsert", 9)],
     "orders": [
         (10, 1, 500, "upsert", 3), (11, 2, 250, "upsert", 5), (11, None, None, "delete", 7), (12, 2, 90, "upsert", 8),

@@ -1,4 +1,4 @@
-"""TPC-H Q3, Q4, Q5 and Q10 kept fresh on Spark while orders come and go, checked against Spark SQL at the end.
+"""TPC-H Q3, Q4, Q5 and Q10 kept fresh on Spark over a stream of orders, checked against Spark SQL at the end.
 
     make demo
 
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from benchmarks import tpch
 from benchmarks.streams import OrderWindow, order_window
 from freshet.job.session import start_spark
+from freshet.spark.sizes import shards_for
 from freshet.state.kernel_cache import compile_kernels
 
 VIEWS = ("q3", "q4", "q5", "q10")
@@ -51,20 +52,21 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     batches = write_stream(folder / "in", tables, stream, last, options.batches)
     print(f"Wrote a FIFO stream of {last:,} changes of {' and '.join(STREAM)} as {batches} files each", flush=True)
 
-    compile_kernels()  # here and once, rather than in each of Spark's workers
+    compile_kernels()  # once here, rather than in each of Spark's workers
     settings = {"spark.driver.memory": "2g", "spark.sql.streaming.minBatchesToRetain": "2"}
-    spark = start_spark("local[2]", options.shards, folder / "spark.log", settings)
+    sizes = {name: float(table.num_rows) for name, table in tables.items()}
+    shards = options.shards or shards_for(sizes, 2)
+    spark = start_spark("local[2]", shards, folder / "spark.log", settings)
     try:
         from freshet.spark import explain, maintain
 
         queries = {name: tpch.QUERIES[name] for name in VIEWS}
         ddl = ";\n".join(tpch.ddl(tables))
-        sizes = {name: float(table.num_rows) for name, table in tables.items()}
         print(f"Started Spark {spark.version} on {spark.sparkContext.master}; how the views run:\n")
-        print(explain(queries, ddl, options.shards, sizes) + "\n", flush=True)
+        print(explain(queries, ddl, shards, sizes) + "\n", flush=True)
         sources = read_stream(spark, folder / "in", list(tables))
         changes = maintain(
-            spark, queries, sources, schema=ddl, shards=options.shards, sizes=sizes, arena=str(folder / "arena"),
+            spark, queries, sources, schema=ddl, shards=shards, sizes=sizes, arena=str(folder / "arena"),
             checkpoint=str(folder / "checkpoint"),
         )  # fmt: skip
         progress = Progress(folder)
@@ -81,7 +83,7 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
 
 
 def write_stream(folder: Path, tables: dict[str, pa.Table], stream: OrderWindow, last: int, batches: int) -> int:
-    """One file a table and micro-batch; the tables that do not move come with the first."""
+    """One file per table and micro-batch; the tables that do not change come with the first."""
     for name in tables:
         (folder / name).mkdir(parents=True)
     size = -(-last // batches)
@@ -99,20 +101,20 @@ def write_stream(folder: Path, tables: dict[str, pa.Table], stream: OrderWindow,
 
 def _write(path: Path, table: pa.Table, number: int) -> None:
     pq.write_table(table, path)
-    os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files in order of their time
+    os.utime(path, (1e9 + number, 1e9 + number))  # Spark reads files in order of their time
 
 
 def read_stream(spark: Any, folder: Path, tables: Sequence[str]) -> dict[str, Any]:
-    """Streams of files, one file of each table a micro-batch."""
-    found = {}
+    """Streams of files, one file of each table per micro-batch."""
+    frames = {}
     for name in tables:
         schema = spark.read.parquet(str(folder / name / "00000.parquet")).schema
-        found[name] = spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(str(folder / name))
-    return found
+        frames[name] = spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(str(folder / name))
+    return frames
 
 
 class Progress:
-    """Writes each micro-batch's changes to a folder, and tells how the stream gets on."""
+    """Writes each micro-batch's changes to a folder, and reports the progress of the stream."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -180,7 +182,7 @@ def _check(spark: Any, folder: Path, present: dict[str, pa.Table], progress: Pro
         ).select(*columns)
         answer = snapshot(spark, str(folder / "checkpoint"), name).persist()
         differing = [
-            found.exceptAll(expected).count() + expected.exceptAll(found).count() for found in (summed, answer)
+            actual.exceptAll(expected).count() + expected.exceptAll(actual).count() for actual in (summed, answer)
         ]
         wrong += sum(differing)
         print(
@@ -190,7 +192,7 @@ def _check(spark: Any, folder: Path, present: dict[str, pa.Table], progress: Pro
     if wrong:
         print("\nAnswers differ from Spark SQL's: this is a bug in Freshet.", file=sys.stderr)
         return 1
-    print(f"\nAll answers are right: {progress.changes:,} changes in {progress.seconds:.1f} s.")
+    print(f"\nAll answers are correct: {progress.changes:,} changes in {progress.seconds:.1f} s.")
     return 0
 
 
@@ -207,7 +209,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="share of the stream to run (default 0.36, early 1995: no answer is empty)",
     )
     parser.add_argument("--batches", type=int, default=12, help="micro-batches (default 12)")
-    parser.add_argument("--shards", type=int, default=2, help="shards (default 2)")
+    parser.add_argument("--shards", type=int, help="shards (default: one for each million rows)")
     return parser.parse_args(arguments)
 
 

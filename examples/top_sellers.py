@@ -1,4 +1,4 @@
-"""The best-selling products of the moment, drawn again whenever a sale changes the ranking.
+"""The current best-selling products, redrawn whenever a sale changes the ranking.
 
 python -m examples.top_sellers          # a hundred sales, one after the other
 python -m examples.top_sellers 10000

@@ -1,9 +1,9 @@
-"""Four TPC-H views kept fresh while orders come and go, checked against DuckDB along the way.
+"""Four TPC-H views kept fresh over a stream of orders, checked against DuckDB along the way.
 
     make demo
 
 Orders arrive in order of their date; once the window is full, the oldest leaves when the next one comes. Every
-transaction changes orders and lineitem together, and all views move with it.
+transaction changes orders and lineitem together, and updates all views.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if any(wrong.values()):
         print("\nAnswers differ from DuckDB's: this is a bug in Freshet.", file=sys.stderr)
         return 1
-    print(f"\nAll answers are right: version {tx.version}, {position:,} changes in {spent:.2f} s.")
+    print(f"\nAll answers are correct: version {tx.version}, {position:,} changes in {spent:.2f} s.")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What the docs site makes of the program itself: pages of functions, of the public names, and of the benchmarks.
+"""Generated pages of the docs site: functions, the public API, and the benchmarks.
 
-mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks). Generated pages exist in the site only, so they
-cannot fall behind what they describe.
+mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks). Generated pages exist only in the site, so they
+cannot become out of date.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 _FENCE = re.compile(r"^```(\w+) [^\n]*$", re.MULTILINE)
 _SECTION = re.compile(r"^(\w[\w ]*)\n-+\n", re.MULTILINE)
-_INTERNAL = {"is_null", "is_not_null", "starts_with", "ends_with"}  # Spark has them under another name
+_INTERNAL = {"is_null", "is_not_null", "starts_with", "ends_with"}  # Spark has them under other names
 
 
 def functions_page() -> str:
-    """Every function SQL calls by name, with what it takes, from the records that bind and compute it."""
+    """Every function that SQL calls by name, with its arguments, from the records that bind and compute it."""
     from freshet.scalar.functions import FUNCTIONS
     from freshet.sql.calls import SPELLED
 
-    found = {f.name: f for name, f in FUNCTIONS.items() if name in SPELLED - _INTERNAL}
+    functions = {f.name: f for name, f in FUNCTIONS.items() if name in SPELLED - _INTERNAL}
     lines = [
         "# SQL functions",
         "",
-        "Made from the records of the functions. [SQL](../sql.md#functions) has them by subject, with aggregates,",
-        "window functions and what differs from Spark. *On NULL*: what it gives where an argument is NULL.",
+        "Generated from the records of the functions. [SQL](../sql.md#functions) lists them by subject, with",
+        "aggregates, window functions and differences from Spark. *On NULL*: the result if an argument is NULL.",
         "",
         "| function | also | takes | on NULL |",
         "|---|---|---|---|",
     ]
-    for name in sorted(found):
-        f = found[name]
+    for name in sorted(functions):
+        f = functions[name]
         also = ", ".join(f"`{other}`" for other in sorted(f.also) if other in SPELLED)
-        nulls = "NULL" if f.nulls.decides else "decides by itself"
+        nulls = "NULL" if f.nulls.decides else "depends on the function"
         lines.append(f"| `{name}` | {also} | {_cell(f.takes)} | {nulls} |")
     return "\n".join(lines) + "\n"
 
@@ -72,10 +72,10 @@ def _signature(each: Any) -> str:
 
 def _members(each: type) -> dict[str, Any]:
     ours = [part for part in each.__mro__ if part.__module__.startswith("freshet.")]
-    found = {name: value for part in reversed(ours) for name, value in vars(part).items()}
+    members = {name: value for part in reversed(ours) for name, value in vars(part).items()}
     shown = {
         name: value.__func__ if isinstance(value, classmethod) else value
-        for name, value in found.items()
+        for name, value in members.items()
         if not name.startswith("_")
         and (inspect.isfunction(value) or isinstance(value, (property, classmethod)))
         and "Examples" in (inspect.getdoc(value) or "")  # what is documented for users
@@ -111,18 +111,18 @@ def python_page() -> str:
 
     names = {f"freshet.{n}": getattr(freshet, n) for n in freshet.__all__ if n != "__version__"}
     names["freshet.testing.assert_fresh"] = assert_fresh
-    return api_page("Python", "Everything that `import freshet` offers. The examples run in the tests.", names)
+    return api_page("Python", "Everything that `import freshet` offers. The test suite runs the examples.", names)
 
 
 def spark_page() -> str:
-    import freshet.spark as found
+    import freshet.spark as module
 
-    names = {f"freshet.spark.{n}": getattr(found, n) for n in found.__all__}
+    names = {f"freshet.spark.{n}": getattr(module, n) for n in module.__all__}
     return api_page("Python on Spark", "What `freshet.spark` offers.", names)
 
 
 def benchmarks_page() -> str:
-    """The results that are kept in the repository, as one page."""
+    """The results in the repository, as one page."""
     results = ROOT / "benchmarks" / "results"
     pages = re.findall(r"\]\(([\w-]+\.md)\)", (results / "README.md").read_text())
     parts = [re.sub(r"\]\(([\w-]+)\.md\)", r"](#\1)", (results / "README.md").read_text())]
@@ -152,5 +152,5 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Words after a block's language are for the tests, which run the blocks."""
+    """Removes the words after a block's language, which are for the tests that run the blocks."""
     return _FENCE.sub(r"```\1", markdown)

@@ -1,1 +1,1 @@
-"""The experiments of the papers behind Freshet, at this machine's size: `make bench-papers`."""
+"""The experiments of the papers behind Freshet, at a size for this machine: `make bench-papers`."""

@@ -1,6 +1,7 @@
-"""The tables the papers' experiments run over: real ones where FRESHET_DATA names a folder with them, else made alike.
+"""The tables of the papers' experiments: real data if FRESHET_DATA names a folder with it, otherwise similar generated
+data.
 
-A `Timed` table has a moment for each row, when it comes; rows that were there before all others come at moment 0.
+A `Timed` table has a moment for each row, at which it is inserted; initial rows have moment 0.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ def real_folder() -> Path | None:
 
 
 def edges(count: int) -> Integers:
-    """Edges of a graph with hubs, one a row: the first votes of wiki-Vote where they are and suffice, in random order,
-    since the file has them by voter."""
+    """Edges of a graph with hubs, one per row: the first votes of wiki-Vote if available and sufficient, in random
+    order, because the file is sorted by voter."""
     folder = real_folder()
     if folder is not None:
-        found = real_edges(folder)
-        if len(found) >= count:
-            return np.random.default_rng(1).permutation(found[:count])
+        pairs = real_edges(folder)
+        if len(pairs) >= count:
+            return np.random.default_rng(1).permutation(pairs[:count])
     return skewed_edges(max(count // 5, 10), count)
 
 
 def real_edges(folder: Path) -> Integers:
     with gzip.open(folder / "graph" / "wiki-Vote.txt.gz", "rt") as lines:
-        found: Integers = np.loadtxt(lines, np.int64, comments="#")
-    return found
+        votes: Integers = np.loadtxt(lines, np.int64, comments="#")
+    return votes
 
 
 # The social network -----------------------------------------------------------------------------------------------
 
 
 def social_network(people: int) -> dict[str, Timed]:
-    """A network made like SNB's: friends and messages skewed towards a few people, a tag or two on a message, and each
-    row younger than those it speaks of. Ten messages a person over a thousand days."""
+    """A network similar to SNB's: friends and messages skewed towards a few people, one or two tags per message, and
+    each row later than the rows it refers to. Ten messages per person over a thousand days."""
     draw = np.random.default_rng(people)
     messages, tags = 10 * people, max(people // 2, 5)
     born = np.sort(draw.integers(1, 300 * DAY, people))
@@ -82,7 +83,7 @@ def social_network(people: int) -> dict[str, Timed]:
 
 
 def real_social_network(folder: Path) -> dict[str, Timed]:
-    """SNB's own tables. Friendship goes both ways; a message's tags come with it."""
+    """SNB's own tables. Friendship is symmetric; a message's tags are inserted with it."""
     person, posts, comments, knows = (
         _read(folder / "snb" / f"{name}_0_0.csv.gz") for name in ("person", "post", "comment", "person_knows_person")
     )
@@ -134,8 +135,8 @@ def _read(path: Path) -> pa.Table:
 def _moments(dates: pa.ChunkedArray) -> Integers:
     if pa.types.is_string(dates.type):
         dates = pc.strptime(pc.utf8_slice_codeunits(dates, 0, 23), "%Y-%m-%dT%H:%M:%S", "us", error_is_null=True)
-    found: Integers = dates.cast(pa.timestamp("us", dates.type.tz)).cast(pa.int64()).to_numpy()
-    return found
+    micros: Integers = dates.cast(pa.timestamp("us", dates.type.tz)).cast(pa.int64()).to_numpy()
+    return micros
 
 
 # Inequalities -----------------------------------------------------------------------------------------------------
@@ -144,24 +145,24 @@ def _moments(dates: pa.ChunkedArray) -> Integers:
 def inequality_tables(rows: int, keys: int, seed: int = 1, spread: int = 1_000_000) -> dict[str, pa.Table]:
     """IEDyn's tables, `rows` in each: numbers below `spread`, `keys` values of k."""
     draw = np.random.default_rng(seed)
-    found = {}
+    tables = {}
     for name, columns in (("r", "abc"), ("s", "def"), ("t", "ghi")):
         values: dict[str, object] = {c: draw.integers(0, spread, rows) for c in columns}
         for text in set(columns) & {"c", "i"}:
             values[text] = pa.array([f"{text}{i}" for i in draw.integers(0, 100, rows)])
         values["k"] = draw.integers(0, keys, rows)
-        found[name] = pa.table(values)
-    return found
+        tables[name] = pa.table(values)
+    return tables
 
 
 def in_time(tables: dict[str, pa.Table], order: Integers) -> dict[str, pa.Table]:
-    """The same rows with compared values that rise along a stream: `order` says at which step of it each row comes,
-    table after table."""
-    found, start = {}, 0
+    """The same rows with compared values that increase along a stream: `order` is the step at which each row is
+    inserted, table by table."""
+    ordered, start = {}, 0
     for name, table in tables.items():
         steps = order[start : start + table.num_rows]
         start += table.num_rows
         for column in TEMPORAL[name]:
             table = table.set_column(table.column_names.index(column), column, pa.array(steps))
-        found[name] = table
-    return found
+        ordered[name] = table
+    return ordered

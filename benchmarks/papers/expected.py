@@ -1,8 +1,8 @@
-"""Steps a change as they were when they were last recorded, and the verdict that they have not become more.
+"""Recorded steps per change, and the verdict that they have not increased.
 
-Steps depend on data and plans alone, not on the machine, so that a figure may be held to what it was: a change of the
-engine that takes 30 % more of them in any row of a table fails that table's verdict. `--record` writes down what a run
-found; the file is reviewed like any other change.
+Steps depend only on data and plans, not on the machine, so they can be compared with a recording: a change of the
+engine that takes 30 % more of them in any row of a table fails that table's verdict. `--record` records the steps of a
+run; the file is reviewed like any other change.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from benchmarks.papers.harness import Cell, Result, Row, Size, Verdict
 
 RECORDED = Path(__file__).resolve().parent / "expected.json"
 STEPS = "steps a change"
-MORE, LEAST = 1.3, 0.01  # how much more fails; what less than this is does not matter
+MORE, LEAST = 1.3, 0.01  # the growth that fails; smaller numbers than the second are ignored
 
 
 def judge(results: Sequence[Result], size: Size) -> None:
     """Adds a verdict to each figure that counts steps and has been recorded."""
     known = _recorded().get(_run(size), {})
     for result in results:
-        found = [_steps(row) for row in result.rows]
-        if result.name not in known or not any(f is not None for f in found):
+        steps = [_steps(row) for row in result.rows]
+        if result.name not in known or not any(f is not None for f in steps):
             continue
         expected: list[float | None] = known[result.name]
-        if len(expected) != len(found):
-            result.verdicts.append(Verdict(f"{STEPS}: recorded for other rows; record them again", False))
+        if len(expected) != len(steps):
+            result.verdicts.append(Verdict(f"{STEPS}: recorded for different rows; record them again", False))
             continue
         ratios = [
             (f / max(e, LEAST), f, e, row)
-            for f, e, row in zip(found, expected, result.rows, strict=True)
+            for f, e, row in zip(steps, expected, result.rows, strict=True)
             if f is not None and e is not None
         ]
         if ratios:
@@ -45,9 +45,9 @@ def judge(results: Sequence[Result], size: Size) -> None:
 def record(results: Sequence[Result], size: Size) -> None:
     known = _recorded()
     for result in results:
-        found = [_steps(row) for row in result.rows]
-        if any(f is not None for f in found):
-            known.setdefault(_run(size), {})[result.name] = found
+        steps = [_steps(row) for row in result.rows]
+        if any(f is not None for f in steps):
+            known.setdefault(_run(size), {})[result.name] = steps
     lines = json.dumps({run: dict(sorted(of.items())) for run, of in sorted(known.items())}, indent=1)
     RECORDED.write_text(lines.replace(",\n   ", ", ").replace("[\n   ", "[").replace("\n  ]", "]") + "\n")
 
@@ -57,7 +57,7 @@ def _run(size: Size) -> str:
 
 
 def _steps(row: Row) -> float | None:
-    """None where a stream did not end in time, and so depends on the machine."""
+    """None if a stream did not end in time, and so depends on the machine."""
     value: Cell = row.get(STEPS)
     return float(value) if isinstance(value, (int, float)) and row.get("done", 1) == 1 else None
 
@@ -67,5 +67,5 @@ def _named(row: Row) -> str:
 
 
 def _recorded() -> dict[str, dict[str, list[float | None]]]:
-    found: dict[str, dict[str, list[float | None]]] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    return found
+    recorded: dict[str, dict[str, list[float | None]]] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    return recorded

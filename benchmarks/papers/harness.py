@@ -1,8 +1,8 @@
-"""What every experiment shares: how a stream is run and what is counted, tables with plots, and verdicts.
+"""The shared parts of all experiments: running streams and counting, tables with plots, and verdicts.
 
-Cost is reported twice. Counters changed are what the theory bounds, and do not depend on the machine; microseconds also
-contain caches that no longer suffice as data grows, which no theory of operations counts. A verdict says which of the
-two it is about.
+Cost is reported twice. Theory bounds the counters changed, which do not depend on the machine; microseconds also
+include cache misses, which increase as data grows and which the theory does not count. A verdict says which of the two
+it is about.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from freshet.database.db import Database, inside
 from freshet.database.view import View
 from freshet.engine.work import Work
 
-FLAT = 1.5  # how much a cost may grow that theory calls constant, as data grows a hundredfold
+FLAT = 1.5  # how much a cost that is constant in theory may grow as data grows a hundredfold
 Cell = str | int | float | None
 Row = dict[str, Cell]
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much to do: `full` in some minutes, `quick` in one or two, `tiny` for tests. `seconds`: at most for one
-    stream; what is measured then is the part that was done. `clock`: the wall's, or this process's own."""
+    """The amount of work: `full` takes some minutes, `quick` one or two, `tiny` is for tests. `seconds`: the limit for
+    one stream; if it is reached, the finished part is measured. `clock`: wall time, or processor time."""
 
     name: str
     seconds: float
@@ -47,7 +47,7 @@ class Size:
         return {"full": full, "quick": quick, "tiny": tiny}[self.name]
 
 
-#: Tests compare steps with those recorded, so that a tiny stream is run to its end on any machine.
+#: Tests compare steps with the recorded ones, so a tiny stream is run to its end on any machine.
 SIZES = {"full": Size("full", 8), "quick": Size("quick", 4), "tiny": Size("tiny", 120)}
 
 
@@ -70,7 +70,7 @@ class Verdict:
 
 @dataclass
 class Result:
-    """One figure of a paper: a table, its plot, and what theory says of it. `name` is the file it is written to."""
+    """One figure of a paper: a table, its plot, and what theory says about it. `name` is the name of its files."""
 
     name: str
     title: str
@@ -79,30 +79,30 @@ class Result:
     verdicts: list[Verdict] = field(default_factory=list)
 
     def series(self, column: str, **where: Cell) -> list[float]:
-        """A column's values in the rows where other columns have these values."""
+        """A column's values in the rows in which other columns have these values."""
         chosen = [row for row in self.rows if all(row[c] == v for c, v in where.items())]
         return [float(v) for row in chosen if isinstance(v := row[column], (int, float))]
 
     def flat(self, column: str, **where: Cell) -> None:
-        """Theory says constant: the value at the largest size is at most FLAT times that at the smallest (or 0.1, where
-        it is less)."""
+        """Theory says constant: the value at the largest size is at most FLAT times that at the smallest (or 0.1, if
+        that is less)."""
         values = self.series(column, **where)
         if len(values) > 1:
             most = FLAT * max(values[0], 0.1)
-            found = f"from {values[0]:.3g} to {values[-1]:.3g} (constant: at most {most:.3g})"
-            self._judge(f"{column} flat", found, values[-1] <= most, where)
+            measured = f"from {values[0]:.3g} to {values[-1]:.3g} (constant: at most {most:.3g})"
+            self._judge(f"{column} flat", measured, values[-1] <= most, where)
 
     def logarithmic(self, x: str, column: str, **where: Cell) -> None:
         """Theory says logarithmic: beyond the growth of log x, the value is flat."""
         sizes, values = self.series(x, **where), self.series(column, **where)
         if len(values) > 1:
             ratio, log = values[-1] / values[0], math.log(sizes[-1]) / math.log(sizes[0])
-            found = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (logarithmic: {FLAT * log:.2f})"
-            self._judge(f"{column} logarithmic in {x}", found, ratio <= FLAT * log, where)
+            measured = f"from {values[0]:.3g} to {values[-1]:.3g}, {ratio:.2f} times (logarithmic: {FLAT * log:.2f})"
+            self._judge(f"{column} logarithmic in {x}", measured, ratio <= FLAT * log, where)
 
     def linear(self, x: str, column: str, at_most: bool = False, **where: Cell) -> None:
-        """Theory says linear: the slope of logarithms, where x has grown beyond its least value. Time has a fixed part
-        beside what grows, and is only held to be at most linear."""
+        """Theory says linear: the slope of logarithms, beyond the least value of x. Time also has a fixed part, and is
+        only required to be at most linear."""
         pairs = [p for p in zip(self.series(x, **where), self.series(column, **where), strict=True) if min(p) > 0][1:]
         if len(pairs) > 1:
             logs = np.log(np.array(pairs))
@@ -112,15 +112,15 @@ class Result:
             words = f"{column} {'at most ' if at_most else ''}linear in {x}"
             self._judge(words, f"grows as {x}^{slope:.2f} (linear: {bounds})", held, where)
 
-    def _judge(self, what: str, found: str, held: bool, where: dict[str, Cell]) -> None:
+    def _judge(self, what: str, measured: str, held: bool, where: dict[str, Cell]) -> None:
         of = ", ".join(str(v) for v in where.values())
-        self.verdicts.append(Verdict(f"{of + ': ' if of else ''}{what}: {found}", held))
+        self.verdicts.append(Verdict(f"{of + ': ' if of else ''}{what}: {measured}", held))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stream cost. `part`: how much of it was done before the time was up; `tuples` and `nbytes`: what the
-    database holds at the end."""
+    """The cost of a stream. `part`: how much of it was done before the time limit; `tuples` and `nbytes`: the size of
+    the database at the end."""
 
     changes: int
     seconds: float
@@ -137,7 +137,7 @@ class Cost:
         return self.seconds / max(self.changes, 1)
 
     def row(self) -> Row:
-        """The columns most tables have."""
+        """The columns of most tables."""
         return {
             "changes": self.changes,
             "µs a change": round(1e6 * self.per_change(), 3),
@@ -150,7 +150,7 @@ class Cost:
 
 
 def work(view: View) -> Work:
-    """What keeping the view has taken so far, in steps that depend on the data alone."""
+    """The cost of maintaining the view so far, in steps, which depend only on the data."""
     return inside(view).operator.work()
 
 
@@ -163,8 +163,8 @@ def stream_cost(
     deltas: bool = True,
     between: Callable[[int], None] | None = None,
 ) -> Cost:
-    """Applies transactions, `total` changes in all, until they or the time are up. `between` is called after each with
-    the changes so far; it is on the clock too."""
+    """Applies transactions, `total` changes in all, until the end or the time limit. `between` is called after each
+    with the number of changes so far; its time is included."""
     run, before, state = Run(clock=size.clock), work(view), 0.0
     began, started = size.now(), time.perf_counter()
     for transaction in transactions:
@@ -172,7 +172,7 @@ def stream_cost(
         if between is not None:
             between(run.changes)
         if not state and 2 * run.changes >= total:
-            state = bytes_per_tuple(db)  # halfway a window is full
+            state = bytes_per_tuple(db)  # halfway through, a window is full
         if time.perf_counter() - started > size.seconds:
             break
     seconds = size.now() - began if between is not None else run.seconds
@@ -185,15 +185,15 @@ def stream_cost(
 
 
 def sweep(size: Size, once: Callable[[], list[Cost]]) -> list[Cost]:
-    """The costs of streams that differ in size, each that of the run of middle speed among several. All sizes take
-    their turn before any is run again: what else the machine does for a while then meets all of them alike."""
+    """The costs of streams of different sizes, each from the run of median speed. All sizes are run before any is run
+    again, so that other work of the machine affects all of them alike."""
     runs = [once() for _ in range(size.pick(5, 1, 1))]
     return [sorted(costs, key=Cost.per_change)[len(runs) // 2] for costs in zip(*runs, strict=True)]
 
 
 def recompute_seconds(sql: str, tables: dict[str, pa.Table], size: Size) -> float:
-    """DuckDB's time to answer the query anew over these tables, the rows fetched: what each transaction would cost
-    without a view. The middle of three, or infinity where it takes longer than a stream may."""
+    """DuckDB's time to recompute the query over these tables, including fetching the rows: the cost of each transaction
+    without a view. The median of three, or infinity if it takes longer than the limit of a stream."""
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
         for name, table in tables.items():

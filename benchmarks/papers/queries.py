@@ -1,8 +1,8 @@
-"""The queries the papers measure, as SQL, and the tables they read.
+"""The queries of the papers, as SQL, and the tables they read.
 
 CROWN, appendix D: paths, combs, stars and dumbbells over one graph, and four queries over a social network (SNB).
-IEDyn, table 1: twelve joins by inequalities, and the fraud of its introduction. Cycles: what a cyclic query is made
-of.
+IEDyn, table 1: twelve inequality joins, and the fraud query of its introduction. Cycles: the building blocks of cyclic
+queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DUMBBELL = (
 
 
 def graph_queries(keep: int = 10) -> dict[str, str]:
-    """CROWN's graph queries. Where the paper filters the end of a path, one vertex in `keep` stays."""
+    """CROWN's graph queries. If the paper filters the end of a path, one vertex in `keep` passes the filter."""
     three, four = f"g3.dst % {keep} = 0", f"g4.dst % {keep} = 0"
     return {
         "three_hop": f"SELECT g1.src AS a, g2.src AS b, g3.src AS c, g3.dst AS d {_THREE} AND {three}",
@@ -36,7 +36,7 @@ def graph_queries(keep: int = 10) -> dict[str, str]:
     }
 
 
-#: Cyclic: CROWN's dumbbells, and the cycles that other papers count.
+#: Cyclic queries: CROWN's dumbbells, and the cycles that other papers count.
 CYCLES = {
     "triangle": "SELECT g1.src AS a, g2.src AS b, g3.src AS c FROM g g1, g g2, g g3"
     " WHERE g1.dst = g2.src AND g2.dst = g3.src AND g3.dst = g1.src",
@@ -100,7 +100,7 @@ INEQUALITIES = {
     "q11": f"{_ENDS} {_Q5}",
     "q12": f"{_ENDS} {_Q6}",
 }
-#: The attributes that inequalities compare, which rise along a temporally ordered stream.
+#: The attributes that inequalities compare, which increase along a temporally ordered stream.
 TEMPORAL = {"r": ("a",), "s": ("d", "e"), "t": ("g",)}
 
 FRAUD_DDL = "CREATE TABLE trans (id BIGINT PRIMARY KEY, acc BIGINT, ts TIMESTAMP, amnt BIGINT)"

@@ -1,4 +1,4 @@
-"""`make bench-papers`: the experiments of the papers at this machine's size.
+"""`make bench-papers`: the experiments of the papers at a size for this machine.
 
 make bench-papers ARGS="--quick --only crown-scale aju-enclosure --out somewhere"
 
@@ -26,22 +26,23 @@ from freshet.version import __version__
 
 HEADING = """# The papers' experiments, run here
 
-AJU, CROWN and IEDyn are the papers behind Freshet; the numbers are of their figures. Counters changed are what theory
-bounds; steps are all that a view pays (counters, joined rows, rows of groups and of nested queries), and each figure is
-held to the steps of its last recording. Microseconds also hold what theory does not count: caches that no longer
-suffice as data grows, and the fixed cost of a transaction. `done` below 1: the time for a stream was up."""
-CLOCK = {"wall": "wall time", "cpu": "processor time, on a machine that did other work beside"}
+AJU, CROWN and IEDyn are the papers behind Freshet; the numbers are those of their figures. Theory bounds the counters
+changed; steps are the whole cost of a view (counters, joined rows, rows of groups and of nested queries), and each
+figure is compared with the steps of its last recording. Microseconds also include costs that theory does not count:
+cache misses, which increase as data grows, and the fixed cost of a transaction. `done` below 1: the time limit for a
+stream was reached."""
+CLOCK = {"wall": "wall time", "cpu": "processor time, on a machine that also did other work"}
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make bench-papers", description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, help="these experiments (default: all)")
-    parser.add_argument("--quick", action="store_true", help="smaller data: some minutes in all")
-    parser.add_argument("--tiny", action="store_true", help="least data: to see that everything runs")
+    parser.add_argument("--quick", action="store_true", help="smaller data: some minutes in total")
+    parser.add_argument("--tiny", action="store_true", help="the smallest data: to check that everything runs")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: for a machine that does other work")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
-    parser.add_argument("--record", action="store_true", help="write down the steps found, to hold later runs to them")
+    parser.add_argument("--record", action="store_true", help="record the steps, for comparison with later runs")
     options = parser.parse_args(arguments)
     size = replace(SIZES["tiny" if options.tiny else "quick" if options.quick else "full"], clock=options.clock)
     chosen = options.only or list(EXPERIMENTS)
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def conditions(size: Size) -> str:
-    data = "wiki-Vote and made data" if real_folder() else "made data"
+    data = "wiki-Vote and generated data" if real_folder() else "generated data"
     return (
         f"`make bench-papers`, {size.name} size, Freshet {__version__}, Python {platform.python_version()}, "
         f"{os.cpu_count()} cores of {platform.machine()}, {data}. One process, one thread, {CLOCK[size.clock]}."

@@ -1,5 +1,5 @@
-"""Update sequences over several tables: rows come at one moment and go at another, and the moves are cut into
-transactions. First in, first out has λ = 1; lifespans that lie inside others make it grow."""
+"""Update sequences over several tables: rows are inserted at one moment and deleted at another, and the steps are
+grouped into transactions. First in, first out has λ = 1; lifespans inside others increase it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Moves:
-    """At each step one row of one table comes (+1) or goes (-1)."""
+    """At each step one row of one table is inserted (+1) or deleted (-1)."""
 
     tables: dict[str, pa.Table]
-    table: Integers  # a place among the tables
+    table: Integers  # the index of a table
     row: Integers
     weight: Integers
 
@@ -28,7 +28,7 @@ class Moves:
         return len(self.row)
 
     def transactions(self, size: int, first: int = 0, last: int | None = None) -> Iterator[Transaction]:
-        """Steps first to last, `size` at a time."""
+        """The transactions of steps `first` to `last`, `size` steps each."""
         last = len(self) if last is None else min(last, len(self))
         for start in range(first, last, size):
             part = slice(start, min(start + size, last))
@@ -41,17 +41,18 @@ class Moves:
             yield transaction
 
     def held(self, steps: int | None = None) -> dict[str, pa.Table]:
-        """The rows there after so many steps (all, by default)."""
-        found = {}
+        """The rows after a number of steps (by default, all)."""
+        rows_left = {}
         for i, (name, rows) in enumerate(self.tables.items()):
             chosen = self.table[:steps] == i
             copies = np.bincount(self.row[:steps][chosen], self.weight[:steps][chosen], rows.num_rows)
-            found[name] = rows.take(np.flatnonzero(copies))
-        return found
+            rows_left[name] = rows.take(np.flatnonzero(copies))
+        return rows_left
 
 
 def by_lifespan(tables: Mapping[str, pa.Table], begin: Mapping[str, Integers], end: Mapping[str, Integers]) -> Moves:
-    """Each row comes at its `begin` and goes at its `end`, unless that is NEVER. At one moment rows go first."""
+    """Each row is inserted at its `begin` and deleted at its `end`, unless that is NEVER. At the same moment deletes
+    come first."""
     table, row, weight, moment = [], [], [], []
     for i, (name, rows) in enumerate(tables.items()):
         every = np.arange(rows.num_rows)
@@ -66,13 +67,13 @@ def by_lifespan(tables: Mapping[str, pa.Table], begin: Mapping[str, Integers], e
 
 
 def time_window(timed: Mapping[str, Timed], window: int) -> Moves:
-    """Rows that go a fixed time after they came; those of moment 0 stay."""
+    """Rows that are deleted a fixed time after their insertion; those of moment 0 stay."""
     end = {name: np.where(t.moment == 0, NEVER, t.moment + window) for name, t in timed.items()}
     return by_lifespan({n: t.rows for n, t in timed.items()}, {n: t.moment for n, t in timed.items()}, end)
 
 
 def inserts(tables: Mapping[str, pa.Table], seed: int = 1) -> Moves:
-    """Every row comes once and stays, in an order drawn at random over all tables."""
+    """Every row is inserted once and stays, in a random order over all tables."""
     draw = np.random.default_rng(seed)
     order = draw.permutation(sum(t.num_rows for t in tables.values()))
     begin, start = {}, 0

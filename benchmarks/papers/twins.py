@@ -1,11 +1,11 @@
-"""The same join kept in the two ways that the papers compare with, by the same engine, tables and kernels.
+"""The same join maintained in the two ways that the papers compare with, by the same engine, tables and kernels.
 
-*Change propagation* keeps the base tables alone, with an index for every way into them: each change is joined with all
-other tables, and whatever it meets is enumerated, joined rows that a later table drops included. *Intermediate views*
-(higher-order maintenance) keep the joins of the first two, three, ... tables, so that a change meets one stored view
-at a time; these views may be larger than both the tables and the answer.
+*Change propagation* stores only the base tables, with an index for every access path: each change is joined with all
+other tables, and all matches are enumerated, including joined rows that a later table eliminates. *Intermediate views*
+(higher-order maintenance) store the joins of the first two, three, ... tables, so that a change is joined with one
+stored view at a time; these views may be larger than both the tables and the answer.
 
-A twin takes the rewritten query of a view and writes it as other operators of the engine. SQL cannot ask for one.
+A twin takes the rewritten query of a view and expresses it with other operators of the engine. There is no SQL for it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Place = tuple[int, int]  # a relation and one of its columns
 
 
 def keep_as(view: View, twin: str) -> None:
-    """Keeps the view in that way from now on."""
+    """Maintains the view in that way from now on."""
     if twin == FRESHET:
         return
     kept = inside(view)
     core, query = kept.state.core, kept.state.catalog.views[kept.key]
-    assert isinstance(query, Query), "twins are of plain selects"
+    assert isinstance(query, Query), "only plain selects have twins"
     made = TWINS[twin](query)
     discard(core.operators[kept.key])
     core.operators[kept.key] = core.build(f"view{kept.state.number()}", made, kept.state.memory)
@@ -46,7 +46,7 @@ def keep_as(view: View, twin: str) -> None:
 
 @dataclass(frozen=True)
 class _Join:
-    """An inner join of tables, and the columns of it that are read above."""
+    """An inner join of tables, and its columns that are read above."""
 
     relations: tuple[Relation, ...]
     predicates: tuple[Expression, ...]
@@ -84,7 +84,7 @@ def intermediate_views(query: Query) -> AnyPlan:
 
 
 def _connected(join: _Join) -> list[int]:
-    """The relations in an order in which each joins one before it, as they are written as far as possible."""
+    """The relations in an order in which each joins an earlier one, in the written order as far as possible."""
     pairs = [references(p) for p in join.between() if equality(p) is not None]
     order = [0]
     while len(order) < len(join.relations):
@@ -100,7 +100,7 @@ def _needed(join: _Join, inside: Sequence[int]) -> list[Place]:
 
 
 def _side(join: _Join, relation: int) -> Query:
-    """A table's rows that pass its filters, as far as they are read."""
+    """A table's rows that pass its filters, with the columns that are read."""
     return _select(join, [join.relations[relation]], [relation], {}, join.filters(relation))
 
 
@@ -139,8 +139,8 @@ def _select(
 
 
 def change_propagation(query: Query) -> AnyPlan:
-    """Delta joins take sets of tuples without NULLs, so that keys and columns read must not be NULL; a table without
-    primary key is read with all columns, and must have no row twice."""
+    """Delta joins take sets of tuples without NULLs, so keys and other columns that are read must not be NULL; a table
+    without primary key is read with all columns, and must not have duplicate rows."""
     join = _Join.of(query)
     names = _attributes(join)
     order = list(dict.fromkeys(names.values()))
@@ -162,14 +162,14 @@ def change_propagation(query: Query) -> AnyPlan:
 
 
 def _any_rows(fields: tuple[Field, ...]) -> Query:
-    """Stands for the rows of the delta joins while what reads them is planned."""
+    """Represents the rows of the delta joins while their reader is planned."""
     columns = tuple(ColumnRef(f.type, 0, i, f.name, f.nullable) for i, f in enumerate(fields))
     source = TableSchema("joined", fields)
     return Query((Relation("joined", source, fields),), Block((0,), ()), (), None, columns, fields)
 
 
 def _attributes(join: _Join) -> dict[Place, Place]:
-    """Of each column that takes part, the first column that it must equal."""
+    """For each joined column, the first column that it must equal."""
     rest = [p for p in join.between() if _joins(p) is None]
     names = {p: p for p in sorted(join.read | _columns(join.between()) | _columns(rest))}
     for r, relation in enumerate(join.relations):
@@ -196,7 +196,7 @@ def _joins(predicate: Expression) -> tuple[Place, Place] | None:
 
 
 def _distinct(join: _Join, relation: int, columns: Sequence[ColumnRef]) -> Query:
-    """The values of a table's columns, without its alias and number: roles of one table share what is stored."""
+    """The values of a table's columns, without its alias and number: roles of one table share storage."""
     present = [build("is_not_null", (c,)) for c in columns if c.nullable]
     source = join.relations[relation]
     predicates = [_alone(p) for p in (*join.filters(relation), *present)]
@@ -215,7 +215,7 @@ def _distinct(join: _Join, relation: int, columns: Sequence[ColumnRef]) -> Query
 
 
 def _above(query: Query, source: Query, places: dict[Place, int]) -> Query:
-    """What the query does with joined rows, over one relation that has them."""
+    """The rest of the query, over one relation that has the joined rows."""
 
     def moved(e: Expression) -> Expression:
         return transform(e, lambda x: _at(x, places))

@@ -1,5 +1,5 @@
-"""Results as files: a CSV and an SVG for each figure, a page for each experiment with its tables and verdicts, and a
-first page that leads to them and repeats the verdicts."""
+"""Results as files: a CSV and an SVG for each figure, a page for each experiment with its tables and verdicts, and an
+index page with links and all verdicts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.measure import markdown
 from benchmarks.papers.harness import Cell, Result
 
 matplotlib.use("svg")
-from matplotlib import pyplot as plt  # after the choice of what it draws on
+from matplotlib import pyplot as plt  # after the choice of the backend
 from matplotlib.axes import Axes
 
 JUDGED = ("- holds: ", "- does not hold: ")
-plt.rcParams |= {"svg.hashsalt": "freshet", "svg.fonttype": "none"}  # the same picture is the same, small file
+plt.rcParams |= {"svg.hashsalt": "freshet", "svg.fonttype": "none"}  # equal pictures are equal, small files
 
 
 def write(experiment: str, results: Sequence[Result], folder: Path, heading: str) -> None:
@@ -33,7 +33,7 @@ def write(experiment: str, results: Sequence[Result], folder: Path, heading: str
 
 
 def index(experiments: Iterable[str], folder: Path, heading: str) -> None:
-    """The first page, over what is there of all runs so far."""
+    """The index page, over the results of all runs so far."""
     page = [heading]
     for experiment in experiments:
         written = folder / f"{experiment}.md"

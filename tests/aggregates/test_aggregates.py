@@ -153,7 +153,7 @@ def test_values_of_every_type_in_order() -> None:
     ("call", "says"),
     [
         ("PERCENTILE(x, 0.5, 2)", "PERCENTILE(x, 0.5, 2) with all of these arguments"),
-        ("PERCENTILE(x, 1.5)", "the percentage 1.5 is not from 0 to 1"),
+        ("PERCENTILE(x, 1.5)", "the percentage 1.5 is not between 0 and 1"),
         ("PERCENTILE(x, x)", "the percentage must be a constant"),
         ("PERCENTILE(x, ARRAY(0.1, 0.9))", "several percentiles at once"),
         ("PERCENTILE()", "PERCENTILE takes one value, not 0"),

@@ -88,8 +88,11 @@ def test_arrays_pass_through_other_queries() -> None:
         ("SELECT CAST(bs AS STRING) AS s FROM g", "ARRAY<STRING> cannot be cast"),
         ("SELECT bs FROM g ORDER BY bs LIMIT 1", "ORDER BY an array"),
         ("SELECT ARRAY_AGG(bs) AS b FROM g", "a list of ARRAY<STRING> values"),
-        ("SELECT STRING_AGG(b, b) AS b FROM t", "STRING_AGG with a separator that is no constant"),
-        ("SELECT ARRAY_AGG(DISTINCT a ORDER BY b) AS x FROM t", "with DISTINCT only the gathered value itself"),
+        ("SELECT STRING_AGG(b, b) AS b FROM t", "STRING_AGG with a separator that is not a constant"),
+        (
+            "SELECT ARRAY_AGG(DISTINCT a ORDER BY b) AS x FROM t",
+            "with DISTINCT the list can only be ordered by its own",
+        ),
         ("SELECT ARRAY_AGG(a) OVER () AS x FROM t", "as a window function is not supported"),
         ("SELECT bs FROM g UNION SELECT b FROM t", "ARRAY<STRING>"),
     ],

@@ -208,7 +208,7 @@ class Case:
         except freshet.SqlError:  # a query that is refused, which is no matter of this test
             pass
         except freshet.StateError as e:
-            says(e, "make room")
+            says(e, "free space")
         except freshet.BudgetError as e:
             says(e, "memory_limit")
             self.outcome.faults["memory limit reached"] += 1
@@ -283,7 +283,7 @@ class Case:
         try:
             freshet.connect(self.folder)
         except freshet.StateError as e:
-            says(e, "open elsewhere")
+            says(e, "in use by process")
         else:
             raise AssertionError("a second writer was let in")
         if self.now.views:
@@ -366,7 +366,7 @@ class Case:
             try:
                 recover(self.folder)
             except freshet.StateError as unusable:
-                says(unusable, "of no use")
+                says(unusable, "not usable")
                 (self.folder / "log").write_bytes(whole)
             self.open()
         lost = not closed if name == "log" else self.damaged

@@ -176,5 +176,5 @@ def test_much_text_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_text_no_string_array_can_hold_is_refused(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "_LONGEST_TEXT", 10)
     for rows in ([{"s": "short"}, {"s": "x" * 11}], pa.table({"s": pa.array(["a", "x" * 11], pa.large_string())})):
-        with pytest.raises(freshet.ChangeError, match="row 1: s: a text of 11 bytes; 10 are the most"):
+        with pytest.raises(freshet.ChangeError, match="row 1: s: a text of 11 bytes; the limit is 10"):
             db.apply({"t": rows})

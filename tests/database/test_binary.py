@@ -165,7 +165,7 @@ def test_no_text_of_other_bytes() -> None:
         ("FORMAT_STRING('%s', v)", "not BINARY; cast the argument"),
         ("OVERLAY(v, 'a', 1)", r"no function OVERLAY\(BINARY, STRING, INT\)"),
         ("SOUNDEX(v)", r"no function SOUNDEX\(BINARY\)"),
-        ("TO_BINARY('a', 'x')", "'x' is no format of TO_BINARY"),
+        ("TO_BINARY('a', 'x')", "'x' is not a format of TO_BINARY"),
     ],
 )
 def test_refusals(written: str, wrong: str) -> None:

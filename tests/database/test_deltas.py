@@ -111,11 +111,11 @@ def test_read_by_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_deltas_nobody_holds_are_not_kept() -> None:
     db = made()
-    held = weakref.ref(replaced(db, 0).deltas._found["v"])
+    held = weakref.ref(replaced(db, 0).deltas._deltas["v"])
     for step in range(1, 200):
         replaced(db, step)
     gc.collect()
-    assert held() is None and len(inside(db).transactions.unread._found) <= 130
+    assert held() is None and len(inside(db).transactions.unread._deltas) <= 130
 
 
 def test_a_delta_that_could_not_be_kept_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_subqueries_decide_what_changes(db: Database) -> None:
     db.execute("UPDATE t SET id = id + (SELECT COUNT(*) FROM t), x = (SELECT SUM(b) FROM bag WHERE a = id)")
     assert rows(db.execute("SELECT id, COALESCE(x, 0) FROM t")) == [(4, 26), (5, 23), (6, 0)]
     before = db.version
-    with pytest.raises(freshet.FreshetError, match="one value has 3 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 3 rows"):
         db.execute("UPDATE bag SET b = (SELECT id FROM t)")
     with pytest.raises(freshet.ChangeError, match="a second row with primary key"):
         db.execute("UPDATE t SET id = (SELECT MIN(id) FROM t)")

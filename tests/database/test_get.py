@@ -90,9 +90,9 @@ def test_several_rows_have_the_key(db: freshet.Database) -> None:
 
 
 @pytest.mark.parametrize(("key", "by", "message"), [
-    ("1", None, r"'1' is no value of id, which is BIGINT; give numbers"),
-    (True, None, "True is no value of id"),
-    (1.0, None, "1.0 is no value of id"),
+    ("1", None, r"'1' is not a value of id, which is BIGINT; give numbers"),
+    (True, None, "True is not a value of id"),
+    (1.0, None, "1.0 is not a value of id"),
     (1, "city", r"rows of view v cannot be found by city; write by=\(id\), or CREATE INDEX ON v \(city\)"),
     (1, "nothing", "no column nothing; view v has id, city"),
 ])  # fmt: skip

@@ -67,8 +67,8 @@ def test_they_are_read_with_the_text_and_run_in_its_order(db: freshet.Database) 
     ("statement", "message"),
     [
         ("SHOW everything", "SHOW lists TABLES or VIEWS"),
-        ("DESCRIBE", "DESCRIBE takes one name"),
-        ("DESCRIBE a b", "DESCRIBE takes one name"),
+        ("DESCRIBE", "DESCRIBE takes the name of a table or view"),
+        ("DESCRIBE a b", "DESCRIBE takes the name of a table or view"),
         ("DESCRIBE count", r"column 10: no table or view count; there are counts, bag, Keyed"),
         ("EXPLAIN", "EXPLAIN takes a view's name or a query"),
         ("EXPLAIN bag", "no view bag; there are counts"),

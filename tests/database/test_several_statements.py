@@ -11,7 +11,7 @@ import freshet
     ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)", "2 of 2 failed; statement 1 was kept, up to version 2"),
     ("SELECT a FROM t; INSERT INTO t VALUES (1), (1); SELECT 1", "statement 2 of 3 failed; statement 1 was kept$"),
     ("INSERT INTO t VALUES (1), (1); SELECT 1", "statement 1 of 2 failed; nothing was kept"),
-    ("INSERT INTO t VALUES (1); SELECT b FROM t", "statement 2 of 2 failed; nothing was run, since"),
+    ("INSERT INTO t VALUES (1); SELECT b FROM t", "statement 2 of 2 failed; nothing was run, because"),
     ("SELECT 1; SELECT 1 / (a - a) FROM u", "statement 2 of 2 failed; queries change nothing"),
 ])  # fmt: skip
 def test_told(sql: str, message: str) -> None:

@@ -81,7 +81,7 @@ def test_old_versions(tmp_path: Path, expected: Expected) -> None:
     late = db.create_view("late", VIEW)
     with pytest.raises(freshet.StateError, match="late has versions 12 to 12, not 5"):
         late.at(5)
-    with pytest.raises(freshet.StateError, match="late was made at version 12"):
+    with pytest.raises(freshet.StateError, match="late was created at version 12"):
         late.changes(since=5)
     with pytest.raises(freshet.StateError, match="no version 99; the database is at 12"):
         late.changes(since=99)

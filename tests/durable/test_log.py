@@ -180,7 +180,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, expected: Expected, 
             lambda: db.execute("UPDATE t SET x = 5"),
         ):
             left, room = room, min(room, 60)
-            with pytest.raises(freshet.StateError, match=r"No space left on device.*make room"):
+            with pytest.raises(freshet.StateError, match=r"No space left on device.*free space"):
                 refused()
             room = left
         monkeypatch.undo()

@@ -231,7 +231,7 @@ def test_a_refused_transaction_leaves_nothing_on_disk(tmp_path: Path) -> None:
 def test_refused_while_in_use(tmp_path: Path) -> None:
     with freshet.connect(tmp_path) as db:
         db.execute("CREATE TABLE t (id INT)")
-        with pytest.raises(freshet.StateError, match="open elsewhere"):
+        with pytest.raises(freshet.StateError, match="in use by process"):
             freshet.connect(tmp_path)
         out = in_another_process(
             """
@@ -242,7 +242,7 @@ def test_refused_while_in_use(tmp_path: Path) -> None:
             """,
             tmp_path,
         )
-        assert "open elsewhere" in out
+        assert "in use by process" in out
         db.apply({"t": [{"id": 1}]})
     with freshet.connect(tmp_path) as db:
         assert db.execute("SELECT id FROM t").num_rows == 1

@@ -52,7 +52,7 @@ def test_batches_hold_the_state_for_one_batch(tmp_path: Path) -> None:
     writer.start()
     writer.join(60)
     assert not writer.is_alive()
-    with pytest.raises(freshet.StateError, match="moved from version 1 to 2 while it was read"):
+    with pytest.raises(freshet.StateError, match="changed from version 1 to 2 while it was read"):
         list(batches)
 
 

@@ -260,10 +260,10 @@ def test_more_than_one_row_is_an_error() -> None:
     db.execute("INSERT INTO t1 VALUES (1, 10), (2, 20), (2, 21)")
     db.execute("INSERT INTO t0 VALUES (5, 1), (6, 3)")
     assert sorted(view.to_arrow().to_pylist(), key=str) == [{"a": 5, "m": 10}, {"a": 6, "m": None}]
-    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 2 rows"):
         db.execute("INSERT INTO t0 VALUES (7, 2)")
     assert view.count() == 2
-    with pytest.raises(freshet.FreshetError, match="stands for one value has 2 rows"):
+    with pytest.raises(freshet.FreshetError, match="a scalar subquery has 2 rows"):
         db.execute("INSERT INTO t1 VALUES (1, 11)")
     db.execute("DELETE FROM t1 WHERE c = 21")
     db.execute("INSERT INTO t0 VALUES (7, 2)")
@@ -287,7 +287,7 @@ def test_several_rows_of_a_key_fail_only_where_it_is_asked_for(test: str) -> Non
     rows = [{"a": 2, "b": None}, {"a": 2, "b": None}, {"a": 2, "b": 7}, {"a": 3, "b": 7}, {"a": 1, "b": 1}]
     db.apply({"s": rows, "o": [{"b": 1}, {"b": None}]})
     assert view.count() == (test in ("o.b >=", "o.b ="))
-    with pytest.raises(freshet.ChangeError, match="a subquery that stands for one value has 2 rows"):
+    with pytest.raises(freshet.ChangeError, match="a scalar subquery has 2 rows"):
         db.apply({"o": [{"b": 7}]})
     db.apply({"s": [{"a": 3, "b": 7, "_weight": -1}], "o": [{"b": 7}]})
     assert view.to_arrow().to_pylist() == db.execute(sql).to_pylist()

@@ -185,8 +185,10 @@ class SparkGrammar(Grammar):
         more = pick(("", "", "", " GROUP BY s.b", " HAVING COUNT(*) > 1", " HAVING MAX(s.b) > o.b", " LIMIT 1",
                      " ORDER BY s.b, s.a LIMIT 1"))  # fmt: skip
         distinct = pick(("", "", "", "DISTINCT "))
-        inside = f"SELECT {distinct}{value} FROM {joined}{where}{more}"
         shape = self.choices.below(5)
+        if shape in (1, 3) and more == " LIMIT 1":  # any row would do, and it decides which rows of `o` are there
+            more = ""
+        inside = f"SELECT {distinct}{value} FROM {joined}{where}{more}"
         if shape == 0:
             return f"SELECT o.*, ({inside}) AS x FROM {outer} AS o"
         if shape == 1:

@@ -7,7 +7,7 @@ from itertools import combinations, islice
 
 import pytest
 
-from freshet.plans.comparisons import Compared, Places, _marked
+from freshet.plans.comparisons import Compared, Places, marked
 from freshet.query import Hypergraph, best_tree, decompose, foreign_key_tree, join_trees, plain_trees, some_trees
 from freshet.query.budget import StepBudget
 from freshet.query.hypergraph import gyo_core
@@ -52,7 +52,7 @@ def test_comparisons_fit_where_a_tree_has_edges_for_them(seed: int) -> None:
     pairs = list(combinations(numbers, 2))
     for _ in range(30):
         chosen = [less(*pair) for pair in draw.sample(pairs, draw.randint(1, min(len(pairs), 4)))]
-        assert places.fit(chosen) == _marked(h, numbers, chosen).is_acyclic
+        assert places.fit(chosen) == marked(h, numbers, chosen).is_acyclic
 
 
 @pytest.mark.parametrize("seed", range(20))

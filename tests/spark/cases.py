@@ -45,6 +45,14 @@ VIEWS = {
     "total": "SELECT COUNT(*) AS n, SUM(v) AS total, AVG(a) AS mean FROM r WHERE a > 1",
     "filtered": "SELECT s, COUNT(*) FILTER (WHERE a > 1) AS n, SUM(v) FILTER (WHERE b = 1) AS total FROM r GROUP BY s",
     "distinct_rows": "SELECT DISTINCT r.a, t.c FROM r JOIN t ON r.b = t.b",
+    "distinct_compared": "SELECT DISTINCT r.id, r.a, t.c FROM r JOIN t ON r.b = t.b AND r.a < t.w JOIN u ON u.c >= t.c",
+    "distinct_sets": "SELECT DISTINCT r.a, t.c, t.w FROM r JOIN t ON r.a < t.w",
+    "distinct_cycle": "SELECT DISTINCT x.b, u.e FROM t AS x JOIN t AS y ON x.c = y.b JOIN t AS z ON y.c = z.b "
+    "AND z.c = x.b JOIN u ON u.c = x.b",
+    "projected": "SELECT t.b, t.c FROM r JOIN t ON r.b = t.b JOIN u ON t.c = u.c",
+    "projected_path": "SELECT y.b + 1 AS b, u.c FROM u JOIN t AS y ON y.c = u.c JOIN r ON r.b = y.b AND r.a > 0",
+    "looked_up": "SELECT r.id, r.b, t.id AS tid FROM r JOIN t ON r.b = t.b "
+    "EXCEPT SELECT r.id, r.b, t.id FROM r JOIN t ON r.b = t.b WHERE r.a > 1 AND t.c IN (SELECT c FROM u)",
     "distinct_key": "SELECT DISTINCT b FROM r WHERE EXISTS (SELECT 1 FROM t WHERE t.b = r.b)",
     "distinct_groups": "SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY a",
     "semi": "SELECT id, s FROM r WHERE EXISTS (SELECT 1 FROM t JOIN u ON t.c = u.c WHERE t.b = r.b)",

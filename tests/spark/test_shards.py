@@ -49,6 +49,19 @@ def test_each_view_alone(view: str) -> None:
             running.forget()
 
 
+@pytest.mark.parametrize("select", ["t.id, COUNT(DISTINCT r.a) AS n", "DISTINCT t.id, r.a"])
+def test_groups_of_the_outer_side(select: str) -> None:
+    """What matches nothing is on every shard, and one group or one row."""
+    sql = f"SELECT {select} FROM r LEFT JOIN t ON r.id = t.id" + (" GROUP BY t.id" if "COUNT" in select else "")
+    present = Present()
+    rows: list[tuple[object, ...]] = [(i, i % 3, 0, "1.25", 0.5, "x", 1) for i in range(20)]
+    tables = present.apply({"r": rows, "t": [(7, 1, 1, 1, 1)]})
+    delta = LocalJob(compile_job(sql, DDL, 4, None)).apply({"r": tables["r"], "t": tables["t"]})["view"]
+    total = Sum()
+    total.add(delta)
+    same_bag(total.answer(delta.schema.remove(len(delta.schema) - 1)), duckdb_answer(sql, tables))
+
+
 UPSERTS = pa.schema([("id", pa.int64()), ("b", pa.int32()), ("c", pa.int32()), ("w", pa.int64()),
                      ("_change_type", pa.string()), ("_sequence", pa.int64())])  # fmt: skip
 

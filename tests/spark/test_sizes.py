@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -64,3 +65,20 @@ def test_a_query_that_runs_already(spark: SparkSession, tmp_path: Path, caplog: 
         assert sizes(spark, str(tmp_path / folder)) == {}
     assert caplog.text.count("measured no rows") == 1
     assert "unknown: a table is taken to be larger" in caplog.text
+
+
+def test_a_shard_for_each_million_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Unless it is given, the data decides on the number of shards, once; on one, nesting needs no second step."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    nested = "SELECT b, n, (SELECT COUNT(*) FROM u) AS all FROM (SELECT b, COUNT(*) AS n FROM t GROUP BY b) AS g"
+    write_files(tmp_path / "in", SCHEMAS, [changes(0, 60, 20, 3)])
+    answers = []
+    for name, given in (("small", None), ("large", {"t": 1e6, "u": 2e5}), ("small", {"t": 1e6, "u": 2e5})):
+        streams = read_files(spark, tmp_path / "in", list(SCHEMAS))
+        checkpoint, out = tmp_path / name, tmp_path / f"out-{name}"
+        run(maintain(spark, nested, streams, schema=DDL, sizes=given, checkpoint=str(checkpoint)), out, checkpoint)
+        kept = json.loads((checkpoint / "freshet" / "query.json").read_text())
+        answers.append((kept["shards"], len(list((checkpoint / "state").iterdir()))))
+        same_bag(snapshot(spark, str(checkpoint)).toArrow(), duckdb_answer(nested, changes(0, 60, 20, 3)))
+        write_files(tmp_path / "in", SCHEMAS, [{}], 1)
+    assert answers == [(1, 1), (2, 3), (1, 1)]

@@ -110,6 +110,20 @@ def test_a_large_array_grows_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert array.capacity == sizes[-1] + 1
 
 
+def test_arrays_of_one_length_grow_at_different_times() -> None:
+    """At no row does more than a part of them grow, small ones and large ones."""
+    arena = Arena()
+    arrays = [arena.array(f"a{i}", np.int64) for i in range(40)]
+    grown = []
+    for rows in range(1, 200_000):
+        before = [a.capacity for a in arrays]
+        for array in arrays:
+            array.grow(rows)
+        grown.append(sum(a.capacity > was for a, was in zip(arrays, before, strict=True)))
+    assert max(grown[1_000:]) <= 20
+    assert max(grown[10_000:]) <= 10
+
+
 def test_where_the_system_gives_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arenas, "_LARGE", 4096)
     monkeypatch.setattr(arenas, "reserve", lambda nbytes: None)

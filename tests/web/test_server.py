@@ -66,7 +66,7 @@ def test_views_come_and_go(page: Server) -> None:
     assert ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"}) == (200, {"name": "mine"})
     assert "mine" in ask(page, "/api/state")[1]["sizes"]
     status, refused = ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})
-    assert status == 400 and "there is a view mine already" in refused["error"]
+    assert status == 400 and "view mine already exists" in refused["error"]
     assert ask(page, "/api/views/mine", method="DELETE")[0] == 200
     assert "mine" not in ask(page, "/api/state")[1]["sizes"]
     assert ask(page, "/api/views/mine", method="DELETE")[1]["error"].startswith("no view mine")
@@ -329,5 +329,5 @@ def test_charts_take_the_top_and_the_bottom() -> None:
 
 
 def test_a_scenario_is_refused() -> None:
-    with pytest.raises(PlanError, match="no scenario x; there are tpch, graph, market"):
+    with pytest.raises(PlanError, match="unknown scenario x; there are tpch, graph, market"):
         freshet.demo.make_scenario("x", 1)

@@ -1,4 +1,4 @@
-"""One module an experiment; each has `run(size)`, which gives the figures it makes."""
+"""One module per experiment; each has `run(size)`, which returns its figures."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """AJU, figure 15: Q5 and Q13 under sequences of growing enclosureness λ.
 
-Suppliers come and go while orders and their lines stay, so every round switches the support of all lines: Q5 must pay
-in proportion to λ. For Q13 the customers come and go; it is a join of two tables, and costs the same under any λ. All
-transactions are of the size of a round, so that their fixed cost is the same for every change.
+Suppliers are deleted and inserted again while orders and their lines stay, so every round switches the support of all
+lines: the cost of Q5 must be proportional to λ. For Q13 the customers are deleted and inserted; it is a join of two
+tables, and costs the same under any λ. All transactions have the size of a round, so that their fixed cost per change
+is the same.
 """
 
 from __future__ import annotations

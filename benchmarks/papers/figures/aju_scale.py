@@ -13,7 +13,7 @@ from benchmarks import tpch
 from benchmarks.papers.harness import Cost, Plot, Result, Size, stream_cost, sweep
 from benchmarks.tpch_streams import open_stream
 
-TRANSACTION = 1_000  # inserts and deletes by turns: fewer of either than the smallest window holds
+TRANSACTION = 1_000  # inserts and deletes alternate: fewer of either than the rows of the smallest window
 PLANS = (("Q5", 5, True), ("Q5 without keys", 5, False), ("Q13", 13, True), ("Q15", 15, True))
 
 
@@ -39,10 +39,10 @@ def run(size: Size) -> Iterator[Result]:
 
 
 def costs(name: str, number: int, keys: bool, scales: Sequence[float], size: Size) -> list[Cost]:
-    """Of one query's stream at each scale."""
-    found = []
+    """The costs of one query's stream at each scale."""
+    streams = []
     for scale in scales:
         opened = open_stream(name, tpch.official(number), scale, keys=keys)
         moves = opened.stream.transactions(TRANSACTION)
-        found.append(stream_cost(opened.db, opened.view, moves, len(opened.stream), size))
-    return found
+        streams.append(stream_cost(opened.db, opened.view, moves, len(opened.stream), size))
+    return streams

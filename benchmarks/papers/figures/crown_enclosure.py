@@ -1,7 +1,7 @@
 """CROWN, figure 9: the comb under sequences of growing enclosureness λ, over graphs of several sizes.
 
-The marks at the end of the comb come and go while edges stay, so each round switches the support of all edges into a
-mark, and of what hangs on those. Output is disabled, as in the paper.
+The marks at the end of the comb are deleted and inserted while edges stay, so each round switches the support of all
+edges into a mark, and of the edges that depend on those. Output is disabled, as in the paper.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def run(size: Size) -> Iterator[Result]:
     result = Result("crown-9-enclosure", "CROWN 9: cost of a change to the comb under growing λ",
                     Plot("λ", "µs a change", "edges", log="xy"))  # fmt: skip
     for count in size.scales((10_000, 30_000, 100_000), (5_000, 20_000), (1_000,)):
-        found = skewed_edges(int(count) // 5, int(count))
+        pairs = skewed_edges(int(count) // 5, int(count))
         tables = {
-            "g": pa.table({"src": found[:, 0], "dst": found[:, 1]}),
-            "v1": pa.table({"v": np.unique(found[:, 0])[::3]}),
+            "g": pa.table({"src": pairs[:, 0], "dst": pairs[:, 1]}),
+            "v1": pa.table({"v": np.unique(pairs[:, 0])[::3]}),
             "v2": pa.table({"v": np.arange(MARKS)}),  # hubs
         }
         for wanted in size.scales((1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16, 32), (1, 2, 4)):

@@ -1,4 +1,4 @@
-"""CROWN, figures 7 and 11: time of the graph and SNB queries, deltas pushed or whole answers asked for, and latency."""
+"""CROWN, figures 7 and 11: time of the graph and SNB queries, with deltas pushed or whole answers read, and latency."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(ddl: str, name: str, sql: str) -> tuple[Database, View]:
 
 
 def _answers(view: View, total: int) -> Callable[[int], None]:
-    """Reads the whole answer whenever another tenth of the stream is done."""
+    """Reads the whole answer after each tenth of the stream."""
     done = 0
 
     def ask(changes: int) -> None:
@@ -69,12 +69,12 @@ def _answers(view: View, total: int) -> Callable[[int], None]:
 
 
 def graph_moves(size: Size) -> Moves:
-    """A window over a graph's edges; of its vertices some are marked from the start, for the comb."""
-    found = edges(size.pick(20_000, 6_000, 1_500))
-    row, weight = sliding_window(len(found), len(found) // 5)
-    marked = np.unique(found)
+    """A window over a graph's edges; some of its vertices are marked from the start, for the comb."""
+    pairs = edges(size.pick(20_000, 6_000, 1_500))
+    row, weight = sliding_window(len(pairs), len(pairs) // 5)
+    marked = np.unique(pairs)
     tables = {
-        "g": pa.table({"src": found[:, 0], "dst": found[:, 1]}),
+        "g": pa.table({"src": pairs[:, 0], "dst": pairs[:, 1]}),
         "v1": pa.table({"v": marked[::10]}),
         "v2": pa.table({"v": marked[5::10]}),
     }

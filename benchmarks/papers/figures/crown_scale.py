@@ -1,8 +1,8 @@
 """CROWN, figure 8: cost of a change as the data grows a hundredfold, first in, first out: the social network, whose
 rows live for some days, and paths in a graph.
 
-Hubs grow with the data, and with them what a change adds to the answer. Costs are of the changes alone; deltas are not
-enumerated.
+Hubs grow with the data, and with them the rows that a change adds to the answer. Only the cost of changes is measured;
+deltas are not enumerated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.papers.queries import GRAPH_DDL, SNB_DDL, graph_queries, snb_que
 from benchmarks.papers.sequences import Moves, time_window
 from benchmarks.streams import skewed_edges, sliding_window
 
-TRANSACTION = 250  # less than the smallest window holds, so that no row comes and goes within one
+TRANSACTION = 250  # less than the smallest window, so that no row is inserted and deleted in one transaction
 GRAPH = ("three_hop", "four_hop_distinct")
 
 
@@ -45,11 +45,11 @@ def run(size: Size) -> Iterator[Result]:
 
 
 def costs(ddl: str, name: str, sql: str, streams: Sequence[Moves], size: Size) -> list[Cost]:
-    found = []
+    measured = []
     for moves in streams:
         db, view = opened(ddl, name, sql)
-        found.append(stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size, deltas=False))
-    return found
+        measured.append(stream_cost(db, view, moves.transactions(TRANSACTION), len(moves), size, deltas=False))
+    return measured
 
 
 def network(scale: int) -> Moves:
@@ -57,7 +57,7 @@ def network(scale: int) -> Moves:
 
 
 def graph(scale: int) -> Moves:
-    found = skewed_edges(scale // 5, scale)
-    row, weight = sliding_window(len(found), len(found) // 5)
-    tables = {"g": pa.table({"src": found[:, 0], "dst": found[:, 1]})}
+    edges = skewed_edges(scale // 5, scale)
+    row, weight = sliding_window(len(edges), len(edges) // 5)
+    tables = {"g": pa.table({"src": edges[:, 0], "dst": edges[:, 1]})}
     return Moves(tables, np.zeros(len(row), np.int64), row, weight)

@@ -1,7 +1,7 @@
 """CROWN, figure 12: three hops, and four with a projection, as the filter on the last edge lets more through.
 
-A plan that joins step by step pays for all two-hop paths whatever the filter says. Here the cost follows the changes
-and the delta rows.
+A plan that joins step by step computes all two-hop paths whatever the filter is. Here the cost is proportional to the
+changes and the delta rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""IEDyn, figure 8: reading the whole answer off the tree, beside reading it where it is stored (a DuckDB table)."""
+"""IEDyn, figure 8: enumerating the whole answer from the tree, compared with reading it from where it is stored (a
+DuckDB table)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from freshet.database.view import View
 
 
 def run(size: Size) -> Iterator[Result]:
-    result = Result("iedyn-8-enumeration", "IEDyn 8: enumerating an answer, beside reading it materialized",
+    result = Result("iedyn-8-enumeration", "IEDyn 8: enumerating an answer, compared with reading it materialized",
                     Plot("query", "ns a row", "from", bars=True))  # fmt: skip
     for name, sql in INEQUALITIES.items():
         moves = stream(name, size.pick(6_000, 3_000, 300) if name in LONG else size.pick(450, 300, 90), False)

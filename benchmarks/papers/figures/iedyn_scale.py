@@ -1,6 +1,7 @@
-"""IEDyn, figure 10: cost and state as a stream of inserts goes on, told at every tenth of it.
+"""IEDyn, figure 10: cost and state as a stream of inserts proceeds, reported after every tenth of it.
 
-State alone is kept, as in the paper's pull mode. Theory gives a logarithm for finding a place in order.
+Only the state is maintained, as in the paper's pull mode. The theoretical bound is logarithmic, for finding a position
+in an order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """IEDyn, figure 9: inequality joins whose answers are a given share of the cross product.
 
-Values of s lie in the middle. A value of r lies below with some probability, else above; one of t above, else below. So
-a row of r joins all of s or none, and the share of the cross product in the answer is the product of probabilities.
+Values of s are in the middle. A value of r is below them with some probability, otherwise above; a value of t is above,
+otherwise below. So a row of r joins all of s or none, and the share of the cross product in the answer is the product
+of probabilities.
 """
 
 from __future__ import annotations

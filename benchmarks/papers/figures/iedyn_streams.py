@@ -1,7 +1,7 @@
 """IEDyn, figures 5 to 7: time and memory of the twelve inequality queries over streams of single inserts.
 
-Pushed: the delta of each insert is enumerated. Pulled: the state alone is kept. Streams are in time order, where each
-new value is the greatest so far, or in none.
+Pushed: the delta of each insert is enumerated. Pulled: only the state is maintained. Streams are in time order, in
+which each new value is the greatest so far, or unordered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def tables_of(sql: str) -> list[str]:
 
 
 def stream(name: str, rows: int, in_order: bool) -> Moves:
-    """`rows` inserts in all, equally many into each table."""
+    """`rows` inserts in total, equally many into each table."""
     read = tables_of(INEQUALITIES[name])
     tables = {n: t for n, t in inequality_tables(rows // len(read), KEYS).items() if n in read}
     if in_order:
@@ -38,7 +38,7 @@ def stream(name: str, rows: int, in_order: bool) -> Moves:
 def run(size: Size) -> Iterator[Result]:
     time = Result("iedyn-5-time", "IEDyn 5 and 6: inequality joins over streams of single inserts",
                   Plot("query", "µs a change", "stream", bars=True))  # fmt: skip
-    memory = Result("iedyn-7-memory", "IEDyn 6 and 7: state of inequality joins beside their answers",
+    memory = Result("iedyn-7-memory", "IEDyn 6 and 7: state of inequality joins compared with their answers",
                     Plot("query", "share of the answer's bytes", bars=True, log="y"))  # fmt: skip
     for name, sql in list(INEQUALITIES.items())[:: 5 if size.name == "tiny" else 1]:
         rows = size.pick(6_000, 2_000, 150) if name in LONG else size.pick(900, 450, 90)

@@ -1,6 +1,6 @@
-"""AJU, figure 12a, and CROWN, figures 7 and 12: the join tree next to change propagation and intermediate views.
+"""AJU, figure 12a, and CROWN, figures 7 and 12: the join tree compared with change propagation and intermediate views.
 
-The same engine keeps the same view in three ways (`papers/twins.py`) over the same stream, first in, first out. The
+The same engine maintains the same view in three ways (`papers/twins.py`) over the same stream, first in, first out. The
 answer of each is compared with DuckDB's when the window is full. The twins' join order is that of the query's text.
 """
 
@@ -58,15 +58,15 @@ def scale(size: Size) -> Result:
         streams = _streams(size.pick(1_000, 800, 400) * factor, size.pick(100, 60, 20) * factor, 0.001 * factor)
         for name in GROWS:
             for way in WAYS:
-                found = streams[name](way, size)
-                result.rows.append({"series": f"{name}, {way}", "scale": factor, **found})
-    for name in (n for n in GROWS if n != "star"):  # where every row is a pair of a hub that grows with the data
+                cost = streams[name](way, size)
+                result.rows.append({"series": f"{name}, {way}", "scale": factor, **cost})
+    for name in (n for n in GROWS if n != "star"):  # a row of "star" is a pair at a hub, which grows with the data
         result.flat("steps a change less delta rows", series=f"{name}, {FRESHET}")
     return result
 
 
 def selectivity(size: Size) -> Result:
-    """A filter on the last table: whoever joins before it pays for all paths of two and three edges."""
+    """A filter on the last table: a plan that joins before it computes all paths of two and three edges."""
     result = Result("twins-12-selectivity", "CROWN 12: three ways to keep a view, as the filter lets more through",
                     Plot("share kept", "steps a change", "series", log="xy"))  # fmt: skip
     moves = _graph(size.pick(3_000, 1_500, 800))
@@ -74,8 +74,8 @@ def selectivity(size: Size) -> Result:
         for keep in size.scales((1_000, 100, 10, 1), (1_000, 10, 1), (100, 1)):
             sql = graph_queries(int(keep))[name]
             for way in WAYS:
-                found = _kept(GRAPH_DDL, name, sql, moves, way, size)
-                result.rows.append({"series": f"{name}, {way}", "share kept": 1 / keep, **found})
+                cost = _kept(GRAPH_DDL, name, sql, moves, way, size)
+                result.rows.append({"series": f"{name}, {way}", "share kept": 1 / keep, **cost})
         least = [result.series("steps a change", series=f"{name}, {way}")[0] for way in WAYS]
         times = " and ".join(f"{steps / least[0]:.1f}" for steps in least[1:])
         text = f"{name}: under the narrowest filter the twins pay {times} times the steps of the join tree (at least 3)"
@@ -97,18 +97,18 @@ def _streams(edges: int, people: int, factor: float) -> dict[str, Kept]:
     graph, network = _graph(edges), time_window(social_network(people), 60 * DAY)
     made = {name: (GRAPH_DDL, graph_queries()[name], graph) for name in GRAPH}
     made |= {name: (SNB_DDL, sql, network) for name, sql in snb_queries().items()}
-    found: dict[str, Kept] = {n: partial(_kept, ddl, n, sql, moves) for n, (ddl, sql, moves) in made.items()}
-    return found | {name: partial(_tpch, name, factor) for name in TPCH}
+    streams: dict[str, Kept] = {n: partial(_kept, ddl, n, sql, moves) for n, (ddl, sql, moves) in made.items()}
+    return streams | {name: partial(_tpch, name, factor) for name in TPCH}
 
 
 def _graph(count: int) -> Moves:
-    found = skewed_edges(count // 5, count)
-    row, weight = sliding_window(len(found), len(found) // 5)
-    marked = np.unique(found)
+    edges = skewed_edges(count // 5, count)
+    row, weight = sliding_window(len(edges), len(edges) // 5)
+    marked = np.unique(edges)
     tables = {
         "v1": pa.table({"v": marked[::10]}),
         "v2": pa.table({"v": marked[5::10]}),
-        "g": pa.table({"src": found[:, 0], "dst": found[:, 1]}),
+        "g": pa.table({"src": edges[:, 0], "dst": edges[:, 1]}),
     }
     marks = [tables[n].num_rows for n in ("v1", "v2")]
     table = np.repeat([0, 1, 2], [*marks, len(row)])
@@ -127,12 +127,12 @@ def _kept(ddl: str, name: str, sql: str, moves: Moves, way: str, size: Size) -> 
 
 def _tpch(name: str, factor: float, way: str, size: Size) -> Row:
     sql = tpch.QUERIES[name]
-    found = open_stream(name, sql, factor)
-    keep_as(found.view, way)
-    half = len(found.stream) // 2
-    cost = stream_cost(found.db, found.view, found.stream.transactions(TRANSACTION, 0, half), half, size)
-    held = {**found.loaded, **found.stream.surviving(half)}
-    _agree(differing_rows(found.view.to_arrow(), sql, held), name, way)
+    opened = open_stream(name, sql, factor)
+    keep_as(opened.view, way)
+    half = len(opened.stream) // 2
+    cost = stream_cost(opened.db, opened.view, opened.stream.transactions(TRANSACTION, 0, half), half, size)
+    held = {**opened.loaded, **opened.stream.surviving(half)}
+    _agree(differing_rows(opened.view.to_arrow(), sql, held), name, way)
     return _row(cost)
 
 

@@ -1,12 +1,13 @@
-"""A view inside a Spark declarative pipeline: what each customer spent, kept fresh while orders come, change and go.
+"""A view inside a Spark declarative pipeline: what each customer spent, kept fresh while orders are inserted, updated
+and deleted.
 
     pip install "pyspark[pipelines]" freshet
     cd examples/pipeline && spark-pipelines run --conf spark.sql.catalogImplementation=hive
 
 The streams are read from files, as they might be from Kafka; `totals` is a table of the pipeline that holds the changes
-of the view's answer. The next run goes on where this one ends, for which Spark needs a catalog that remembers `totals`:
-here Hive's, in this folder. `maintain` is called outside of the query function, where Spark lets nobody look at a
-DataFrame.
+of the view's answer. The next run continues where this one ends, for which Spark needs a catalog that stores `totals`:
+here Hive's, in this folder. `maintain` is called outside of the query function, because Spark forbids inspecting a
+DataFrame inside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Aggregates, one family a file: each says how it is written, typed, kept, finished, carried up a tree and split.
+"""Aggregates, one family per file: each defines its syntax, type, state and result, and how it is carried up a tree and
+split.
 
 Importing a family registers its aggregates; `functions.AGGREGATES` finds them by name, `functions.SPELLED` by the
-parsed form. To add one, write it next to its like and list its file here.
+parsed form. To add one, write it next to similar ones and list its file here.
 """
 
 from freshet.aggregates import (  # noqa: F401  (importing a family registers its aggregates)

@@ -1,9 +1,10 @@
-"""What a group keeps for its aggregates, fed by rows with weights.
+"""The state of a group for its aggregates, which is fed by rows with weights.
 
 Calls over the same arguments, filter and DISTINCT share one `Feed`: SUM(x), AVG(x) and COUNT(x) are one count and one
-sum. A feed turns rows into weights that count (0 where an argument is NULL or the filter fails; for DISTINCT only the
-steps of a value between absent and present) and hands them to what its calls need: lanes of the group's state row, an
-exact sum of doubles, an ordered multiset. All of these are linear in the weights, so deletes undo inserts exactly.
+sum. A feed turns rows into effective weights (0 if an argument is NULL or the filter is not true; for DISTINCT only the
+transitions of a value between absent and present) and passes them to the state that its calls need: lanes of the
+group's state row, an exact sum of doubles, an ordered multiset. All of these are linear in the weights, so deletes undo
+inserts exactly.
 """
 
 from __future__ import annotations
@@ -47,28 +48,29 @@ def _mask(weights: Any, keep: Any, out: Any) -> None:
 
 @kernel("i8(i4[::1], i8[::1], i8[::1], i8[::1], i4[::1])")
 def _steps(slots: Any, weights: Any, counts: Any, steps: Any, emptied: Any) -> Any:
-    """Counts values; steps[i] is +1 where a value appears, -1 where it vanishes. Returns how many are left at zero."""
+    """Counts values; steps[i] is +1 if a value appears, -1 if it vanishes. Returns the number of values with count
+    zero."""
     for i in range(len(slots)):
         before = counts[slots[i]]
         after = before + weights[i]
         counts[slots[i]] = after
         steps[i] = (1 if after > 0 else 0) - (1 if before > 0 else 0)
-    found = 0
+    gone = 0
     listed = np.iinfo(np.int64).min
     for i in range(len(slots)):
         if counts[slots[i]] == 0:
             counts[slots[i]] = listed
-            emptied[found] = slots[i]
-            found += 1
-    for i in range(found):
+            emptied[gone] = slots[i]
+            gone += 1
+    for i in range(gone):
         counts[emptied[i]] = 0
-    return found
+    return gone
 
 
 def _multiplied(weights: Int64s, copies: Column) -> Int64s:
     out = np.empty(len(weights), np.int64)
     if checked.multiply(weights, copies.data, ALL, *INTEGER_RANGE["BIGINT"], out) >= 0:
-        raise EvaluationError("a sum of more joined rows than BIGINT can count; join fewer tables")
+        raise EvaluationError("a sum over more joined rows than BIGINT can count; join fewer tables")
     return out
 
 
@@ -81,7 +83,7 @@ class Distinct:
         self._counts = scope.array("counts", np.int64)
 
     def steps(self, groups: Slots, args: Sequence[Column], weights: Int64s) -> Int64s:
-        """The weights with which distinct values reach the accumulators: +1, -1 or 0 a row."""
+        """The weights of distinct values in the accumulators: +1, -1 or 0 per row."""
         live = np.flatnonzero(weights)
         if len(live) < len(weights):
             out = np.zeros(len(weights), np.int64)
@@ -114,8 +116,8 @@ def mark_texts(rows: Int64s, slots: Slots, types: Sequence[Type], lead: int, mar
 
 
 class Feed:
-    """What the calls over one list of arguments keep. `count` is its first lane in the state row: how many rows
-    count; the sum stands after it."""
+    """The state of the calls over one list of arguments. `count` is its first lane in the state row, the number of
+    effective rows; the sum comes after it."""
 
     def __init__(self, scope: Scope, pool: StringPool, call: int, description: AggregateCall, lane: int) -> None:
         self.call, self.count, self.lanes = call, lane, 0
@@ -136,7 +138,7 @@ class Feed:
         return self._types[0].lanes == 2
 
     def counted(self) -> None:
-        """Also keeps how many rows count."""
+        """Also keeps the number of effective rows."""
         self.lanes = max(self.lanes, 1)
 
     def summed(self) -> None:
@@ -182,7 +184,7 @@ class Feed:
         copies: Column | None = None
         if self._copies:
             *args, copies = args
-        for column in args if self.values is None else args[:1]:  # what only orders the values may be NULL
+        for column in args if self.values is None else args[:1]:  # values that are only for ordering may be NULL
             if column.valid is not None:
                 keep = column.valid if keep is None else keep & column.valid
         if keep is not None:

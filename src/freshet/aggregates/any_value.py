@@ -1,4 +1,4 @@
-"""FIRST, LAST and ANY_VALUE: a value of some row, by a rule that does not depend on the order of arrival.
+"""FIRST, LAST and ANY_VALUE: a value of some row, chosen by a rule that does not depend on the order of arrival.
 
 SQL lets the engine choose the row. Here FIRST and ANY_VALUE are the least value that is not NULL and LAST is the
 greatest, so a view has one answer, and deleting other rows does not change it. They are NULL only if all values are.

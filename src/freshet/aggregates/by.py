@@ -1,7 +1,7 @@
-"""MIN_BY and MAX_BY: the value of the row in which another one is least or greatest.
+"""MIN_BY and MAX_BY: the value of the row in which another value is least or greatest.
 
-Rows whose ordering value is NULL do not count. Of rows that tie in it, the least value is taken, and NULL is less than
-any: a rule on the rows themselves, so the answer does not depend on the order in which they came or went.
+Rows whose ordering value is NULL are ignored. Among rows that tie, the least value is taken, and NULL is less than any
+other: the rule depends only on the rows, so the answer does not depend on the order of changes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class _By(AggregateFunction):
 
     def bind(self, written: WrittenCall) -> Expression:
         value, by = written.operands()
-        if "VOID" in (value.type.name, by.type.name):  # of NULLs alone
+        if "VOID" in (value.type.name, by.type.name):  # a group of only NULLs
             return Literal(value.type, None)
-        # What orders comes first: it alone decides whether a row counts.
+        # The ordering value comes first: only it determines whether a row is ignored.
         return written.ask(self.call([by, value], written, order=((0, self.greatest, False),)))
 
     def type(self, args: Sequence[Type]) -> Type:
         for given in args:
             if given.items is not None:
-                raise SqlError(f"no aggregate {self.name.upper()} of {given} values; use what they are made from")
+                raise SqlError(f"no aggregate {self.name.upper()} of {given} values; use the values they are made from")
         return args[1]
 
     def shares(self, call: AggregateCall) -> object:

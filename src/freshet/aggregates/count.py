@@ -26,7 +26,7 @@ class Count(AggregateFunction):
             written.fail("COUNT takes at least one argument; write COUNT(*) to count rows")
         args = [written.value(p) for p in written.parts]
         if not written.distinct:
-            args = [a for a in args if functions.nullable(a)]  # what is never NULL is counted for every row
+            args = [a for a in args if functions.nullable(a)]  # an argument that is never NULL is counted for every row
         return written.ask(self.call(args, written))
 
     def type(self, args: Sequence[Type]) -> Type:
@@ -61,7 +61,7 @@ class Count(AggregateFunction):
 
 @spelled(exp.CountIf)
 def count_if(written: WrittenCall) -> Expression:
-    """The rows on which its argument holds, counted."""
+    """Counts the rows on which its argument is true."""
     written.reads("this")
     (part,) = written.parts
     if written.distinct:
@@ -71,7 +71,7 @@ def count_if(written: WrittenCall) -> Expression:
 
 @spelled(exp.ApproxDistinct)
 def approx_count_distinct(written: WrittenCall) -> Expression:
-    """The accuracy asked for is always met: the count is exact."""
+    """The requested accuracy is always met: the count is exact."""
     written.reads("this", "accuracy")
     return written.ask(AggregateCall("count", (written.value(written.parts[0]),), BIGINT, True, written.only))
 

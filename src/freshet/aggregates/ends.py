@@ -1,4 +1,4 @@
-"""MIN and MAX, kept in ordered multisets (state/ordered); BOOL_AND and BOOL_OR are the MIN and MAX of booleans."""
+"""MIN and MAX, over ordered multisets (state/ordered); BOOL_AND and BOOL_OR are the MIN and MAX of booleans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an aggregate is: one object that knows everything about it.
+"""An aggregate: one object with everything that is known about it.
 
-Law: an aggregate's answer is a function of the bag of its group's rows. So it does not depend on the order in which
-rows came, and taking a row away leaves what the remaining rows alone would give.
+Law: the value of an aggregate is a function of the bag of its group's rows. So it does not depend on the order of
+changes, and after a row is removed it is the value of the remaining rows.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from freshet.state.tuples import Slots
 
 
 class WrittenCall(Protocol):
-    """An aggregate as it is written in a query, with what is needed to bind its parts."""
+    """An aggregate in the text of a query, with the means to bind its parts."""
 
     call: exp.Expr
-    name: str  # as SQL calls it
+    name: str  # its name in SQL
     distinct: bool
     parts: list[exp.Expr]  # the arguments
     order: list[exp.Expr]  # of WITHIN GROUP (ORDER BY ...)
     only: Expression | None  # the condition of FILTER
 
     def operands(self) -> tuple[Expression, Expression]:
-        """The arguments of an aggregate of two."""
+        """The arguments of an aggregate that takes two."""
 
     def value(self, node: exp.Expr) -> Expression: ...
 
@@ -44,10 +44,10 @@ class WrittenCall(Protocol):
     def build(self, name: str, *args: Expression) -> Expression: ...
 
     def ask(self, call: AggregateCall) -> Expression:
-        """Where the group's row has the value of an aggregate; the group keeps it from now on."""
+        """The column of the group's row that holds an aggregate, which the group stores from now on."""
 
     def reads(self, *slots: str) -> None:
-        """Refuses a call that says more than these parts of it."""
+        """Refuses a call with clauses other than these."""
 
     def fail(self, message: str) -> NoReturn: ...
 
@@ -55,7 +55,7 @@ class WrittenCall(Protocol):
 
 
 class Carrier(Protocol):
-    """A query in which parts of a join stand for all their tuples (logical/annotate)."""
+    """A query in which annotated parts of a join represent all their tuples (logical/annotate)."""
 
     def counted(self, call: AggregateCall) -> Expression: ...
 
@@ -65,7 +65,7 @@ class Carrier(Protocol):
 
 
 class Partials(Protocol):
-    """What the shards of a group say, and how it is read where it is put together (spark/partials)."""
+    """The partial aggregates of a group's shards, and how to read them where they are merged (spark/partials)."""
 
     def part(self, call: AggregateCall) -> Expression: ...
 
@@ -74,7 +74,7 @@ class Partials(Protocol):
 
 @dataclass(slots=True)
 class Answer:
-    """Where the answers of groups are written: one lane or two of each row of `out`, and a bit that says NULL."""
+    """Where the values of groups are written: one lane or two of each row of `out`, and a NULL bit."""
 
     groups: Slots
     state: Int64s
@@ -84,7 +84,7 @@ class Answer:
     bit: int
 
     def put(self, values: Int64s, there: Any) -> None:
-        """One column of lanes for each lane of the type; NULL where not `there`."""
+        """Writes one column for each lane of the type; NULL where `there` is false."""
         for k in range(values.shape[1]):
             lane = np.ascontiguousarray(values[:, k])
             lanes.put_nullable(self.out, self.lane + k, lane, there, self.null_lane, self.bit)
@@ -92,23 +92,23 @@ class Answer:
 
 class AggregateFunction:
     name: ClassVar[str]
-    #: Whether it makes no difference how often a value occurs.
+    #: Whether the number of occurrences of a value is irrelevant.
     idempotent: ClassVar[bool] = False
-    #: Whether the aggregate of its own answers for parts of a group is its answer for the group.
+    #: Whether aggregating its own values for parts of a group gives its value for the group.
     of_itself: ClassVar[bool] = False
-    #: Whether it counts rows, so that it is never NULL and asks no more of values than whether they are.
+    #: Whether it counts rows: it is never NULL and depends only on whether values are NULL.
     counts: ClassVar[bool] = False
-    #: Whether, of the values of a group, it is the greatest (or the least: False); None for what is neither.
+    #: True if it is the greatest value of a group, False if it is the least, None if it is neither.
     greatest: ClassVar[bool | None] = None
     #: Its value over no rows.
     empty: ClassVar[int | None] = None
-    #: What keeping it costs beyond one step for each joined row, as `explain` says it; whether by a logarithm.
+    #: Its cost beyond one step for each joined row, as shown by `explain`; whether that is a logarithmic factor.
     cost: ClassVar[str | None] = None
     logarithmic: ClassVar[bool] = False
-    #: Whether a change of a group looks at all values of the group.
+    #: Whether a change of a group reads all values of the group.
     rewrites: ClassVar[bool] = False
 
-    # As it is written -----------------------------------------------------------------------------------------
+    # Syntax --------------------------------------------------------------------------------------------------
 
     def bind(self, written: WrittenCall) -> Expression:
         written.reads("this")
@@ -125,7 +125,7 @@ class AggregateFunction:
         raise NotImplementedError
 
     def nullable(self, call: AggregateCall, keyed: bool) -> bool:
-        """Whether no row may count: an empty table, a FILTER, only NULLs."""
+        """Whether there may be no row to aggregate: an empty table, a FILTER, only NULLs."""
         return not keyed or call.filter is not None or any(functions.nullable(a) for a in call.args)
 
     def one(self, args: Sequence[Type]) -> Type:
@@ -133,53 +133,53 @@ class AggregateFunction:
         if len(args) != 1:
             raise SqlError(f"{self.name.upper()} takes one argument, not {len(args)}; write one")
         if args[0].items is not None:
-            raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); aggregate what the array is made from")
+            raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); aggregate the array's elements")
         return args[0]
 
-    # As it is kept --------------------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------------------
 
     def shares(self, call: AggregateCall) -> object:
-        """What two calls must have in common, next to their arguments and filter, to share what is kept."""
+        """What two calls must have in common, besides their arguments and filter, to share state."""
         return None
 
     def keep(self, feed: Feed, call: AggregateCall) -> None:
-        """Asks the feed for the state that the answer is made from."""
+        """Requests from the feed the state that the value is computed from."""
         raise NotImplementedError
 
     def step(self, call: AggregateCall, feed: Feed | None, out: int, null: tuple[int, int], rows: int) -> list[int]:
-        """The step of aggregates/whole_sum that makes the answer from lanes of the group's state, if that can be done.
+        """The step of aggregates/whole_sum that computes the value from lanes of the group's state, if there is one.
         `rows` is the lane that counts all rows."""
         return []
 
     def write(self, call: AggregateCall, feed: Feed, answer: Answer) -> None:
-        """Makes the answers of groups; for what has no step."""
+        """Computes the values of groups, for aggregates without a step."""
         raise NotImplementedError
 
-    # As it is computed in parts -------------------------------------------------------------------------------
+    # Parts ---------------------------------------------------------------------------------------------------
 
     def carries(self, call: AggregateCall) -> bool:
-        """Whether it can be made from counts and sums that parts of a join have each for themselves."""
+        """Whether it can be computed from counts and sums of each part of a join."""
         return False
 
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         raise NotImplementedError
 
     def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
-        """The SQL by which DuckDB finds the same value or fails, of that of its arguments and of its FILTER clause;
-        None where it may find another."""
+        """The SQL with which DuckDB computes the same value or fails, given the SQL of its arguments and of its FILTER
+        clause; None if DuckDB's value may differ."""
         return None
 
     def has_partial(self, call: AggregateCall) -> bool:
-        """Whether shards can each say an exact part of it."""
+        """Whether each shard can compute an exact partial value."""
         return False
 
     def merged(self, call: AggregateCall, partials: Partials) -> AggregateCall:
-        """The aggregate over what the shards say."""
+        """The aggregate over the partial values of the shards."""
         raise NotImplementedError
 
 
 Spelled = Callable[[WrittenCall], Expression]
-#: By name, as plans hold it.
+#: By name, as stored in plans.
 AGGREGATES: dict[str, AggregateFunction] = {}
 #: By parsed form: how it is bound.
 SPELLED: dict[type[exp.Expr], Spelled] = {}
@@ -188,7 +188,7 @@ A = TypeVar("A", bound=type[AggregateFunction])
 
 
 def aggregate(*forms: type[exp.Expr]) -> Callable[[A], A]:
-    """Registers an aggregate, and the parsed forms that are written for it."""
+    """Registers an aggregate with its parsed forms."""
 
     def register(made: A) -> A:
         function = made()
@@ -200,7 +200,7 @@ def aggregate(*forms: type[exp.Expr]) -> Callable[[A], A]:
 
 
 def spelled(*forms: type[exp.Expr]) -> Callable[[Spelled], Spelled]:
-    """Registers how forms are bound that are made of other aggregates."""
+    """Registers the binding of forms that are composed of other aggregates."""
 
     def register(bind: Spelled) -> Spelled:
         SPELLED.update(dict.fromkeys(forms, bind))

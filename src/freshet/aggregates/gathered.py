@@ -1,7 +1,7 @@
-"""The rows of each group in order: the list or text that their values make, and the first of them.
+"""The rows of each group in order: the list or text of their values, and the first of them.
 
-Law: the list of a group is a function of the bag of its values, so the order is that of the values themselves wherever
-the query gives none, or one that cannot tell them apart. What a touched group answers is made again from its rows.
+Law: the list of a group is a function of the bag of its values, so values are in their own order if the query specifies
+none, or if they tie in the specified one. The result of a touched group is recomputed from its rows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ROOM = 1 << 16  # rows read at a time
 
 
 class Gathered:
-    """The first argument's values of each group, in the order of the others. Changes are added up until a transaction
-    is over: only then is it sure that what goes was there."""
+    """The first argument's values of each group, in the order of the others. Changes are added up until the end of the
+    transaction: only then is it certain that removed rows existed."""
 
     def __init__(self, scope: Scope, pool: StringPool, types: Sequence[Type], call: AggregateCall) -> None:
         self._pool, self._types = pool, types
@@ -55,7 +55,7 @@ class Gathered:
             return
         change = consolidated(self._changes, 1 + lanes.width(self._types))
         self._changes = Kept()
-        places = np.argsort(change.weights > 0, kind="stable")  # what goes, goes first
+        places = np.argsort(change.weights > 0, kind="stable")  # removals come first
         rows = change.lanes[places]
         groups, values = rows[:, 0].astype(np.int32), np.ascontiguousarray(rows[:, 1:])
         self._ranked.move(groups, values, change.weights[places])
@@ -66,13 +66,13 @@ class Gathered:
         return ids, np.ones(len(groups), np.bool_)
 
     def texts(self, groups: Slots, separator: str | bytes) -> tuple[Int64s, Bools]:
-        """The values of groups as one text each, as ids of the pool, and where there are any."""
+        """The values of each group as one text, as ids of the pool, and which groups have values."""
         return self._joined(groups, "string_agg", lambda texts: texts, separator)
 
     def _joined(
         self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
     ) -> tuple[Int64s, Bools]:
-        """Values as they are written, joined; groups that have too much text together are done in halves."""
+        """Formatted values, joined; groups with too much text are processed in halves."""
         try:
             return self._join(groups, function, written, separator)
         except TooMuchTextError:
@@ -95,13 +95,13 @@ class Gathered:
         np.add.at(lengths, owners, counts)
         sizes = np.maximum(lengths - 1, 0) * len(separator.encode() if isinstance(separator, str) else separator)
         np.add.at(sizes, owners, byte_sizes(Column(STRING, texts)) * counts)
-        # Values take room while they are written, even empty ones.
+        # Values take memory while they are formatted, even empty ones.
         check_sizes(function, np.maximum(sizes, lengths), None, len(groups))
         copies = np.repeat(np.arange(len(counts)), counts)
         return self._pool.intern(join_texts(take_text(texts, copies), lengths, separator)), lengths > 0
 
     def first(self, groups: Slots, column: int) -> tuple[Int64s, Bools]:
-        """A column's lanes in the first row of each group, and where it is not NULL."""
+        """A column's lanes in the first row of each group, and whether it is not NULL."""
         type_, lane = self._types[column], lanes.layout(self._types)[column]
         out, there = np.zeros((len(groups), type_.lanes), np.int64), np.zeros(len(groups), np.bool_)
         null_lane, bit = lanes.value_lanes(self._types) + column // lanes.NULLS, 1 << column % lanes.NULLS

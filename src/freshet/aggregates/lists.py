@@ -1,6 +1,6 @@
 """ARRAY_AGG, COLLECT_LIST, COLLECT_SET and STRING_AGG: the values of a group as one list or one text.
 
-NULLs are left out, as in Spark. Without an ORDER BY the values are in ascending order: a view has one answer.
+NULLs are left out, as in Spark. Without an ORDER BY the values are in ascending order, so that a view has one answer.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _Gathering(AggregateFunction):
         if isinstance(body, exp.Distinct):
             distinct = True
             if len(body.expressions) != 1:
-                written.fail("one value is gathered at a time; name one column after DISTINCT")
+                written.fail("it takes one value; name one column after DISTINCT")
             body = body.expressions[0]
         value = written.value(body)
         if value.type.items is not None or value.type.name in ("VOID", "MONTHS", "MICROS"):
-            written.refuse(f"a list of {value.type} values", "gather what they are made from")
+            written.refuse(f"a list of {value.type} values", "collect the values they are made from")
         args = [self.listed(value, written)]
         order = []
         for item in items:
@@ -51,7 +51,7 @@ class _Gathering(AggregateFunction):
                 args.append(key)
             order.append((args.index(key), bool(item.args.get("desc")), bool(item.args.get("nulls_first"))))
         if distinct and len(args) > 1:
-            written.fail("with DISTINCT only the gathered value itself orders the list; order by that")
+            written.fail("with DISTINCT the list can only be ordered by its own values; order by those")
         kind, separator = self.type([args[0].type]), self.separator(written, args[0].type)
         return written.ask(AggregateCall(self.name, tuple(args), kind, distinct, written.only, tuple(order), separator))
 
@@ -91,7 +91,7 @@ class StringAgg(_Gathering):
             return ""
         bound = written.value(given)
         if not isinstance(bound, Literal) or not isinstance(bound.value, (str, bytes)):
-            written.refuse("STRING_AGG with a separator that is no constant", "write a text, as in STRING_AGG(x, ', ')")
+            written.refuse("STRING_AGG with a separator that is not a constant", "write a text: STRING_AGG(x, ', ')")
         if (value == types.BINARY) != isinstance(bound.value, bytes):
             instead = "X'2C'" if value == types.BINARY else "','"
             written.fail(f"STRING_AGG of {value} has a separator of {bound.type}; give one like {instead}")

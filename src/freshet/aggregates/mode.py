@@ -1,6 +1,6 @@
-"""MODE: the value that occurs most often; of those that occur as often, the least.
+"""MODE: the value that occurs most often; among values that occur equally often, the least.
 
-`MODE() WITHIN GROUP (ORDER BY x DESC)` takes the greatest of them.
+`MODE() WITHIN GROUP (ORDER BY x DESC)` takes the greatest of these.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Mode(AggregateFunction):
         (part,) = written.parts or [written.order[0].this]
         descending = bool(written.order) and bool(written.order[0].args.get("desc"))
         value = written.value(part)
-        if value.type.name == "VOID":  # of NULLs alone
+        if value.type.name == "VOID":  # a group of only NULLs
             return Literal(value.type, None)
         return written.ask(self.call([value], written, order=((0, descending, False),)))
 

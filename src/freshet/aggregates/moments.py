@@ -1,8 +1,9 @@
-"""CORR, COVAR_POP, COVAR_SAMP and REGR_*: functions of counts and exact sums over the rows in which both values are.
+"""CORR, COVAR_POP, COVAR_SAMP and REGR_*: functions of counts and exact sums over the rows in which neither value is
+NULL.
 
-Each is made of other aggregates, so nothing here has state of its own. Sums come as pairs of doubles, the rounded sum
-and the rest, and so do products of two values: the differences of sums in which digits would cancel are taken in twice
-the digits (see state/spread and scalar/functions/moments).
+Each is composed of other aggregates, so nothing here has state of its own. Sums are pairs of doubles, the rounded sum
+and the rest, and so are products of two values: differences of sums in which digits would cancel are computed with
+twice the digits (see state/spread and scalar/functions/moments).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from freshet.scalar.types import DOUBLE
 
 @dataclass(slots=True)
 class _Pairs:
-    """The rows in which both values are: `y` depends on `x`."""
+    """The rows in which neither value is NULL; `y` depends on `x`."""
 
     written: WrittenCall
     y: Expression
     x: Expression
-    known: Expression | None  # where both are, within FILTER
+    known: Expression | None  # neither is NULL, and FILTER holds
 
     def count(self) -> Expression:
         return self.written.ask(AggregateCall("count", (), AGGREGATES["count"].type([]), False, self.known))
@@ -34,7 +35,7 @@ class _Pairs:
         return self.written.ask(AggregateCall("avg", (value,), kind, False, self.known))
 
     def sums(self, a: Expression, b: Expression | None = None) -> list[Expression]:
-        """The sum of values, or of products of two, and its rest."""
+        """The sum of values, or of products of two values, and its rest."""
         args = (a,) if b is None else (Call(DOUBLE, "product", (a, b)), Call(DOUBLE, "product_rest", (a, b)))
         calls = (AggregateCall("sum", args, DOUBLE, False, self.known, term=term) for term in range(2))
         return [self.written.ask(c) for c in calls]

@@ -1,7 +1,8 @@
 """MEDIAN, PERCENTILE, PERCENTILE_CONT, PERCENTILE_DISC and APPROX_PERCENTILE, from values kept in order.
 
-The continuous ones interpolate between the two values around the wanted place, the discrete ones give a value that is
-there: the first at which the wanted share of the values is reached. APPROX_PERCENTILE is the discrete one, exactly.
+The continuous ones interpolate between the two values around the requested position, the discrete ones return an
+existing value: the first at which the requested share of the values is reached. APPROX_PERCENTILE is the discrete one,
+and exact.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from freshet.state.arrays import Int64s
 
 
 class _Percentile(AggregateFunction):
-    """`AggregateCall.share` says which, from 0 to 1; a descending `order` counts from the greatest value."""
+    """`AggregateCall.share` is the percentage, from 0 to 1; a descending `order` counts from the greatest value."""
 
     logarithmic: ClassVar[bool] = True
     cost = "keeps its values in order, O(log n) a joined row"
@@ -43,7 +44,7 @@ class _Percentile(AggregateFunction):
         descending = call.order[0][1]
 
         def values_at(places: Int64s) -> Int64s:
-            """The values at places counted in the order asked for, where there are any."""
+            """The values at positions in the requested order, and which groups have values."""
             within = np.clip(places, 0, np.maximum(counts - 1, 0))
             return feed_ordered.at(answer.groups, counts - 1 - within if descending else within)
 
@@ -55,7 +56,7 @@ class _Percentile(AggregateFunction):
 
 
 class _OfNumbers(_Percentile):
-    """Those that are doubles, whatever number they are given."""
+    """Quantiles whose result is a double for every numeric type."""
 
     def type(self, args: Sequence[Type]) -> Type:
         number(self, args)
@@ -132,7 +133,7 @@ def percentile_within_group(written: WrittenCall) -> Expression:
 
 @spelled(exp.ApproxQuantile)
 def approx_percentile(written: WrittenCall) -> Expression:
-    """The accuracy asked for is always met: the answer is exact."""
+    """The requested accuracy is always met: the answer is exact."""
     written.reads("this", "quantile", "accuracy")
     return _APPROX.asked(written, _value(written), written.call.args.get("quantile"))
 
@@ -147,24 +148,24 @@ def _share(written: WrittenCall, node: exp.Expr | None) -> float:
     if node is None:
         written.fail(f"{written.name} takes a value and a percentage; write both, as in {written.name}(x, 0.5)")
     if isinstance(node, exp.Array):
-        written.refuse("several percentiles at once", "ask for each on its own")
+        written.refuse("several percentiles at once", "write one call for each")
     bound = written.value(node)
     if not isinstance(bound, Literal) or bound.value is None or not bound.type.is_numeric:
         written.fail("the percentage must be a constant from 0 to 1, such as 0.5")
     share = written.cast(bound, DOUBLE)
     assert isinstance(share, Literal) and isinstance(share.value, float)
     if not 0 <= share.value <= 1:
-        written.fail(f"the percentage {share.value} is not from 0 to 1; write a share, such as 0.5 for the middle")
+        written.fail(f"the percentage {share.value} is not between 0 and 1; write 0.5 for the median")
     return share.value
 
 
 def _first_reaching(share: float, counts: Int64s) -> Int64s:
-    """The first place at which the share of all values is reached."""
+    """The first position at which the share of all values is reached."""
     place: Int64s = np.ceil(share * counts).astype(np.int64) - 1
     return np.maximum(place, 0)
 
 
 def _bits(doubles: Any) -> Int64s:
-    """As lanes have them: one NaN, and no negative zero."""
+    """Doubles as they are in lanes: one NaN, and no negative zero."""
     bits: Int64s = np.ascontiguousarray(np.where(np.isnan(doubles), np.nan, doubles + 0.0)).view(np.int64)
     return bits

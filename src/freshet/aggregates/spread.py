@@ -46,7 +46,7 @@ class Spread(AggregateFunction):
     def carried(self, call: AggregateCall, carrier: Carrier) -> Expression:
         (x,) = call.args
         parts: list[tuple[tuple[Expression, ...], int]] = [((x,), 2), (_calls(x, "square", "square_rest"), 3)]
-        if not (isinstance(x, Call) and x.name == "cast"):  # of other numbers than doubles none is huge
+        if not (isinstance(x, Call) and x.name == "cast"):  # only doubles can be huge
             parts += [(_calls(x, "shrunk"), 2), (_calls(x, "huge_square", "huge_square_rest"), 3)]
         sums = [carrier.doubles(added, term, call) for added, terms in parts for term in range(terms)]
         return Call(DOUBLE, of_sums(self.name), (carrier.counted(call), *sums))

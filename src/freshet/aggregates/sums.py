@@ -20,7 +20,7 @@ from freshet.scalar.functions.coercion import bounded
 from freshet.scalar.types import BIGINT, DOUBLE, MICROS, MONTHS, Type, decimal
 from freshet.state.kernel import kernel
 
-_COUNT = decimal(20, 0)  # holds every BIGINT
+_COUNT = decimal(20, 0)  # it holds every BIGINT
 
 
 @kernel("void(i4[::1], f8[::1], i8[:,::1], i8, b1, i8[:,::1], i8, i8, i8)")
@@ -117,7 +117,7 @@ class Average(_Summed):
         return Call(call.type, "divide", (total, cast(count, _COUNT)))
 
     def duckdb(self, call: AggregateCall, args: Sequence[str], only: str) -> str | None:
-        """Of integers, and of sums that a double holds exactly."""
+        """For integers, and for sums that a double represents exactly."""
         if not call.args[0].type.is_integer:
             return None
         total, count = (f"{name}({_each(call)}{args[0]}){only}" for name in ("SUM", "COUNT"))
@@ -139,6 +139,6 @@ def _each(call: AggregateCall) -> str:
 
 
 def _widest(call: AggregateCall) -> Type:
-    """Holds what any shard's sum may be."""
+    """A type that holds the sum of any shard."""
     argument = call.args[0].type
     return decimal(38, argument.scale if argument.name == "DECIMAL" else 0)

@@ -20,7 +20,7 @@ def finish_variances(
     groups: Any, sums: Any, state: Any, count_lane: Any, sample: Any, root: Any, out: Any, lane: Any, null_lane: Any,
     bit: Any,
 ) -> None:  # fmt: skip
-    """Of groups whose sums are as `state.spread.spreads` takes them."""
+    """For groups whose sums have the form that `state.spread.spreads` takes."""
     for i in range(len(groups)):
         count = state[groups[i], count_lane]
         if count <= (1 if sample else 0):
@@ -31,7 +31,7 @@ def finish_variances(
 
 
 class Squares:
-    """The sums of squares of each group's values; those of huge values, which real data do not have, apart."""
+    """The sums of squares of each group's values; those of huge values, which real data do not have, separately."""
 
     def __init__(self, scope: Scope) -> None:
         self._plain, self._huge = ExactSum(scope), ExactSum(scope.scope("huge"))
@@ -49,7 +49,7 @@ class Squares:
                 self._huge.add(groups, part, weights)
 
     def sums(self, groups: Slots, values: ExactSum) -> Floats:
-        """With the sums of the values themselves, as `spreads` takes them."""
+        """Together with the sums of the values themselves, in the form that `spreads` takes."""
         shrunk = values.terms(groups, 2, SHRINK_DIGITS)
         parts = [values.terms(groups, 2), self._plain.terms(groups, 3), shrunk, self._huge.terms(groups, 3)]
         return np.concatenate(parts, axis=1)

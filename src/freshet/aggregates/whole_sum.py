@@ -1,7 +1,8 @@
-"""Exact sums of integers and decimals in lanes of a state row, and what SUM and AVG make of them.
+"""Exact sums of integers and decimals in lanes of a state row, and the results of SUM and AVG.
 
 A sum of one-lane values takes two lanes: 2**63 copies of a 63-bit value stay within 127 bits. A sum of two-lane values
-takes three. So nothing wraps, whatever comes and goes, and overflow of the result is seen exactly, when it is read.
+takes three. So nothing wraps around, whatever rows are inserted and deleted, and overflow of the result is detected
+exactly, when it is read.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from freshet.scalar.types import Type
 from freshet.state import wide
 from freshet.state.kernel import inlined, intrinsic, kernel
 
-# What a finishing step does, and the places of its settings in its row of the program.
+# The operations of finishing steps, and the positions of their parameters in a row of the program.
 COUNT, SUM, AVERAGE_DOUBLE, AVERAGE_DECIMAL = range(4)
 OP, STATE, WIDE, OUT, OUT_LANES, NULL_LANE, NULL_BIT, POWER, LIMIT_LOW, LIMIT_HIGH = range(10)
 STEP_WIDTH = 10
 
 
 def sum_step(divided: bool, type: Type, argument: Type, lane: int, out: int, null: tuple[int, int]) -> list[int]:
-    """The step that makes SUM or AVG of a count and a sum that begin at a lane of the state row."""
+    """The step that computes SUM or AVG from a count and a sum that begin at a lane of the state row."""
     step = [0] * STEP_WIDTH
     step[OP], step[STATE], step[WIDE] = SUM, lane, int(argument.lanes == 2)
     step[OUT], step[OUT_LANES] = out, type.lanes
@@ -77,7 +78,7 @@ def add_wide(groups: Any, lows: Any, highs: Any, weights: Any, state: Any, lane:
         group = groups[i]
         low, high = lows[i], highs[i]
         first = np.uint64(low * weight)
-        carried = multiply_high(low, weight) + (weight if low < 0 else 0)  # low is unsigned: 2**64 more when negative
+        carried = multiply_high(low, weight) + (weight if low < 0 else 0)  # low is unsigned
         second = np.uint64(carried) + np.uint64(high * weight)
         third = multiply_high(high, weight) + (carried >> 63) + (1 if second < np.uint64(carried) else 0)
         state[group, lane] += weight
@@ -193,7 +194,7 @@ def finish(groups: Any, state: Any, program: Any, out: Any) -> Any:
                     and high == np.uint64(0)
                     and low == limit_low + np.uint64(1)
                 )
-                if not (least and negative and fits):  # BIGINT reaches one further below zero than above
+                if not (least and negative and fits):  # BIGINT reaches one further below zero than above it
                     return s
             if negative:
                 low, high = ~low + np.uint64(1), ~high

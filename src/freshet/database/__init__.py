@@ -1,1 +1,1 @@
-"""The database in one process: tables, transactions, views and who hears of their changes."""
+"""The database in one process: tables, transactions, views and the subscribers to their changes."""

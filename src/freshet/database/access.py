@@ -1,11 +1,11 @@
-"""Who may use a database, and when.
+"""The locks that control access to a database.
 
-Any thread may call anything. Two locks make that so. Whoever changes the database holds `Access.lock`, from reading the
-changes until the last subscriber has heard of them; whoever touches state, to read it or to change it, holds
-`State.lock`. What several threads see (catalog, tables, views, state) changes only under both, so either is enough to
-rely on it. They are taken in that order, and no code of the user's runs under `State.lock`. So kernels, which let other
-threads run and hold bare addresses, have the arrays to themselves, and while subscribers run, other threads can read.
-Deltas need neither lock (delta.py), nor do copies of state that long readings go on with (aside.py).
+Any thread may call anything; two locks make this possible. A thread that changes the database holds `Access.lock`, from
+reading the changes until the last subscriber has been called; a thread that reads or changes state holds `State.lock`.
+What several threads see (catalog, tables, views, state) changes only while both are held, so holding either is enough
+to rely on it. They are acquired in that order, and no user code runs under `State.lock`. So kernels, which release the
+GIL and hold raw addresses, have exclusive use of the arrays, and while subscribers run, other threads can read. Deltas
+need neither lock (delta.py), nor do the copies of state that long reads continue with (aside.py).
 
 Signals wait while state is half changed (interrupts.py), so an interruption finds the state before or the state after.
 """
@@ -33,15 +33,15 @@ class Access:
         self.lock = threading.RLock()
         self.session = Session(state, views, self.lock, store)
         self.closed = False
-        self._running: set[Budget] = set()  # of queries and views being made
+        self._running: set[Budget] = set()  # of queries, and of views being created
 
     def check_open(self) -> None:
-        """Raises StateError if nothing can be asked."""
+        """Raises StateError if the database cannot be read."""
         if self.closed:
             raise StateError("the database is closed; connect again")
         if self.store is not None:
             self.store.check()
-        if self.state.core.stale:  # views that could not be rebuilt when they had to, for want of memory
+        if self.state.core.stale:  # views that could not be rebuilt for lack of memory
             with self.state.lock:
                 self.views.rebuild(())
 
@@ -52,7 +52,7 @@ class Access:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Whoever defines something is alone, and not interrupted."""
+        """Definitions have exclusive access and are not interrupted."""
         self.session.check_none("CREATE or DROP")
         try:
             with self.lock:
@@ -64,9 +64,9 @@ class Access:
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
-        """Without `lock`, which this thread has, however often it has it."""
+        """Releases `lock`, which this thread holds (perhaps several times), for the duration of the block."""
         times = 0
-        with suppress(RuntimeError):  # when it has it no more
+        with suppress(RuntimeError):  # once it is fully released
             while True:
                 self.lock.release()
                 times += 1
@@ -78,7 +78,7 @@ class Access:
 
     @contextmanager
     def interruptible(self, budget: Budget) -> Iterator[Budget]:
-        """What runs within this budget is ended by `interrupt`."""
+        """`interrupt` ends operations that run within this budget."""
         self._running.add(budget)
         try:
             with budget:

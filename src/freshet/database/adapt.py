@@ -1,16 +1,16 @@
-"""Plans that follow the data: when another join tree would be clearly cheaper, a view is rebuilt on it.
+"""Plans that adapt to the data: when another join tree would be clearly cheaper, a view is rebuilt on it.
 
-Changes of each table are counted. After as many as there are rows (rebuilding a view costs about as much as taking
-in its rows, so looking that often adds a constant to a change) a view is looked at:
+The changes of each table are counted. After as many changes as there are rows, a view is checked (rebuilding it costs
+about as much as loading its rows, so checking that often adds a constant to each change):
 
-- One that pays next to nothing, by the counters that really changed, stays: there is nothing to gain.
-- The trees that the planner would choose for the recent changes are compared with the present ones by the nodes that
-  changes walk (plans/cost.py). A view moves when its trees cost `ratio` times as much: to move back the changes must
-  turn as clearly the other way, so it does not swing between two trees that are about as good.
-- What changes walk is an estimate. A view that pays more after a move than before it goes back, and is looked at half
-  as often from then on.
+- If its measured cost, in counters changed, is next to nothing, it stays: there is nothing to gain.
+- The trees that the planner would choose for the recent changes are compared with the current ones by the nodes that
+  changes visit (plans/cost.py). A view switches when its current trees cost `ratio` times as much. To switch back, the
+  changes must favour the old trees as clearly, so a view does not oscillate between two trees of similar cost.
+- The number of visited nodes is an estimate. A view whose measured cost is higher after a switch than before switches
+  back, and is checked half as often from then on.
 
-Counts of earlier looks fade by half.
+The counts of earlier checks are halved at each check.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from freshet.logical.query import AnyQuery
 from freshet.plans import AnyPlan, build_plan
 from freshet.plans.cost import walked
 
-_LEAST = 10_000  # changes before a look, where there are fewer rows
-_TURNED = 0.05  # the part of all changes that must have gone to other tables before plans are made again
+_LEAST = 10_000  # changes before a check, if there are fewer rows
+_TURNED = 0.05  # the share of all changes that must have moved to other tables before the planner runs again
 
 
 @dataclass(frozen=True, slots=True)
 class Adapt:
-    """When views move to another join tree, as `connect` takes it.
+    """When views switch to another join tree, as an argument of `connect`.
 
     Parameters
     ----------
     ratio
         How many times cheaper another tree must be.
     paying
-        Counters changed for each change of its tables; a view that pays less stays.
+        Counters changed for each change of its tables; a view with a lower cost keeps its tree.
     patience
-        Changes of its tables before a view is looked at again; by default as many as they have rows, at least 10,000.
+        Changes of its tables before a view is checked again; by default as many as they have rows, at least 10,000.
 
     Raises
     ------
@@ -65,18 +65,18 @@ class Adapt:
 
 
 def adapting(times: float) -> bool | Adapt:
-    """What `connect` takes, from how many times cheaper a tree must be; 0: views stay on theirs."""
+    """The `adapt` argument of `connect` for a given ratio; 0: views keep their trees."""
     return Adapt(ratio=times) if times else False
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which of its trees a view has: since which version, why, after how many moves."""
+    """The current tree of a view: since which version, why, after how many switches."""
 
     since: int
     why: str
     moves: int = 0
-    failed: str | None = None  # why the last move did not come about
+    failed: str | None = None  # why the last switch failed
 
 
 class Better(NamedTuple):
@@ -85,25 +85,25 @@ class Better(NamedTuple):
 
 
 class Following:
-    """One view's look at the changes of its tables. Without `adapt` it never looks."""
+    """Follows the changes of one view's tables. Without `adapt` it never checks them."""
 
     def __init__(self, adapt: Adapt | None, chosen: Chosen, counts: Mapping[str, int]) -> None:
         self.adapt, self.chosen = adapt, chosen
-        self._counts = dict(counts)  # when it last looked, as the next one
+        self._counts = dict(counts)  # at the last check
         self._spent = Spent(0)
         self._late = dict.fromkeys(counts, 0.0)  # recent changes
-        self._parts: dict[str, float] = {}  # each table's part of them when plans were last made
-        self._left: tuple[AnyPlan, float] | None = None  # the plan it moved away from, and what that one paid
+        self._parts: dict[str, float] = {}  # each table's share of them when the planner last ran
+        self._left: tuple[AnyPlan, float] | None = None  # the plan it switched from, and the cost of that plan
         self._regrets = 0
 
     def wait(self, counts: Mapping[str, int], rows: int) -> int:
-        """Changes until the next look."""
+        """Changes until the next check."""
         assert self.adapt is not None
         patience = max(_LEAST, rows) if self.adapt.patience is None else self.adapt.patience
         return (patience << self._regrets) - sum(counts[name] - self._counts[name] for name in counts)
 
     def look(self, counts: Mapping[str, int], spent: Spent, query: AnyQuery, plan: AnyPlan) -> Better | None:
-        """A plan that is better than this one, if there is one. `spent`: by the view, since it was made."""
+        """A better plan than this one, if there is one. `spent`: by the view, since it was created."""
         assert self.adapt is not None
         for name, count in counts.items():
             self._late[name] = self._late[name] / 2 + count - self._counts[name]

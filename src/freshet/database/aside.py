@@ -1,11 +1,11 @@
-"""State set aside for whoever reads for long, so that nobody waits for the length of a reading.
+"""State copied for long reads, so that no thread waits for the whole duration of a read.
 
 Law: state is arrays and nothing else. A copy of the arrays of a view, of its tables and of the text is therefore the
-view as it stands, attached as one from a checkpoint is; nobody else has it, so reading it needs no lock. Copying takes
-far less time than enumerating, and no more memory than there is state. So a reading begins with the state itself, under
-the lock, and is over before it matters in most cases; when it has gone on for about as long as a copy takes, the copy
-is made, the lock is left, and the reading begins again over the copy, of the same version. Whoever waits for a reader
-waits for about twice the time that copying its state takes. Where there is no memory for a copy, the reading goes on
+view at its current version, attached in the same way as from a checkpoint; no other thread uses it, so reading it needs
+no lock. Copying takes far less time than enumerating, and no more memory than the state. So a read starts with the
+state itself, under the lock, and usually ends before that matters. When it has taken about as long as a copy would, the
+copy is made, the lock is released, and the read starts again over the copy, at the same version. A thread that waits
+for a reader waits for about twice the time of copying its state. If there is no memory for a copy, the read continues
 under the lock to its end.
 """
 
@@ -26,12 +26,12 @@ from freshet.plans.model import AnyPlan
 
 T = TypeVar("T")
 
-_SHORT = 0.05  # seconds that anybody may wait
-_A_BYTE = 1e-9  # seconds that copying one takes
+_SHORT = 0.05  # seconds that a thread may wait in any case
+_A_BYTE = 1e-9  # seconds to copy one byte
 
 
 class _LongError(Exception):
-    """A reading under the lock that has gone on for as long as a copy takes."""
+    """A read under the lock has taken as long as a copy would."""
 
 
 class _Patience(Budget):
@@ -43,8 +43,8 @@ class _Patience(Budget):
 
 
 class Aside:
-    """Tables and text, and the states of views whose prefixes are given, as they stand at this moment. Made under the
-    state's lock, used without it by one thread, and released in the end."""
+    """A copy of tables and text, and of the states of views whose prefixes are given, at the current version. It is
+    made under the state's lock, used by one thread without it, and released at the end."""
 
     def __init__(self, state: State, tables: Iterable[str], views: Iterable[str] = ()) -> None:
         arena = state.core.arena.copied(_prefixes(state, tables, views), state.memory)
@@ -66,7 +66,8 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What is read, of which tables and of which views' states, from the state itself (`here`) or from a copy."""
+    """A read: the tables and view states it needs, and how to read them from the state itself (`here`) or from a
+    copy."""
 
     tables: Sequence[str]
     views: Sequence[str]
@@ -75,7 +76,7 @@ class Reading(Generic[T]):
 
 
 def read(state: State, begin: Callable[[], Reading[T]]) -> T:
-    """The outcome of a reading, which is found out about under the lock."""
+    """The result of a read, which `begin` prepares under the lock."""
     with state.lock:
         reading = begin()
         nbytes = sum(state.core.arena.nbytes(prefix) for prefix in _prefixes(state, reading.tables, reading.views))

@@ -1,12 +1,11 @@
-"""Queries that are asked once.
+"""One-off queries.
 
-Law: a view's answer is what its query gives over the tables as they stand, so a query may read it in place of that
-query. Where it reads one table or view, filters, computes, sorts and cuts, nothing is built: rows are found by a key
-that the condition fixes, or enumerated and left off as soon as there are enough. Every condition is checked on every
-row in any case, however the row was found. DuckDB answers a query over many rows, where it is installed and known to
-give the same answer (handed.py). Other queries are views that are made, read and thrown away, over tables and
-over the answers of views. An answer that is much larger than the tables below it is not stored even then: the query
-reads those tables instead.
+Law: a view's answer equals its query over the current tables, so a query may read the answer in place of that query. A
+query that only reads one table or view, filters, computes, sorts and limits builds no state: rows are found by a key
+that the condition fixes, or enumerated until there are enough. Every condition is checked on every row in any case,
+however the row was found. DuckDB answers a query over many rows, if it is installed and known to give the same answer
+(handed.py). Other queries become temporary views over tables and over the answers of views. An answer that is much
+larger than the tables below it is not stored even then: the query reads those tables instead.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from freshet.sql.source import Statement
 from freshet.state.arena import Arena, Scope
 from freshet.state.strings import StringPool
 
-LARGE = 65_536  # rows from which on a query is handed to DuckDB: below, asking it costs more than it saves
-_MANY = 65_536  # rows of a view's answer that are stored for a query, whatever the size of the tables below it
-_TIMES = 4  # as many times the rows of those tables are stored, too
+LARGE = 65_536  # rows from which a query is handed to DuckDB: below this, the overhead is larger than the gain
+_MANY = 65_536  # an answer of up to this many rows is stored for a query, whatever the size of the tables below it
+_TIMES = 4  # and so is one of up to this many times the rows of those tables
 
 
 class _LargeError(Exception):
@@ -55,7 +54,7 @@ class _LargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _World:
-    """What a query reads: state itself, or a copy of it."""
+    """What a query reads: the state itself, or a copy of it."""
 
     tables: Mapping[str, Table]
     view: Callable[[str], Maintained]
@@ -64,7 +63,7 @@ class _World:
 
 @dataclass(frozen=True, slots=True)
 class _Collected:
-    """What DuckDB is to answer, with the rows that it reads."""
+    """A query for DuckDB, with the rows that it reads."""
 
     handed: Handed
     tables: dict[str, pa.Table]
@@ -78,7 +77,7 @@ class Asking:
         self._connected: DuckDB | None = None
 
     def ask(self, statement: Statement) -> pa.Table:
-        """The answer to a statement that changes nothing; it is bound to what there is when it is answered."""
+        """The answer to a statement that changes nothing; it is bound to the definitions at that moment."""
         formed, inlined = form_of(statement), set[str]()
         known = None if formed is None else self._prepared.answer(*formed)
         if known is not None:
@@ -99,16 +98,16 @@ class Asking:
         return self._read(lambda alone: self._asking(query, set(), alone))
 
     def _read(self, begin: Callable[[bool], Reading[pa.Table | _Collected]]) -> pa.Table:
-        """The answer, also where DuckDB gives none to what was collected for it."""
+        """The answer, also if DuckDB gives none."""
         alone = metered() or self._state.memory.limit is not None or not installed()
-        found = read(self._state, lambda: begin(alone))
-        if isinstance(found, _Collected):
-            answer = self._duckdb().answer(found.handed.sql, found.tables, found.schema)
+        outcome = read(self._state, lambda: begin(alone))
+        if isinstance(outcome, _Collected):
+            answer = self._duckdb().answer(outcome.handed.sql, outcome.tables, outcome.schema)
             if answer is not None:
                 return answer
-            found = read(self._state, lambda: begin(True))
-        assert isinstance(found, pa.Table)
-        return found
+            outcome = read(self._state, lambda: begin(True))
+        assert isinstance(outcome, pa.Table)
+        return outcome
 
     def _bound(self, statement: Statement, inlined: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
         self._access.check_open()
@@ -118,8 +117,8 @@ class Asking:
         return self._asking(query, catalog.stored, alone)
 
     def _asking(self, query: AnyQuery, stored: set[str], alone: bool) -> Reading[pa.Table | _Collected]:
-        """How a query is answered; `stored`: the views among what it names as tables; `alone`: not by DuckDB. Called
-        under the state's lock."""
+        """How a query is answered; `stored`: the views that it reads as tables; `alone`: not by DuckDB. Called under
+        the state's lock."""
         scan, state = scan_of(query), self._state
         for_duckdb = None if alone or scan is not None or not self._is_large(query, stored) else handed(query)
         plan = None if scan is not None or for_duckdb is not None else build_plan(query, _counts(state, stored))
@@ -155,7 +154,7 @@ class Asking:
         return Reading(tables, [o.scope.prefix for o in operators.values()], lambda: answer(here), there)
 
     def _is_large(self, query: AnyQuery, stored: set[str]) -> bool:
-        """Whether it reads many rows; an answer is taken to have as many as the tables below its view."""
+        """Whether it reads many rows; an answer is assumed to have as many as the tables below its view."""
         rows, tables = 0, self._state.core.tables
         for name in _named(query):
             below = tables_of(self._access.views.named[name].plan.root) if name in stored else {name}
@@ -176,7 +175,7 @@ def _named(query: AnyQuery | TableSchema) -> set[str]:
 
 
 def _collected(handed: Handed, name: str, world: _World, below: Mapping[str, set[str]]) -> pa.Table:
-    """The columns that DuckDB is to read of a table or of a view's answer."""
+    """The columns of a table or of a view's answer that DuckDB reads."""
     source = handed.tables[name]
     places = handed.columns[name]
     outputs = tuple(key(0, i, source.fields[i]) for i in places)
@@ -203,7 +202,7 @@ def _root(plan: AnyPlan | None) -> AnyPlan:
 
 
 def _counts(state: State, stored: set[str]) -> dict[str, float]:
-    """Rows of tables and answers: the planner takes them for their changes."""
+    """Row counts of tables and answers, which the planner uses as the numbers of their changes."""
     counts = state.row_counts()
     return counts | dict.fromkeys(stored, max(counts.values(), default=1.0)) if counts else counts
 
@@ -216,7 +215,7 @@ def _answering(memory: Memory) -> Iterator[None]:
         except EvaluationError as e:
             remedy = "correct the rows, or guard the expression"
             raise ChangeError(f"the query has no answer: {e.reason}; {remedy}") from e
-        except SystemError as e:  # how numba gives an exception that a signal handler has raised
+        except SystemError as e:  # how numba reports an exception that a signal handler has raised
             raise (e.__cause__ or e) from None
 
 
@@ -239,7 +238,7 @@ def _scanned(scan: Scan, world: _World, stored: set[str]) -> Iterator[list[Colum
 
 @contextmanager
 def _made(memory: Memory, plan: AnyPlan, world: _World, below: Mapping[str, set[str]]) -> Iterator[Maintained]:
-    """A view that is thrown away when it was read."""
+    """A view that is discarded after it was read."""
     arena, maintained = Arena(memory=memory), None
     try:
         tables = {schema.name.lower(): schema for schema in schemas(plan)}
@@ -258,7 +257,7 @@ def _made(memory: Memory, plan: AnyPlan, world: _World, below: Mapping[str, set[
 
 
 def _stored(scope: Scope, schema: TableSchema, world: _World, most: int) -> Table:
-    """A view's answer as a table, unless it has more rows than that."""
+    """A view's answer as a table, unless it has more than `most` rows."""
     table, rows = Table(scope, schema.fields, (), world.pool), 0
     for part in world.view(schema.name.lower()).packed():
         rows += len(part)

@@ -1,7 +1,7 @@
-"""The two columns by which rows say what they do to their table, read here for every way in which rows arrive.
+"""The two columns that say what a row does to its table, read here for every way in which rows arrive.
 
-`_weight` adds copies of a row, or removes them if it is negative; `_change_type` names what is done, as change feeds of
-Spark and Delta do. Without either, every row is an insert.
+`_weight` adds copies of a row, or removes them if it is negative; `_change_type` names the kind of change, as in change
+feeds of Spark and Delta. Without either, every row is an insert.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _WEIGHS = "+n adds n copies, -n removes n"
 
 
 class ChangeType(Enum):
-    """What a row does to its table. Checkpoints on Spark keep a type as its place here, so the order stays."""
+    """What a row does to its table. Checkpoints on Spark store a type as its position here, so the order must not
+    change."""
 
     INSERT = "insert"
     UPDATE_POSTIMAGE = "update_postimage"
@@ -37,30 +38,30 @@ class ChangeType(Enum):
 
     @property
     def sign(self) -> int:
-        """1 if the row is there afterwards, -1 if it is gone."""
+        """1 if the row is in the table afterwards, -1 if not."""
         return -1 if self in (ChangeType.DELETE, ChangeType.UPDATE_PREIMAGE) else 1
 
     @property
     def code(self) -> int:
-        """Its place among all."""
+        """Its position among all types."""
         return _ALL.index(self)
 
     @property
     def says_what_goes(self) -> bool:
-        """Whether the rows themselves say which row goes; an upsert replaces whichever has its key."""
+        """Whether the rows themselves say which row is removed; an upsert replaces the row that has its key."""
         return self is not ChangeType.UPSERT
 
 
 _ALL = tuple(ChangeType)
 _SIGNS = np.array([kind.sign for kind in _ALL], np.int64)
 
-#: All of them, as messages list them.
+#: All of them, as listed in messages.
 CHANGE_TYPES = ", ".join(kind.value for kind in _ALL)
 
 
 @cache
 def _names() -> pa.Array:
-    """Made when it is first asked for: pa.array imports pandas to see whether it was given a Series."""
+    """Created at first use: pa.array imports pandas to check whether its argument is a Series."""
     return pa.array([kind.value for kind in _ALL], TEXT)
 
 
@@ -76,7 +77,7 @@ class ChangeTypes:
 
     @classmethod
     def of_weights(cls, weights: Int64s) -> ChangeTypes:
-        """What weights stand for where a row is there once or not at all."""
+        """The change types for weights, in a table in which each row occurs at most once."""
         return cls(np.where(weights > 0, ChangeType.INSERT.code, ChangeType.DELETE.code).astype(np.int64))
 
     @property
@@ -84,8 +85,8 @@ class ChangeTypes:
         return _SIGNS[self.codes]
 
     def are(self, kind: ChangeType) -> Bools:
-        found: Bools = self.codes == kind.code
-        return found
+        matches: Bools = self.codes == kind.code
+        return matches
 
 
 def read_weights(array: pa.Array, table: str | None, first: int = 0) -> Int64s:
@@ -94,7 +95,7 @@ def read_weights(array: pa.Array, table: str | None, first: int = 0) -> Int64s:
     too_many = (weights > MOST_GIVEN) | (weights < -MOST_GIVEN)
     if too_many.any():
         row = int(np.argmax(too_many))
-        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {MOST_GIVEN} copies a row", table, first + row)
+        raise ChangeError(f"{WEIGHT} is {weights[row]}; give at most {MOST_GIVEN} copies per row", table, first + row)
     return weights
 
 
@@ -117,7 +118,7 @@ def whole_weights(array: pa.Array, table: str | None, first: int = 0) -> Int64s:
 def read_change_types(
     array: pa.Array, table: str | None, first: int = 0, among: Collection[ChangeType] = _ALL
 ) -> ChangeTypes:
-    """Change types as given, which must be `among` these."""
+    """Change types as given; each must be one of `among`."""
     array, names = plain(array), [kind.value for kind in _ALL if kind in among]
     if not (is_text(array.type) or pt.is_null(array.type)):
         raise ChangeError(f"{CHANGE_TYPE} is {array.type}, not text; give one of {', '.join(names)}", table)

@@ -23,24 +23,25 @@ def connect(
 ) -> Database:  # fmt: skip
     """Open a database, in memory or in a folder.
 
-    A folder is opened as the last process left it, however that process ended: what was acknowledged is recovered.
+    A folder is opened in the state in which the last process left it, however that process ended: every acknowledged
+    transaction is recovered.
 
     Parameters
     ----------
     directory
-        The folder of a database, made if it is not there. Without one the database lives in memory.
+        The folder of the database, created if it does not exist. Without a folder the database is in memory.
     adapt
-        Whether, or when, views move to another join tree as the updates of their tables change.
+        Whether, or when, views switch to another join tree as the changes of their tables shift.
     durability
         What a transaction survives once `apply` has returned: ``"fsync"`` a loss of power, ``"os"`` the end of the
-        process, ``"none"`` neither, only what was closed.
+        process, ``"none"`` neither, until the database is closed.
     read_only
         Read the last published version, while another process may write.
     retain
-        How many versions back `View.changes` and `View.at` can read; more where the log still has them.
+        How many versions back `View.changes` and `View.at` can read at least; more if the log still has them.
     memory_limit
         Bytes that tables, views, queries and answers being read may take together, a number or a text such as
-        ``"2GB"``. Whatever would take more is refused with `BudgetError` and changes nothing.
+        ``"2GB"``. An operation that would take more is refused with `BudgetError` and changes nothing.
     clock
         What NOW() is in views. ``"advance"``: the time that `Database.advance` was last given, so that time moves when
         the program says so. ``"system"``: that of this machine, looked at five times a second.
@@ -77,7 +78,7 @@ def connect(
     when = (Adapt() if adapt else None) if isinstance(adapt, bool) else adapt
     if directory is None:
         if read_only:
-            raise ValueError("a database in memory cannot be read only; give the folder of one")
+            raise ValueError("a database in memory cannot be opened read-only; give a folder")
         inner = open_instance(None, when, memory, functions)
     else:
         inner = open_instance(Store(Path(directory), durability, read_only, retain), when, memory, functions)

@@ -1,4 +1,4 @@
-"""The database as its user holds it. What it does is done by the parts of an `Instance` (instance.py)."""
+"""The public class of a database. The parts of an `Instance` (instance.py) do the work."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from freshet.sql.source import SqlText
 
 
 class Database(ViewCollection):
-    """Tables and the views over them, made by `connect`.
+    """Tables and the views over them, created by `connect`.
 
-    Everything on it can be called from any thread. A transaction is either applied whole or not at all, and every
-    view stands at the same version.
+    All methods can be called from any thread. A transaction is either applied as a whole or not at all, and all views
+    are at the same version.
 
     Examples
     --------
@@ -65,18 +65,18 @@ class Database(ViewCollection):
         Returns
         -------
         object
-            What the last statement gives: a `Transaction` for a change (within an open transaction, one without
-            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for what asks, None otherwise.
+            The result of the last statement: a `Transaction` for a change (within an open transaction, one without
+            deltas), a `View` for CREATE MATERIALIZED VIEW, a ``pyarrow.Table`` for a query, None otherwise.
 
         Raises
         ------
         SqlError
-            The text cannot be read or bound; it carries line and column.
+            The text cannot be parsed or bound; the error has the line and column.
         UnsupportedError
-            It asks for what Freshet does not maintain; the message names what works instead.
+            Freshet does not support a part of it; the message names an alternative.
         ChangeError
-            A change was refused; it has changed nothing. Of several statements, the message says which one failed
-            and what was kept.
+            A change was refused and has changed nothing. If there are several statements, the message says which one
+            failed and what was kept.
         BudgetError
             A query took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
 
@@ -90,16 +90,16 @@ class Database(ViewCollection):
         >>> db.execute("SELECT SUM(b) AS total FROM t").to_pylist()
         [{'total': 30}]
         """
-        found = self._inner.statements.execute(SqlText(sql, params).statements(), seconds, rows)
-        return self._face(found) if isinstance(found, KeptView) else found
+        result = self._inner.statements.execute(SqlText(sql, params).statements(), seconds, rows)
+        return self._face(result) if isinstance(result, KeptView) else result
 
     def query(
         self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
     ) -> pa.Table:
-        """Ask one query, and return its answer.
+        """Run one query and return its answer.
 
-        Views are read as the answers they are, tables by their keys: a condition that fixes a primary key, the groups
-        of a view or the columns of an index finds its rows at once, and LIMIT ends the reading when there are enough.
+        Views are read from their stored answers. A condition that fixes the primary key of a table, the groups of a
+        view or the columns of an index looks its rows up directly, and LIMIT ends the read when there are enough rows.
 
         Parameters
         ----------
@@ -120,9 +120,9 @@ class Database(ViewCollection):
         Raises
         ------
         SqlError
-            The text cannot be read or bound, is no query, or lacks the value of a parameter.
+            The text cannot be parsed or bound, is not a query, or the value of a parameter is missing.
         ChangeError
-            The query has no answer over the rows that are there, for example because a sum overflows.
+            The query has no answer over the current rows, for example because a sum overflows.
         BudgetError
             It took more than `seconds`, `rows` or the memory limit, or was stopped by `interrupt`.
 
@@ -143,16 +143,16 @@ class Database(ViewCollection):
         return answer
 
     def transaction(self) -> PendingTransaction:
-        """Make one transaction of several statements.
+        """Combine several statements into one transaction.
 
-        Within the block this thread reads what it has written, in queries and in views; other threads read what was
-        before, and wait with changes. The block's end commits, an exception rolls back. ``BEGIN``, ``COMMIT`` and
-        ``ROLLBACK`` do the same in SQL. Tables and views cannot be made or dropped within it.
+        Within the block this thread reads its own writes, in queries and in views; other threads read the version
+        before, and their changes wait. The end of the block commits, an exception rolls back. ``BEGIN``, ``COMMIT`` and
+        ``ROLLBACK`` do the same in SQL. Tables and views cannot be created or dropped within it.
 
         Returns
         -------
         PendingTransaction
-            A context manager; after the block it has the version and every view's delta.
+            A context manager; after the block it has the version and the delta of every view.
 
         Raises
         ------
@@ -178,16 +178,16 @@ class Database(ViewCollection):
         return PendingTransaction(self, session, lambda: commit(Bracket.COMMIT))
 
     def create_view(self, name: str, query: str | Plan, *, replace: bool = False) -> View:
-        """Register a view over the tables and views there are, with whatever rows they hold.
+        """Create a view over existing tables and views, which may already have rows.
 
         Parameters
         ----------
         name
-            A name that no table and no view has.
+            The name of the view; no table or other view may have it.
         query
-            SQL, or a `Plan` made by `freshet.plan` and perhaps edited.
+            SQL, or a `Plan` made by `freshet.plan`, which may be edited.
         replace
-            Whether a view of that name is replaced, if no other view reads it; its subscriptions end.
+            Whether to replace an existing view of that name, if no other view reads it; its subscriptions end.
 
         Returns
         -------
@@ -197,11 +197,11 @@ class Database(ViewCollection):
         Raises
         ------
         SqlError
-            The query cannot be read, or the name is taken.
+            The query cannot be parsed or bound, or the name is taken.
         PlanError
             The plan is not one of its query over these tables.
         ChangeError
-            The query has no answer over the rows that are there, for example because a sum overflows.
+            The query has no answer over the current rows, for example because a sum overflows.
 
         Examples
         --------
@@ -255,7 +255,7 @@ class Database(ViewCollection):
         self._inner.ddl.create_function(name, function, returns, deterministic)
 
     def view(self, name: str) -> View:
-        """Find a view by name; names ignore case.
+        """Find a view by name, ignoring case.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class Database(ViewCollection):
         Raises
         ------
         PlanError
-            There is no such view; the message lists those there are.
+            There is no such view; the message lists the existing ones.
 
         Examples
         --------
@@ -283,13 +283,13 @@ class Database(ViewCollection):
         """
         with self._inner.state.lock:
             self._inner.access.check_open()
-            found = self._inner.views.named.get(name.lower())
-            if found is None:
+            kept = self._inner.views.named.get(name.lower())
+            if kept is None:
                 raise PlanError(f"no view {name}; the views are {self._inner.views.listed()}")
-            return self._face(found)
+            return self._face(kept)
 
     def _face(self, kept: KeptView) -> View:
-        """The one object that users hold for a view."""
+        """The one public object for a view."""
         with self._inner.state.lock:
             face = self._faces.get(kept)
             if face is None:
@@ -298,7 +298,7 @@ class Database(ViewCollection):
 
     @property
     def views(self) -> dict[str, View]:
-        """The views there are at this moment, by name in lower case.
+        """The current views, by name in lower case.
 
         Examples
         --------
@@ -314,7 +314,7 @@ class Database(ViewCollection):
 
     @property
     def catalog(self) -> Catalog:
-        """The tables and views that are defined, as `freshet.plan` takes them.
+        """The definitions of tables and views, as `freshet.plan` takes them.
 
         Examples
         --------
@@ -335,17 +335,18 @@ class Database(ViewCollection):
         ----------
         changes
             Rows by table name: a ``pyarrow.Table`` or ``RecordBatch``, anything else with ``__arrow_c_stream__`` (a
-            reader, a DuckDB relation, a view), a pandas or polars frame, an iterator of batches, or a list of dicts
-            or tuples. Columns match by name, tuples by position. Dates, timestamps and decimals in dicts and tuples
-            may be texts in ISO 8601 and plain digits. Rows are inserted, unless ``_weight`` (+n adds n copies, -n
-            removes n) or ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says otherwise.
+            reader, a DuckDB relation, a view), a pandas or polars DataFrame, an iterator of batches, or a list of dicts
+            or tuples. Columns are matched by name, tuples by position. Dates, timestamps and decimals in dicts and
+            tuples may be strings in ISO 8601 and plain digits. Rows are inserted, unless ``_weight`` (+n adds n copies,
+            -n removes n) or ``_change_type`` (insert, delete, update_preimage, update_postimage, upsert) says
+            otherwise.
         deltas
-            False skips the views' deltas, where nobody reads them.
+            False skips the views' deltas if they are not needed.
 
         Returns
         -------
         Transaction
-            The version it led to and every view's delta.
+            The resulting version and the delta of every view.
 
         Raises
         ------
@@ -401,9 +402,8 @@ class Database(ViewCollection):
         return self._inner.transactions.advance(to)
 
     def interrupt(self) -> None:
-        """End the statements and definitions that are under way in other threads.
-
-        Each of them raises `BudgetError` and has changed nothing. What begins later is not affected.
+        """End the statements and definitions that other threads are executing. Each of them raises `BudgetError` and
+        has changed nothing. What begins later is not affected.
 
         Examples
         --------
@@ -414,9 +414,9 @@ class Database(ViewCollection):
         self._inner.access.interrupt()
 
     def close(self) -> None:
-        """End the session.
+        """Close the database.
 
-        A database in a folder can be connected to again; deltas and answers handed out stay as they are.
+        A database in a folder can be opened again; existing deltas and answers remain valid.
 
         Examples
         --------
@@ -456,5 +456,5 @@ def inside(face: View) -> KeptView: ...
 
 
 def inside(face: Database | View) -> Instance | KeptView:
-    """What stands behind a face, for rooms that need more than users do."""
+    """The internals behind a public object, for rooms that need more than users do."""
     return face._inner if isinstance(face, Database) else face._kept

@@ -1,4 +1,4 @@
-"""CREATE and DROP: tables and views come and go, each statement whole and on disk, or not at all."""
+"""CREATE and DROP of tables and views; each statement takes full effect, also on disk, or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.python_function import python_function
 from freshet.state.allocators import give_back
 
-_MUCH = 1 << 22  # bytes dropped that go back to the system
+_MUCH = 1 << 22  # dropped bytes from which memory is returned to the system
 
 
 class Ddl:
@@ -31,11 +31,11 @@ class Ddl:
             if name in state.core.tables and old is None:
                 if statement.if_not_exists:
                     return
-                raise SqlError(f"there is a table {schema.name} already; drop it first, or choose another name")
+                raise SqlError(f"table {schema.name} already exists; drop it first, or choose another name")
             if name in self._views.named:
-                raise SqlError(f"there is a view {schema.name} already; choose another name")
+                raise SqlError(f"view {schema.name} already exists; choose another name")
             if old is not None:
-                state.catalog.dropped(DropTable(schema.name))  # which refuses where views read it
+                state.catalog.dropped(DropTable(schema.name))  # which refuses if views read it
             number = state.number()
             try:
                 with state.lock, self._views.defining():
@@ -59,7 +59,7 @@ class Ddl:
             key = name.lower()
             if key in self._state.core.tables or (key in self._views.named and not replace):
                 kind = "view" if key in self._views.named else "table"
-                raise SqlError(f"there is a {kind} {name} already; drop it first, or choose another name")
+                raise SqlError(f"{kind} {name} already exists; drop it first, or choose another name")
             with self._access.interruptible(Budget()):
                 return self._views.create(name, query)
 
@@ -92,7 +92,7 @@ class Ddl:
     def drop(self, statement: DropTable | DropView) -> None:
         state = self._state
         with self._access.changing():
-            names = state.catalog.dropped(statement)  # binding has refused what is not there
+            names = state.catalog.dropped(statement)  # binding has refused missing names
             tables = {name: state.core.tables[name] for name in names if name in state.core.tables}
             with state.lock:
                 with self._views.defining():

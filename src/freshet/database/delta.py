@@ -1,10 +1,11 @@
 """The deltas of a transaction.
 
-Law: a delta never changes once it is handed out, whatever becomes of its view and its database, and any thread may read
-it at any time. Its rows are its own from the start. Its text is ids of the database's pool until somebody looks, and an
-id stands for the same text until the pool is swept: before that, and before the database closes, every delta that is
-still unread is read (`Unread.settle`). A delta's lock keeps the two apart. It is held while one delta becomes Arrow and
-nothing else is waited for under it, so reading a delta never waits for a transaction.
+Law: a delta never changes once it is returned, whatever happens to its view and its database, and any thread may read
+it at any time. It owns its rows from the start. Its text consists of ids of the database's pool until it is first read,
+and an id stands for the same text until the pool is swept: before that, and before the database closes, every delta
+that is still unread is converted (`Unread.settle`). A lock of the delta prevents a race between reader and sweep. It is
+held only while one delta is converted to Arrow, and nothing waits for another lock under it, so reading a delta never
+waits for a transaction.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from freshet.state.rows import Rows
 
 
 class Delta:
-    """One view's change, turned into Arrow when somebody looks."""
+    """One view's change, converted to Arrow when it is first read."""
 
     __slots__ = ("__weakref__", "_failure", "_lock", "_rows", "_table", "_view")
 
     def __init__(self, view: Maintained, rows: Rows) -> None:
-        self._lock = threading.RLock()  # a signal handler may look, too
-        self._view: Maintained | None = view  # these two until they are a table
+        self._lock = threading.RLock()  # a signal handler may read it, too
+        self._view: Maintained | None = view  # these two until they are converted to a table
         self._rows: Rows | None = rows
         self._table: pa.Table | None = None
         self._failure: Exception | None = None
@@ -47,13 +48,14 @@ class Delta:
     def table(self) -> pa.Table:
         with self._lock:
             if self._failure is not None:
-                raise StateError(f"the delta was too large to be kept: {self._failure}; read deltas as they come")
+                raise StateError(f"the delta was too large to keep: {self._failure}; read deltas as they arrive")
             if self._table is None:
                 self._become(self._converted())
             return self._table
 
     def settle(self) -> None:
-        """Makes the table now. What cannot be made is not the present transaction's fault: whoever looks is told."""
+        """Converts it to a table now. A failure is not the fault of the current transaction: it is raised to the
+        reader."""
         with self._lock:
             if self._table is None and self._failure is None:
                 try:
@@ -77,40 +79,40 @@ class Delta:
 
 
 class Unread:
-    """The deltas that still borrow text, held weakly: most are never looked at, and are gone before the next sweep."""
+    """The deltas that still refer to text, held weakly: most are never read, and are freed before the next sweep."""
 
     def __init__(self) -> None:
-        self._found: list[weakref.ref[Delta]] = []
+        self._deltas: list[weakref.ref[Delta]] = []
         self._room = 64
 
     def add(self, deltas: Iterable[Delta]) -> None:
-        self._found += [weakref.ref(delta) for delta in deltas if delta.borrows]
-        if len(self._found) > self._room:
-            self._found = [ref for ref in self._found if (delta := ref()) is not None and delta.borrows]
-            self._room = max(64, 2 * len(self._found))
+        self._deltas += [weakref.ref(delta) for delta in deltas if delta.borrows]
+        if len(self._deltas) > self._room:
+            self._deltas = [ref for ref in self._deltas if (delta := ref()) is not None and delta.borrows]
+            self._room = max(64, 2 * len(self._deltas))
 
     def settle(self) -> None:
-        """From here on nobody outside the database refers to its pool."""
-        for ref in self._found:
+        """After this, nothing outside the database refers to its pool."""
+        for ref in self._deltas:
             delta = ref()
             if delta is not None:
                 delta.settle()
-        self._found = []
+        self._deltas = []
 
 
 class Deltas(Mapping[str, pa.Table]):
-    """The delta of each view by name; names ignore case."""
+    """The delta of each view by name, ignoring case."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_deltas",)
 
-    def __init__(self, found: dict[str, Delta]) -> None:
-        self._found = found
+    def __init__(self, deltas: dict[str, Delta]) -> None:
+        self._deltas = deltas
 
     def __getitem__(self, name: str) -> pa.Table:
-        return self._found[name.lower()].table()
+        return self._deltas[name.lower()].table()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._deltas)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._deltas)

@@ -1,6 +1,6 @@
 """What INSERT, UPDATE and DELETE change: the rows they add, and the slots they touch with their new rows.
 
-Nothing is changed here. Text of new rows enters the pool; where a statement fails it is taken out again.
+No table is changed here. Text of new rows is added to the pool; if a statement fails, it is removed again.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ def updated(statement: Update, schema: TableSchema, table: Table) -> RowChange:
         raise
 
 
-def replaced(statement: Delete | Update, schema: TableSchema, found: pa.Table) -> pa.Table:
-    """The changes of a statement with subqueries: the rows found go, and come back with their new values."""
+def replaced(statement: Delete | Update, schema: TableSchema, matches: pa.Table) -> pa.Table:
+    """The changes of a statement with subqueries: matching rows are deleted, and for UPDATE inserted with new
+    values."""
     names, width = [*(f.name for f in schema.fields), "_weight"], len(schema.fields)
-    old = found.columns[:width]
-    gone = pa.table([*old, pa.repeat(-1, len(found))], names)
+    old = matches.columns[:width]
+    gone = pa.table([*old, pa.repeat(-1, len(matches))], names)
     if isinstance(statement, Delete):
         return gone
-    new = dict(zip(statement.columns, found.columns[width:], strict=True))
-    come = pa.table([*(new.get(i, column) for i, column in enumerate(old)), pa.repeat(1, len(found))], names)
+    new = dict(zip(statement.columns, matches.columns[width:], strict=True))
+    come = pa.table([*(new.get(i, column) for i, column in enumerate(old)), pa.repeat(1, len(matches))], names)
     return pa.concat_tables([gone, come])
 
 
@@ -103,5 +104,5 @@ def _assigned(schema: TableSchema, position: int, column: Column) -> Column:
     if column.type.name == "VOID":
         column = null_column(field.type, len(column))
     if not field.nullable and column.valid is not None and not column.valid.all():
-        raise ChangeError(f"{field.name} would be NULL, and it is NOT NULL; give a value", schema.name)
+        raise ChangeError(f"{field.name} would be NULL, but it is NOT NULL; give a value", schema.name)
     return replace(column, type=field.type)

@@ -1,14 +1,14 @@
-"""Update sequences of a wanted enclosureness.
+"""Update sequences with a given enclosureness.
 
-Some rows stay once they have come; the others are *fleeting*: round after round all of them come and go again. Rounds
-are disjoint, and within one the fleeting rows go in the order in which they came, so a fleeting row encloses nothing
-but itself and a staying row encloses as many lifespans as it sees rounds. With n staying rows, m fleeting ones and k
-rounds, of which staying row i misses the first r_i, there are n + k m tuples and
+Some rows stay after their insertion; the others are *fleeting*: they are all inserted and deleted again in every round.
+Rounds are disjoint, and within one the fleeting rows are deleted in the order of their insertion, so a fleeting row
+encloses only itself, and a staying row encloses as many lifespans as it sees rounds. With n staying rows, m fleeting
+ones and k rounds, of which staying row i misses the first r_i, there are n + k m tuples and
 
     λ (n + k m) = Σ (k - r_i) + k m.
 
-The fewest rounds that can reach the wanted λ are taken, and as many rows come after the first of them as that λ asks
-for: what comes out is off by half a lifespan in all, which is λ to within 1 / (2 (n + k m)).
+The sequence has the fewest rounds that can reach the given λ, and as many staying rows are inserted after the first
+round as that λ requires. The total is off by at most half a lifespan, so λ is exact to within 1 / (2 (n + k m)).
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def enclosure_stream(
 ) -> Iterator[dict[str, pa.Table]]:
     """Make transactions whose λ is `enclosure`, as `Database.apply` and `freshet.enclosure` take them.
 
-    What makes a join pay for λ are fleeting rows far down in its tree that many staying rows join. λ is at most about
-    1 + staying / fleeting rows.
+    A join is expensive under a large λ if many staying rows join with fleeting rows far down in its tree. λ is at most
+    about 1 + staying / fleeting rows.
 
     Parameters
     ----------
     rows
-        The rows of each table, every one of them different.
+        The rows of each table, all different.
     enclosure
-        The λ wanted, 1 or more.
+        The λ of the sequence, 1 or more.
     fleeting
-        How many rows of which tables come and go; by default one of each table. All others stay.
+        How many rows of which tables are fleeting; by default one of each table. All others stay.
     size
-        The most changes in a transaction.
+        The maximal number of changes in a transaction.
     seed
-        Decides which rows are fleeting, and the order in which all come.
+        Determines which rows are fleeting, and the order of insertion.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def enclosure_stream(
 
 
 class _Chosen:
-    """Rows of all tables, numbered through: those that stay and those that come and go."""
+    """Rows of all tables, numbered consecutively: those that stay and those that are fleeting."""
 
     def __init__(self, tables: Mapping[str, pa.Table], staying: Int64s, fleeting: Int64s) -> None:
         self.tables, self.staying, self.fleeting = tables, staying, fleeting
@@ -97,14 +97,14 @@ class _Chosen:
     def _changed(self, numbers: Int64s, weight: int, size: int) -> Iterator[dict[str, pa.Table]]:
         for start in range(0, len(numbers), size):
             part = numbers[start : start + size]
-            found: dict[str, pa.Table] = {}
+            changes: dict[str, pa.Table] = {}
             first = 0
             for name, table in self.tables.items():
                 mine = part[(part >= first) & (part < first + table.num_rows)] - first
                 first += table.num_rows
                 if len(mine):
-                    found[name] = table.take(mine).append_column(WEIGHT, pa.array(np.full(len(mine), weight)))
-            yield found
+                    changes[name] = table.take(mine).append_column(WEIGHT, pa.array(np.full(len(mine), weight)))
+            yield changes
 
 
 def _different(table: pa.Table, name: str) -> pa.Table:
@@ -113,7 +113,7 @@ def _different(table: pa.Table, name: str) -> pa.Table:
     _, firsts = np.unique(numbers, return_index=True)
     if len(firsts) < len(numbers):
         again = int(np.setdiff1d(np.arange(len(numbers)), firsts)[0])
-        raise ChangeError("the row is there twice, and copies of a row share one lifespan; give it once", name, again)
+        raise ChangeError("the row occurs twice, and copies of a row share one lifespan; give it once", name, again)
     return table
 
 
@@ -126,7 +126,7 @@ def _fleeting(tables: Mapping[str, pa.Table], wanted: Mapping[str, int] | None, 
             )
         if not 0 <= count <= tables[name].num_rows:
             raise ChangeError(
-                f"{count} fleeting rows of {name}, which has {tables[name].num_rows}; give so many or less"
+                f"{count} fleeting rows of {name}, which has {tables[name].num_rows}; give at most that many"
             )
     first, chosen = 0, []
     for name, table in tables.items():
@@ -138,8 +138,8 @@ def _fleeting(tables: Mapping[str, pa.Table], wanted: Mapping[str, int] | None, 
 
 
 def _rounds(enclosure: float, staying: int, fleeting: int) -> tuple[int, int]:
-    """The rounds, and how many of the staying rows come after the first of them."""
-    gain = staying + fleeting - enclosure * fleeting  # what one more round adds beyond the wanted average
+    """The number of rounds, and how many of the staying rows are inserted after the first round."""
+    gain = staying + fleeting - enclosure * fleeting  # what one more round adds beyond the given average
     if enclosure > 1 and (not staying or not fleeting or gain <= 0):
         most = 1 + staying / fleeting if staying and fleeting else 1
         raise ChangeError(

@@ -1,18 +1,17 @@
-"""Enclosureness: how hard an update sequence is, and how hard for one join tree.
+"""Enclosureness: how hard an update sequence is, in general and for one join tree.
 
-A tuple lives from the change that brings it to the one that takes it away; both ends are moments of the sequence, or
-before its first or after its last change. λ of a tuple is the largest number of disjoint lifespans inside its own, its
-own among them, and λ of the sequence is the average (AJU, section 1). Inserts alone and first in, first out have λ = 1.
+A tuple lives from its insert to its delete; both ends are moments of the sequence, or before its first or after its
+last change. λ of a tuple is the largest number of disjoint lifespans inside its own, including its own, and λ of the
+sequence is the average (AJU, section 1). Insert-only and first-in-first-out sequences have λ = 1.
 
 For a join tree (CROWN, definitions 6.3 and 6.4) only lifespans of tuples in nodes below count, and they are
-*effective* ones: cut off at the first deletion below that node, or begun at the last insertion below it. λ_T of a tuple
-is the largest number of disjoint effective lifespans inside its own. What is counted are lifespans, in the words of
-definition 6.4 and in the proof of theorem 6.6, where each stands for counters that changed: so a tuple whose two
-effective lifespans are disjoint counts with both. Filters are not looked at: every row of a table is a tuple of its
-nodes.
+*effective* ones: they end at the first deletion below that node, or start at the last insertion below it. λ_T of a
+tuple is the largest number of disjoint effective lifespans inside its own. As in definition 6.4 and in the proof of
+theorem 6.6, lifespans are counted, each of which stands for counters that changed: so a tuple with two disjoint
+effective lifespans counts twice. Filters are ignored: every row of a table is a tuple of its nodes.
 
-A plan has a join tree for each select in it. Rows that a nested query or a bag adds to what it feeds and takes away
-again are tuples there too; `fed_rows` runs the sequence to see them.
+A plan has a join tree for each of its selects. Rows that a nested query or a bag adds to its reader and removes again
+are tuples there too; `fed_rows` executes the sequence to find them.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class TreeEnclosureness:
     Attributes
     ----------
     sequence
-        λ of all that the tree reads: rows of tables, and rows that nested queries change.
+        λ of all inputs of the tree: rows of tables, and rows that nested queries change.
     tree
         λ_T.
     """
@@ -57,9 +56,9 @@ class Enclosureness:
     sequence
         λ of the sequence.
     tree
-        λ_T of the plan's join tree, if a plan was given; of several, the largest.
+        λ_T of the plan's join tree, if a plan was given; the largest if there are several.
     tuples
-        How many lifespans there are.
+        The number of lifespans.
     changes
         Rows changed.
     trees
@@ -88,20 +87,20 @@ def enclosure(stream: Any, plan: Plan | None = None) -> Enclosureness:
     Parameters
     ----------
     stream
-        Transactions in order, each a dict of table to rows as `Database.apply` takes them (removals come first
-        within one); or one table of changes, whose order is its rows'.
+        Transactions in order, each a dict of table to rows as `Database.apply` takes them (removals come first within
+        one); or one table of changes, in the order of its rows.
     plan
-        The plan whose join tree λ_T is for.
+        The plan for whose join tree λ_T is computed.
 
     Returns
     -------
     Enclosureness
-        λ, λ_T if a plan is given, and how many tuples and changes there are.
+        λ, λ_T if a plan is given, and the number of tuples and changes.
 
     Raises
     ------
     ChangeError
-        The sequence has no changes, or some that cannot be read.
+        The sequence has no changes, or changes that cannot be read.
 
     Examples
     --------
@@ -180,7 +179,8 @@ def _tuples(plan: QueryPlan, i: int, spans: Mapping[str, Lifespans], fed: Fed, p
 
 
 def _effective(spans: Lifespans, below: Lifespans, last: int) -> tuple[Lifespans, Lifespans]:
-    """The effective lifespans of each tuple: cut off at the first deletion below, begun at the last insertion."""
+    """The effective lifespans of each tuple: one ends at the first deletion below, the other starts at the last
+    insertion."""
     if not len(below):
         return spans, spans
     deletions, insertions = np.sort(below.end), np.sort(below.begin)

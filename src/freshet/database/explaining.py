@@ -1,4 +1,4 @@
-"""What a view costs and how it is kept, in figures and in words."""
+"""The cost of a view and how it is maintained, as data and as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freshet.plans.explain import Standing, as_dict
 
 
 def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
-    """What keeping the view has cost, since it was made and over the last minute."""
+    """The cost of maintaining the view, since it was created and over the last minute."""
     recent, chosen = view.paid.last_minute(clock.now(), view.operator), view.following.chosen
     return {
         **view.paid.total(view.operator).as_dict(),
@@ -25,7 +25,7 @@ def metrics(view: KeptView, clock: Clock) -> dict[str, Any]:
 
 
 def explained(view: KeptView, clock: Clock) -> tuple[str, dict[str, Any]]:
-    """How a view is kept: as text, and as a document."""
+    """How a view is maintained: as text, and as a document."""
     kept, chosen, plan = view.operator.unindexed, view.following.chosen, view.plan.root
     statistics = _standing(kept)
     paid = metrics(view, clock)
@@ -70,7 +70,7 @@ def _work(work: dict[str, Any]) -> Iterator[str]:
 
 
 def _paid(work: dict[str, Any]) -> Iterator[str]:
-    """What a change has cost, kind by kind, to be compared with the promise above it."""
+    """The cost of a change by kind of step, for comparison with the promise above it."""
     for title, spent in (("paid", work), ("recently", work["last minute"])):
         if not spent["changes"]:
             yield f"{title:<10} nothing: no changes"

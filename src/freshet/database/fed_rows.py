@@ -1,7 +1,7 @@
 """Rows that nested queries change while an update sequence runs: tuples of the join trees that read them.
 
-Nothing but running the sequence can show them, so the plan is run over it, and each select notes what the queries below
-it change. Their changes come at the end of a transaction, each at a moment of its own.
+They can only be found by executing the sequence, so the plan is run over it, and each select records the changes of the
+queries below it. These changes come at the end of a transaction, each at a moment of its own.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from freshet.state.arrays import Int64s
 from freshet.state.rows import Rows
 from freshet.state.strings import StringPool
 
-#: A select, by the numbers of the inputs that lead to it, and a relation of its.
+#: A select, identified by the path of input numbers that leads to it, and one of its relations.
 Place = tuple[tuple[int, ...], int]
 
-#: By select and nested query: moment, row and weight of each change.
+#: For each select and nested query: moment, row and weight of each change.
 Heard = dict[tuple[int, int], list[tuple[int, Int64s, int]]]
 
 
@@ -43,7 +43,7 @@ class Fed:
 
 
 def fed_rows(stream: Any, plan: AnyPlan) -> Fed:
-    """Of a sequence that can be read again, if some join of the plan reads a query."""
+    """The fed rows of a sequence that can be read again, if some join of the plan reads a query."""
     if isinstance(stream, (pa.Table, pa.RecordBatch)) or not any(map(_joins_queries, _plans(plan))):
         return Fed()
     return _Run(plan).all(stream)
@@ -89,7 +89,7 @@ class _Run:
             self._listen(below, query, (*path, i))
 
     def _hear(self, place: tuple[int, int], rows: Rows) -> None:
-        for at in np.argsort(rows.weights > 0, kind="stable"):  # what goes goes first
+        for at in np.argsort(rows.weights > 0, kind="stable"):  # deletes come first
             self.now += 1
             self.heard.setdefault(place, []).append((self.now, rows.lanes[at].copy(), int(rows.weights[at])))
 
@@ -139,12 +139,12 @@ class _Run:
 
 
 def _begun(heard: Heard) -> Heard:
-    """What was there before the sequence began: at moment 0."""
+    """The rows before the sequence began, at moment 0."""
     return {place: [(0, row, weight) for _, row, weight in rows] for place, rows in heard.items()}
 
 
 def _initial(name: str, transactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows that the sequence removes before it brings them: they were there from the start."""
+    """Rows that the sequence removes before it inserts them: they existed from the start."""
     held: Counter[tuple[Any, ...]] = Counter()
     least: dict[tuple[Any, ...], int] = {}
     columns: list[str] = []

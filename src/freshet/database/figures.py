@@ -16,7 +16,7 @@ class Figures:
 
     @property
     def version(self) -> int:
-        """How many transactions there have been.
+        """The number of transactions so far.
 
         Examples
         --------
@@ -45,13 +45,13 @@ class Figures:
         return self._inner.state.changes
 
     def metrics(self) -> dict[str, Any]:
-        """What the database holds, and what keeping each view has cost.
+        """Return the size of the state, and the cost of maintaining each view.
 
         Returns
         -------
         dict
-            ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, and under ``views`` the
-            figures of `View.metrics` by name.
+            ``version``, ``changes``, ``tuples``, ``state_bytes``, ``tree_switches``, and under ``views`` the figures of
+            `View.metrics` by name.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Figures:
         Returns
         -------
         int
-            Memory that is reserved, whether rows fill it or not.
+            Reserved memory, whether rows fill it or not.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Subscribers that hear of some transactions only: those whose delta has a row on which a condition holds."""
+"""Subscribers that are called only for transactions whose delta has a row that satisfies a condition."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Callback = Callable[[Transaction], object]
 
 
 def filtered(view: str, fields: tuple[Field, ...], catalog: Definitions, where: str, callback: Callback) -> Callback:
-    """The callback, called only where the condition, in SQL over the view's columns, holds on a row of the delta."""
+    """The callback, called only if a row of the delta satisfies the condition, which is SQL over the view's columns."""
     conditions = _conditions(view, catalog, where)
 
     def heard(tx: Transaction) -> None:
         delta = tx.deltas.get(view)
-        if delta is None:  # nobody has looked at what it changed
+        if delta is None:  # the transaction was applied without deltas
             callback(tx)
             return
 
@@ -45,5 +45,5 @@ def _conditions(view: str, catalog: Definitions, where: str) -> tuple[Expression
     bound = bind_all(statements, StoredViews.over(catalog, set())) if len(statements) == 1 else []
     scan = scan_of(bound[0]) if bound and is_query(bound[0]) else None
     if scan is None or scan.limit is not None or scan.order:
-        raise SqlError(f"{where[:60]} is no condition on the columns of {view} alone; write one as in WHERE")
+        raise SqlError(f"{where[:60]} is not a condition on the columns of {view}; write one as in WHERE")
     return scan.conditions

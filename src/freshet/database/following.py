@@ -1,11 +1,12 @@
-"""`view.changes(since=)`: every version's delta, one after the other, those that were and those that come.
+"""`view.changes(since=)`: the delta of every version in order, past and future.
 
-What was comes from the log (history.py), what comes from the transactions themselves. They are kept until they are
-asked for, but not more than so many: a reader that falls behind goes on from the log, and where there is none it hears
-what it has missed. So a reader that keeps the version it has dealt with goes on after it, without gap or duplicate.
+Past versions come from the log (history.py), future ones from the transactions themselves. These are buffered until
+they are read, up to a limit: a reader that falls behind continues from the log, and if there is none, an error says
+which versions it has missed. So a reader that stores the last version it has processed can continue after it, without
+gaps or duplicates.
 
-A database that was opened with read_only has no transactions of its own: there the log is followed as its writer adds
-to it, by one state that moves from version to version.
+A database that was opened with read_only has no transactions of its own: there one state follows the log from version
+to version as its writer appends to it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from freshet.database.kept_view import KeptView
 from freshet.database.transaction import Subscription, Transaction
 from freshet.errors import StateError
 
-_WAIT = 0.2  # seconds until a waiting reader looks whether the database was closed
+_WAIT = 0.2  # seconds until a waiting reader checks whether the database was closed
 
 Change = tuple[int, pa.Table]
 
 
 class _Ear:
-    """Hears for a reader as long as there is one."""
+    """Receives transactions for a reader as long as the reader exists."""
 
     def __init__(self, reader: Changes) -> None:
         self._reader = weakref.ref(reader)
@@ -44,8 +45,8 @@ class _Ear:
 
 
 class Changes(Iterator[Change], AsyncIterator[Change]):
-    """Versions and deltas; iterate over it with `for` or `async for`. `version` is the last one given. Ends when the
-    view is dropped or the database closed; without `follow`, when there is no more to give."""
+    """Versions and deltas; iterate over it with `for` or `async for`. `version` is the last one returned. It ends when
+    the view is dropped or the database closed; without `follow`, when all existing versions were returned."""
 
     def __init__(self, access: Access, view: KeptView, since: int | None, follow: bool, buffer: int) -> None:
         with access.state.lock:
@@ -55,17 +56,17 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
                 raise StateError(f"there is no version {since}; the database is at {now}")
             made = view.made
             if self.version < made:
-                raise StateError(f"view {view.name} was made at version {made}; ask for its changes since then")
+                raise StateError(f"view {view.name} was created at version {made}; ask for its changes since then")
             if self.version < now and access.store is None:
                 raise StateError(
                     f"version {self.version} is past, and a database in memory keeps no log; follow from version {now}"
                 )
             self._access, self._view, self._follow = access, view, follow
             self._coming: deque[Transaction] = deque(maxlen=buffer)
-            self._heard = now  # the last version that came, or was there before
+            self._heard = now  # the last version that arrived, or existed before
             self._came = threading.Condition()
             self._history: tuple[History, Iterator[Change]] | None = None
-            self._elsewhere = follow and access.store is not None and access.store.read_only  # where the writer is
+            self._elsewhere = follow and access.store is not None and access.store.read_only  # another process writes
             self._next: Change | None = None
             self._closed = False
             ear = _Ear(self)
@@ -74,11 +75,11 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
     def _hear(self, tx: Transaction) -> None:
         with self._came:
             self._heard = max(self._heard, tx.version)
-            self._coming.append(tx)  # at its most, the oldest goes: it is missed, and noticed
+            self._coming.append(tx)  # when it is full, the oldest is discarded, which the reader detects
             self._came.notify_all()
 
     def _prepare(self, wait: bool) -> bool:
-        """Whether the next change is there; waits for it a little."""
+        """Whether the next change is available; waits for it briefly."""
         if self._next is None:
             self._next = self._from_writer() if self._elsewhere else self._from_log() or self._from_transactions()
         if self._next is None and wait:
@@ -91,18 +92,18 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         if self._history is None:
             history = history_of(self._access, self._view.name, self.version)
             self._history = history, history.news()
-        found = next(self._history[1], None)
-        if found is None:  # for now
+        change = next(self._history[1], None)
+        if change is None:  # for now
             self._history = self._history[0], self._history[0].news()
-        return found
+        return change
 
     def _from_log(self) -> Change | None:
         if self._history is None:
             return None
-        found = next(self._history[1], None)
-        if found is None:
+        change = next(self._history[1], None)
+        if change is None:
             self._end_history()
-        return found
+        return change
 
     def _from_transactions(self) -> Change | None:
         name = self._view.name
@@ -117,8 +118,8 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
             return None
         if self._access.store is None:
             raise StateError(
-                f"versions {self.version + 1} to {now} were missed: more came than the buffer holds, or they were "
-                "applied with deltas=False; read the whole view and go on from there"
+                f"versions {self.version + 1} to {now} were missed: more arrived than the buffer holds, or they were "
+                "applied with deltas=False; read the whole view and continue from there"
             )
         return self._read_log(now)
 
@@ -129,9 +130,9 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
 
     def _given(self) -> Change:
         assert self._next is not None
-        found, self._next = self._next, None
-        self.version = found[0]
-        return found
+        change, self._next = self._next, None
+        self.version = change[0]
+        return change
 
     def _over(self) -> bool:
         return self._closed or not self._follow or self._view.closed or self._access.closed
@@ -149,7 +150,7 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
         return self
 
     async def __anext__(self) -> Change:
-        import asyncio  # slow to import, and few follow a view this way
+        import asyncio  # slow to import, and rarely used
 
         while not await asyncio.to_thread(self._prepare, self._follow):
             if self._over():

@@ -1,10 +1,10 @@
-"""Queries over many rows that DuckDB answers, where it is installed.
+"""Queries over many rows that DuckDB answers, if it is installed.
 
-Law: DuckDB is asked only for what it is known to answer as Freshet does. Each function and aggregate says so itself
-(`duckdb`): for arguments of types on which both agree, and on which no row can fail. What may fail only in the end, as
-a sum that does not fit its type, fails in DuckDB, too. Whatever DuckDB refuses, Freshet answers, or refuses in its own
-words. Rows are handed over as Arrow under the state's lock, so the answer is that of one version; DuckDB then works
-without the lock.
+Law: DuckDB receives only queries that it is known to answer as Freshet does. Each function and aggregate declares this
+itself (`duckdb`): for arguments of types on which both agree, and on which no row can fail. An error that can occur
+only at the end, such as a sum that does not fit its type, occurs in DuckDB, too. A query that DuckDB refuses is
+answered or refused by Freshet itself. Rows are passed as Arrow under the state's lock, so the answer is of one version;
+DuckDB then works without the lock.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def installed() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """The SQL of a query for DuckDB, and the columns of each table that it reads, by place: table `t0` has `c3`."""
+    """The SQL of a query for DuckDB, and the columns of each table that it reads, by position: table `t0` has `c3`."""
 
     sql: str
     tables: dict[str, TableSchema]
@@ -70,17 +70,17 @@ class Handed:
 
 
 def handed(query: AnyQuery) -> Handed | None:
-    """The query as DuckDB is asked it, if it is known to give the same answer."""
+    """The query for DuckDB, if DuckDB is known to give the same answer."""
     writer = _Writer()
     sql = writer.query(query)
     if sql is None:
         return None
-    columns = {name: tuple(sorted(found)) or (0,) for name, found in writer.columns.items()}
+    columns = {name: tuple(sorted(places)) or (0,) for name, places in writer.columns.items()}
     return Handed(sql, writer.tables, columns)
 
 
 class DuckDB:
-    """A connection that reads nothing but what it is given."""
+    """A connection that reads nothing but the given tables."""
 
     def __init__(self) -> None:
         import duckdb
@@ -89,7 +89,7 @@ class DuckDB:
         self._connection = duckdb.connect(":memory:", config=dict(_NO_FILES))
 
     def answer(self, sql: str, tables: dict[str, pa.Table], schema: pa.Schema) -> pa.Table | None:
-        """None where DuckDB gives no answer: Freshet says why, or answers."""
+        """The answer, or None if DuckDB gives none: then Freshet answers, or says why not."""
         cursor = self._connection.cursor()
         try:
             for name, table in tables.items():
@@ -106,11 +106,11 @@ class DuckDB:
 
 # Writing ----------------------------------------------------------------------------------------------------------
 
-Text = str | None  # None: DuckDB may have another answer
+Text = str | None  # None: DuckDB's answer may differ
 
 
 def kind(type_: Type) -> Text:
-    """A type as DuckDB writes it, if values of it are the same there."""
+    """The DuckDB name of a type, if its values are the same there."""
     if type_.items is not None or type_.char:
         return None
     return f"DECIMAL({type_.precision},{type_.scale})" if type_.name == "DECIMAL" else _TYPES.get(type_.name)
@@ -153,12 +153,12 @@ def _decimal(unscaled: int, scale: int) -> str:
 
 
 def _all(texts: Iterator[Text] | Sequence[Text]) -> list[str] | None:
-    found = list(texts)
-    return None if any(t is None for t in found) else [t for t in found if t is not None]
+    known = list(texts)
+    return None if any(t is None for t in known) else [t for t in known if t is not None]
 
 
 def _groups(fields: Sequence[Field]) -> bool:
-    """Whether rows of these are equal there exactly where they are here."""
+    """Whether rows of these fields are equal in DuckDB exactly if they are equal here."""
     return all(kind(f.type) is not None and not f.type.is_fraction for f in fields)
 
 
@@ -195,7 +195,7 @@ class _Writer:
         return " UNION ALL ".join(rows) or None
 
     def _first(self, query: TopK[AnyQuery]) -> Text:
-        """Ties in the order are settled by the columns shown."""
+        """Ties in the order are broken by the columns shown."""
         if query.partition or query.ties:
             return None
         ties = tuple(SortKey(i, False, True) for i in range(len(query.fields)))
@@ -281,9 +281,9 @@ class _Writer:
         return source
 
     def _conditions(self, conditions: Sequence[Expression], arms: Sequence[Arm], query: Query) -> list[str] | None:
-        found = _all(self._expression(c, query.relations) for c in conditions)
+        written = _all(self._expression(c, query.relations) for c in conditions)
         exists = _all(self._exists(arm, query) for arm in arms if arm.kind.filters)
-        return None if found is None or exists is None else [*found, *exists]
+        return None if written is None or exists is None else [*written, *exists]
 
     def _exists(self, arm: Arm, query: Query) -> Text:
         source = self._joined(arm.block, query)

@@ -1,8 +1,7 @@
-"""Versions that were: a view's deltas and answers, made again from the log.
+"""Earlier versions: a view's deltas and answers, reconstructed from the log.
 
-State in memory replays the log up to the wanted version, with this one view; from there each transaction is applied by
-itself and gives the delta it gave. The log reaches back to where it was last rewritten; with `retain` the logs before
-are kept.
+A state in memory replays the log up to a version, with this one view; from there each transaction is applied separately
+and gives the same delta as before. The log reaches back to its last rewrite; with `retain` older logs are kept.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from freshet.state.arena import Arena
 
 
 def history_of(access: Access, view: str, version: int) -> History:
-    """A view as it was, from the log."""
+    """A view at an earlier version, from the log."""
     if access.store is None:
-        raise StateError(f"version {version} is past, and a database in memory keeps no log; follow it from now")
+        raise StateError(f"version {version} is past, and a database in memory keeps no log; follow it from now on")
     with access.state.lock:
         access.check_open()
         access.store.log.flush()
@@ -39,7 +38,7 @@ def history_of(access: Access, view: str, version: int) -> History:
 
 
 class History:
-    """One view as it was at a version, and then at one after the other."""
+    """One view at an earlier version, and then at one version after the other."""
 
     def __init__(
         self, folder: Path, key: str, version: int, memory: Memory, functions: Mapping[str, Callable[..., Any]]
@@ -71,9 +70,9 @@ class History:
                 self._next_log()
 
     def news(self) -> Iterator[tuple[int, pa.Table]]:
-        """The delta of each version that the writer has logged since; ends when there are no more for now."""
+        """The delta of each version that the writer has logged since; ends when there are no more at the moment."""
         while True:
-            replaced = self._log.replaced  # before it is read to its end, to which nothing is added after that
+            replaced = self._log.replaced  # before its end is read: nothing is appended to it after that
             yield from self._recorded()
             if not replaced:
                 return
@@ -94,7 +93,7 @@ class History:
         return Delta(self.views.named[self.key].operator, rows).table()
 
     def _next_log(self) -> None:
-        """Goes on with the log after this one, behind the rows it begins with: those are here already."""
+        """Continues with the next log, after the rows with which it begins: these are already here."""
         after = self._logs.holding(self.state.version)
         if after.id == self._log.id:
             after.close()

@@ -10,7 +10,7 @@ from freshet.logical.query import CreateIndex, DropIndex
 
 
 def change_index(views: Views, state: State, statement: CreateIndex | DropIndex) -> None:
-    """Whole and on disk, or not at all."""
+    """The change takes full effect, also on disk, or none."""
     with state.lock:
         name = statement.name.lower()
         held = {index: key for key, d in state.definitions.items() for index in indexes_of(d)}
@@ -19,7 +19,7 @@ def change_index(views: Views, state: State, statement: CreateIndex | DropIndex)
             if name not in held:
                 _reindex(views, state, key, {**indexes_of(state.definitions[key]), name: list(statement.columns)})
             elif not statement.if_not_exists:
-                raise SqlError(f"there is an index {statement.name} already; drop it first, or name this one otherwise")
+                raise SqlError(f"index {statement.name} already exists; drop it first, or choose another name")
         elif name in held:
             kept = {index: c for index, c in indexes_of(state.definitions[held[name]]).items() if index != name}
             _reindex(views, state, held[name], kept)

@@ -1,7 +1,7 @@
-"""SHOW, DESCRIBE and EXPLAIN: what there is and how it is kept, answered as tables.
+"""SHOW, DESCRIBE and EXPLAIN: the tables and views and how they are maintained, returned as tables.
 
-Law: they change nothing and take no turn of a writer's. What they name must be there when the text is bound, as for any
-other statement.
+Law: they change nothing and do not take the writer's lock. The objects they name must exist when the text is bound, as
+for any other statement.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Subject(Enum):
     TABLES = auto()
     VIEWS = auto()
     COLUMNS = auto()
-    PLAN = auto()  # how a query would be kept
+    PLAN = auto()  # how a query would be maintained
     COST = auto()  # and what it costs
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is asked: about all there is, about what has a name, or about a query."""
+    """What is asked: a list of all objects, a description of a named object, or a query."""
 
     subject: Subject
     name: str = ""
@@ -54,7 +54,7 @@ def changes_nothing(statements: list[Statement]) -> bool:
 
 
 def read_inspection(statement: Statement, catalog: Definitions) -> Inspection:
-    """The statement, checked against what there is."""
+    """The statement, checked against the catalog."""
     first, *rest = statement.tokens
     words = [token.text.upper() for token in rest]
     if first.text.upper() == "SHOW":
@@ -62,12 +62,12 @@ def read_inspection(statement: Statement, catalog: Definitions) -> Inspection:
             return Inspection(Subject.TABLES)
         if words in (["VIEWS"], ["MATERIALIZED", "VIEWS"]):
             return Inspection(Subject.VIEWS)
-        statement.fail("SHOW lists TABLES or VIEWS; write one of these", None)
+        statement.fail("SHOW lists TABLES or VIEWS; write one of them", None)
     if first.text.upper() != "EXPLAIN":
         if words[:-1] in (["TABLE"], *_VIEW):
             rest = rest[-1:]
         if len(rest) != 1:
-            statement.fail(f"{first.text} takes one name, of a table or view; write it", None)
+            statement.fail(f"{first.text} takes the name of a table or view; write it", None)
         name = rest[0].text
         if catalog.table(name) is None and catalog.view(name) is None:
             statement.fail(f"no table or view {name}; there are {_listed(name, catalog.names())}", name)
@@ -120,7 +120,7 @@ class Inspecting:
 
     def _rows(self, schema: TableSchema) -> int:
         table = self._state.core.tables[schema.name.lower()]
-        if not table.counted:  # each row is there once
+        if not table.counted:  # each row occurs once
             return int(table.tuples.live)
         name = schema.name.replace("`", "``")
         (counting,) = SqlText(f"SELECT COUNT(*) AS n FROM `{name}`").statements()

@@ -1,4 +1,4 @@
-"""A database inside: its parts, put together. The faces that users hold (db.py, view.py) ask these."""
+"""The internals of a database: its parts, put together. The public classes (db.py, view.py) call these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from freshet.state.arena import Arena
 
 
 class Instance:
-    """`store`: the folder it is kept in, if it is; what that holds is restored by opening.py."""
+    """`store`: the folder of the database, if it has one; opening.py restores its contents."""
 
     def __init__(
         self, store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
@@ -47,7 +47,7 @@ class Instance:
             self.store.save(self.state.described(), self.state.version)
 
     def close(self) -> None:
-        """Publishes what is safe, and leaves the folder to others."""
+        """Publishes transactions that are durable, and releases the folder."""
         if self._stop is not None:
             self._stop()
         try:
@@ -58,7 +58,7 @@ class Instance:
                     self.access.session.rollback()
                 if self.store is not None:
                     self.store.check_process()
-                    with suppress(StateError):  # whoever has applied them hears of it
+                    with suppress(StateError):  # the threads that applied them get the error
                         self.store.settle(self.state.version)
                 try:
                     self.transactions.publish()

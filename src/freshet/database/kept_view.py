@@ -1,4 +1,4 @@
-"""A view as the database keeps it: its plan and operator, what keeping it costs, and who has subscribed."""
+"""The database's record of a view: its plan and operator, its cost, and its subscribers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freshet.plans import Plan
 
 
 class KeptView:
-    """`made`: the version at which it was."""
+    """`made`: the version at which it was created."""
 
     def __init__(self, state: State, name: str, plan: Plan, paid: Paid, following: Following, made: int) -> None:
         self.state, self.name, self.key, self.plan = state, name, name.lower(), plan
@@ -24,7 +24,7 @@ class KeptView:
 
     @property
     def operator(self) -> Maintained:
-        """What holds its answer at this moment: another one when the view has been rebuilt or has moved."""
+        """The operator that holds its answer: a different one after the view was rebuilt or switched trees."""
         return self.state.core.operators[self.key]
 
     def tables(self) -> list[str]:
@@ -41,7 +41,7 @@ class KeptView:
             self.subscriptions = [s for s in self.subscriptions if s is not subscription]
 
     def close(self) -> None:
-        """It was dropped."""
+        """Called when the view was dropped."""
         self.closed = True
         for subscription in self.subscriptions:
             subscription.closed = True

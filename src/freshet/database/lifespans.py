@@ -1,8 +1,7 @@
-"""Lifespans of tuples in an update sequence, and how many of them fit into one another.
-
-A tuple lives from the change that brings it to the one that takes it away; both ends are moments of the sequence, or
-before its first or after its last change. The largest number of disjoint intervals inside a given one is found
-greedily, always the one that ends first; `Packing` follows those steps for all intervals at once, in powers of two.
+"""Lifespans of tuples in an update sequence, and how many of them fit into one another. A tuple lives from its insert
+to its delete; both ends are moments of the sequence, or before its first or after its last change. The largest number
+of disjoint intervals inside a given one is found greedily, always taking the one that ends first; `Packing` computes
+those steps for all intervals at once, in powers of two.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ NONE = Lifespans(np.empty(0, np.int64), np.empty(0, np.int64))
 
 def lifespans(stream: Any, pauses: Sequence[int] = ()) -> tuple[dict[str, Lifespans], int]:
     """The lifespans of each table's tuples, and the number of changes. A row that occurs several times lives from its
-    first copy to its last; one that is removed before it came was there from the start. `pauses`: moments to leave
-    after each transaction, where something else happens."""
+    first copy to its last; one that is removed before it is inserted existed from the start. `pauses`: moments to leave
+    free after each transaction, for other changes."""
     if isinstance(stream, (pa.Table, pa.RecordBatch)):
         whole = pa.Table.from_batches([stream]) if isinstance(stream, pa.RecordBatch) else stream
         return _of_table(whole)
@@ -46,7 +45,7 @@ def lifespans(stream: Any, pauses: Sequence[int] = ()) -> tuple[dict[str, Lifesp
     now = 0
     for i, transaction in enumerate(transactions_of(stream)):
         parts = {str(name).lower(): changes_of(given, str(name)) for name, given in transaction.items()}
-        for sign in (-1, 1):  # as the engine does: all that goes goes first
+        for sign in (-1, 1):  # as in the engine: deletes come first
             for name, (table, weights) in parts.items():
                 chosen = np.flatnonzero(np.sign(weights) == sign)
                 rows.setdefault(name, []).append(table.take(chosen))
@@ -54,13 +53,13 @@ def lifespans(stream: Any, pauses: Sequence[int] = ()) -> tuple[dict[str, Lifesp
                 signs.setdefault(name, []).append(weights[chosen])
                 now += len(chosen)
         now += pauses[i] if pauses else 0
-    found = {
+    lives = {
         name: spans(
             identity(pa.concat_tables(rows[name])), np.concatenate(moments[name]), np.concatenate(signs[name]), now
         )
         for name in rows
     }
-    return found, now - sum(pauses)
+    return lives, now - sum(pauses)
 
 
 def transactions_of(stream: Any) -> Iterator[Mapping[str, Any]]:
@@ -77,11 +76,11 @@ def _of_table(table: pa.Table) -> tuple[dict[str, Lifespans], int]:
 
 
 def changes_of(given: Any, name: str) -> tuple[pa.Table, Int64s]:
-    """Rows without what says how they change, and their weights."""
+    """Rows without the column that says what they do, and their weights."""
     table = as_arrow(given)
     weights = np.ones(table.num_rows, np.int64)
     if WEIGHT in table.column_names and CHANGE_TYPE in table.column_names:
-        raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", name or None)
+        raise ChangeError(f"rows have both {WEIGHT} and {CHANGE_TYPE}; keep one", name or None)
     if WEIGHT in table.column_names:
         weights = whole_weights(table.column(WEIGHT).combine_chunks(), name or None)
     elif CHANGE_TYPE in table.column_names:
@@ -101,7 +100,7 @@ def as_arrow(given: Any) -> pa.Table:
 
 def identity(rows: pa.Table) -> Int64s:
     """A number for each row, equal where all values are."""
-    found = np.zeros(rows.num_rows, np.int64)
+    numbers = np.zeros(rows.num_rows, np.int64)
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
             codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -110,8 +109,8 @@ def identity(rows: pa.Table) -> Int64s:
                 f"column {name} is {column.type}, by which rows cannot be distinguished; leave it out"
             ) from None
         indices = codes.indices if isinstance(codes, pa.DictionaryArray) else codes.combine_chunks().indices
-        _, found = np.unique(found * (len(rows) + 1) + indices.to_numpy(), return_inverse=True)
-    return found.astype(np.int64)
+        _, numbers = np.unique(numbers * (len(rows) + 1) + indices.to_numpy(), return_inverse=True)
+    return numbers.astype(np.int64)
 
 
 def spans(rows: Int64s, moments: Int64s, weights: Int64s, changes: int) -> Lifespans:
@@ -124,7 +123,7 @@ def spans(rows: Int64s, moments: Int64s, weights: Int64s, changes: int) -> Lifes
     group = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(rows)]))
     total = np.cumsum(weights)
     held = total - (total[first] - weights[first])[group]
-    initially = np.maximum(0, -np.minimum.reduceat(held, first))  # what must have been there from the start
+    initially = np.maximum(0, -np.minimum.reduceat(held, first))  # copies that must have existed from the start
     held += initially[group]
     before = held - weights
     last = np.r_[first[1:], len(rows)] - 1

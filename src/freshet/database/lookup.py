@@ -1,8 +1,8 @@
-"""Rows of a view by the values of some of its columns: keys of Python as rows of lanes, rows of lanes as Python's.
+"""Lookup of a view's rows by some of its columns: Python keys become rows of lanes, rows of lanes become Python values.
 
 Law: two values are the same key exactly when their lanes are (scalar/lanes), so a key is turned into lanes once and
-everything after that compares integers. Text that the pool does not hold is in no row. Nothing here adds to the pool:
-looking something up changes nothing.
+everything after that compares integers. Text that is not in the pool is in no row. Nothing here adds to the pool: a
+lookup changes nothing.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _LOW = (1 << 64) - 1
 
 
 class NeverThereError(Exception):
-    """A value of the right kind that no row can have: one beyond its type, or text that nothing has."""
+    """A value of the right kind that no row can have: one beyond its type, or text that no row has."""
 
 
 # From values to lanes ---------------------------------------------------------------------------------------------
 
 
 def key_row(types: Sequence[Type], values: Sequence[Any], pool: StringPool) -> Int64s | None:
-    """Values in their lane form (see `Literal`) as one row of lanes; None where no row has them."""
+    """Values in their lane form (see `Literal`) as one row of lanes; None if no row has them."""
     out = np.zeros((1, width(types)), np.int64)
     lane, nulls = 0, value_lanes(types)
     for i, (kind, value) in enumerate(zip(types, values, strict=True)):
         if value is None:
             out[0, nulls + i // NULLS] |= 1 << i % NULLS
         elif kind.pooled:
-            found = pool.find(value)
-            if found < 0:
+            text = pool.find(value)
+            if text < 0:
                 return None
-            out[0, lane] = found
+            out[0, lane] = text
         elif kind.is_fraction:
             number = float(value)
             out[0, lane] = 0x7FF8000000000000 if number != number else _BITS.unpack(_DOUBLE.pack(number + 0.0))[0]
@@ -66,7 +66,7 @@ def key_row(types: Sequence[Type], values: Sequence[Any], pool: StringPool) -> I
 
 
 def lane_form(value: Any, field: Field) -> Any:
-    """A value of Python in the lane form of a column. Raises NeverThereError if it is beyond what the column holds,
+    """A Python value in the lane form of a column. Raises NeverThereError if it is beyond what the column can hold,
     PlanError if it is of another kind."""
     kind = field.type
     if value is None:
@@ -76,7 +76,7 @@ def lane_form(value: Any, field: Field) -> Any:
     read = _READERS.get(kind.name)
     made = None if read is None else read(value, kind)
     if made is None:
-        reason = f"{brief(value)} is no value of {field.name}, which is {kind}; give {wanted(kind)}"
+        reason = f"{brief(value)} is not a value of {field.name}, which is {kind}; give {wanted(kind)}"
         raise PlanError(reason)
     return made
 
@@ -147,7 +147,7 @@ def _text(value: Any, kind: Type) -> str | None:
         value.encode()
     except UnicodeEncodeError:
         raise NeverThereError from None
-    return value.ljust(kind.length) if kind.char and kind.length is not None else value  # held as long as declared
+    return value.ljust(kind.length) if kind.char and kind.length is not None else value  # padded to the declared length
 
 
 _READERS: dict[str, Callable[[Any, Type], Any]] = {
@@ -165,13 +165,13 @@ _READERS: dict[str, Callable[[Any, Type], Any]] = {
 }
 
 
-# Which columns a key is of -------------------------------------------------------------------------------------------
+# The columns of a key -----------------------------------------------------------------------------------------------
 
 
 def chosen(
     finders: Sequence[Finder], fields: Sequence[Field], view: str, key: Any, by: str | Sequence[str] | None
 ) -> tuple[Finder, list[Any]]:
-    """The way to find a key, and its values in the order of the columns there."""
+    """The finder for a key, and the values of the key in the order of its columns."""
     if by is None and isinstance(key, Mapping):
         by, key = tuple(key), tuple(key.values())
     if by is None:
@@ -216,23 +216,23 @@ def _remedy(finders: Sequence[Finder], fields: Sequence[Field], view: str, wante
 
 
 def rows_of(finder: Finder, key: Int64s, fields: Sequence[Field], pool: StringPool) -> list[Row]:
-    """The rows that have a key, as Arrow's `to_pylist` would give them."""
+    """The rows that have a key, as Arrow's `to_pylist` would return them."""
     stored = finder.stored
     if stored is None or any(f.type.name not in _SHORT or f.type.items is not None for f in fields):
         return as_rows(finder.find(key), [f.name for f in fields])
-    found = []
+    rows = []
     for lanes in stored.rows(key):
         row: Row = {}
         for field, (at, lane, null_lane, bit) in zip(fields, stored.cells, strict=True):
             values = lanes[at]
             is_null = (values[null_lane] >> bit) & 1
             row[field.name] = None if is_null else _SHORT[field.type.name](values[lane], pool)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def as_rows(columns: Sequence[Column], names: Sequence[str]) -> list[Row]:
-    """Rows of Python's values, as Arrow's `to_pylist` would give them."""
+    """Rows of Python values, as Arrow's `to_pylist` would return them."""
     made = [python_values(c) for c in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*made, strict=True)]
 
@@ -257,7 +257,7 @@ def _double(bits: int, _: StringPool) -> float:
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
-#: Values of one lane as Python's, for the types that need no thought.
+#: Python values of one lane, for the simple types.
 _SHORT: dict[str, Callable[[int, StringPool], Any]] = {
     **dict.fromkeys(INTEGER_RANGE, lambda lane, _: lane),
     "BOOLEAN": lambda lane, _: bool(lane),

@@ -1,9 +1,9 @@
-"""What keeping a view fresh has really cost, in steps for each change of its tables (engine/work.py lists them).
+"""The measured cost of keeping a view fresh, in steps for each change of its tables (engine/work.py lists them).
 
-`explain` states a bound on these figures; these are the ones that were paid. The engine counts anyway, so nothing is
-added to a transaction but the time of day: once a second, before a transaction, the totals are noted down, and the last
-minute is the difference between now and the first note in it. Totals go on when a view is rebuilt, without what
-building took.
+`explain` states a bound on these figures; here they are measured. The engine counts steps anyway, so a transaction only
+has to read the clock in addition: once a second, before a transaction, the totals are recorded, and the last minute is
+the difference between now and the first record in it. Totals continue when a view is rebuilt, without the steps of the
+rebuild.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from freshet.engine.work import FIGURES, Work
 from freshet.state.arena import Scope
 
 MINUTE = 60.0
-_APART = 1.0  # seconds between two notes
+_APART = 1.0  # seconds between two records
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Spent:
 
 
 class Paid:
-    """One view's account. `begun` keeps, next to the view's state, the totals at which it began."""
+    """The measured cost of one view. `begun` stores, next to the view's state, the totals at its start."""
 
     def __init__(self, scope: Scope, tables: Mapping[str, Scope]) -> None:
         self.scope = scope
@@ -71,20 +71,20 @@ class Paid:
         self._changes[name] = changes_of(table)
 
     def begin(self, kept: Maintained) -> None:
-        """The account of a view just made starts at zero."""
+        """The totals of a new view start at zero."""
         total = self.total(kept)
         self._begun.data[0] += total.changes
         self._begin_work(total.work)
 
     def carry(self, before: Work, kept: Maintained) -> None:
-        """Goes on with a view rebuilt, which had taken the steps `before`."""
+        """Continues the totals of a rebuilt view, which had taken the steps `before`."""
         self._begin_work(kept.work() - before)
 
     def _begin_work(self, work: Work) -> None:
         self._begun.data[1 : 1 + FIGURES] += astuple(work)
 
     def counts(self) -> dict[str, int]:
-        """Rows changed in each of the view's tables, since they were made."""
+        """Rows changed in each of the view's tables, since the tables were created."""
         return {name: int(changes.data[0]) for name, changes in self._changes.items()}
 
     def total(self, kept: Maintained) -> Spent:
@@ -97,20 +97,20 @@ class Paid:
             self._notes.popleft()
 
     def last_minute(self, now: float, kept: Maintained) -> Spent:
-        """Since the first note of the last minute; without one nothing has happened in it."""
+        """Steps since the first record of the last minute; without a record nothing has happened in it."""
         total = self.total(kept)
         return total.since(next((spent for at, spent in self._notes if now - at <= MINUTE), total))
 
 
 class Clock:
-    """When totals are noted: before a transaction, once a second at most."""
+    """When totals are recorded: before a transaction, at most once a second."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
         self._next = now()
 
     def due(self) -> float | None:
-        """The time, if totals are to be noted now."""
+        """The time, if totals must be recorded now."""
         now = self.now()
         if now < self._next:
             return None

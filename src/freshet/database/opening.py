@@ -1,4 +1,4 @@
-"""Opening a database: its parts are made, and filled from the checkpoint and the log of its folder."""
+"""Opening a database: its parts are created, and filled from the checkpoint and the log of its folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_instance(
     store: Store | None = None, adapt: Adapt | None = None, memory: Memory | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Instance:  # fmt: skip
-    """The database of a folder, or an empty one in memory. What is only read is not rehearsed."""
+    """The database of a folder, or an empty one in memory. A read-only database is not rehearsed."""
     reads_only = store is not None and store.read_only
     try:
         made = Instance(store, adapt, memory, unrehearsed if reads_only else rehearse)
@@ -40,11 +40,11 @@ def _restore(made: Instance, store: Store) -> None:
     replay = Replay(made.state, made.views, store.log, catalog)
     replay.run()
     while (damaged := store.damaged()) and store.read_only and replay.run():
-        pass  # the writer was just at it
+        pass  # the writer was in the middle of an append
     if damaged:
         raise StateError(
-            f"{store.log.path} is damaged at byte {store.log.end:,} of {store.log.size:,}; what comes before, up to "
-            f"version {made.state.version}, is recovered by: freshet recover {store.path}"
+            f"{store.log.path} is damaged at byte {store.log.end:,} of {store.log.size:,}; the log before that, up to "
+            f"version {made.state.version}, can be recovered with: freshet recover {store.path}"
         )
     store.restored(made.state, catalog)
 

@@ -1,4 +1,4 @@
-"""Several statements as one transaction, as their user holds it."""
+"""The public class of a transaction of several statements."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class _Database(Protocol):
 
 
 class PendingTransaction:
-    """Several statements that become one transaction, made by `Database.transaction`.
+    """Several statements that become one transaction, created by `Database.transaction`.
 
-    A context manager: the block's end commits, an exception rolls back. Once committed it has what a `Transaction` has.
+    A context manager: the end of the block commits, an exception rolls back. Once committed, it has the attributes of a
+    `Transaction`.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class PendingTransaction:
 
     def __enter__(self) -> PendingTransaction:
         if self._state != "new":
-            raise StateError("a transaction is used once; call db.transaction() again")
+            raise StateError("a transaction can be used only once; call db.transaction() again")
         self._session.begin()
         self._state = "open"
         return self
@@ -76,7 +77,7 @@ class PendingTransaction:
         Raises
         ------
         ChangeError
-            A row is refused. The transaction goes on without these changes.
+            A row is refused. The transaction continues without these changes.
         StateError
             The transaction is over, or another thread's.
 
@@ -127,7 +128,7 @@ class PendingTransaction:
         return self._db.execute(sql, params)
 
     def query(self, sql: str, params: Given | None = None) -> pa.Table:
-        """Ask a query, as `Database.query` does; it sees what this transaction has changed.
+        """Run a query, as `Database.query` does; it sees the changes of this transaction.
 
         Parameters
         ----------
@@ -184,7 +185,7 @@ class PendingTransaction:
         self._state = "committed"
 
     def rollback(self) -> None:
-        """Forget all changes; the block goes on without them, outside of any transaction.
+        """Discard all changes; the block continues without them, outside of any transaction.
 
         Raises
         ------
@@ -217,7 +218,7 @@ class PendingTransaction:
 
     @property
     def version(self) -> int:
-        """The version it led to.
+        """The resulting version.
 
         Examples
         --------
@@ -233,7 +234,7 @@ class PendingTransaction:
 
     @property
     def deltas(self) -> Deltas:
-        """Every view's delta; none at all if nothing was changed.
+        """The delta of every view; empty if nothing was changed.
 
         Examples
         --------
@@ -250,7 +251,7 @@ class PendingTransaction:
 
     @property
     def errors(self) -> tuple[SubscriberError, ...]:
-        """The subscribers that failed on it; the transaction itself stands.
+        """The subscribers that failed on it; the transaction itself stays applied.
 
         Examples
         --------

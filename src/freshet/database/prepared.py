@@ -1,10 +1,10 @@
-"""Look-ups in SQL that were asked before, with other values.
+"""Lookups in SQL that were run before with other values.
 
-Law: a text is remembered by its form, in which values that stand right after `=` are `?`, and the types of those
-values. What is remembered is found out by binding: the form is bound twice, with two sets of values, and is a look-up
-only if both bound queries are the same but for these values, each of them compared with one column of a key, and each
-column with one of them. So a look-up that is remembered finds what binding the text again would have found, in a tenth
-of the time. It holds for the very definitions it was bound to.
+Law: a text is cached under its form, in which values directly after `=` are `?`, and the types of those values. Binding
+determines what is cached: the form is bound twice, with two sets of values, and is a lookup only if both bound queries
+are equal except for these values, each of them is compared with one column of a key, and each column with one of them.
+So a cached lookup has the same result as binding the text again, in a tenth of the time. It is valid only for the
+definitions it was bound to.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from freshet.sql.parameters import literal_of
 from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText, Statement
 
-_MOST = 256  # forms that are remembered
+_MOST = 256  # cached forms
 _DIGITS = 18  # of a whole number that is BIGINT at most
 
 Form = tuple[str, tuple[str, ...]]
@@ -40,12 +40,12 @@ Form = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Rows of a table or view by the columns of a key: which value each is compared with, and what is shown."""
+    """Rows of a table or view by the columns of a key: which value each is compared with, and the selected columns."""
 
     name: str
     definition: object  # of the table or view, as the catalog has it
     key: tuple[int, ...]
-    values: tuple[int, ...]  # for each column of the key, the place of its value
+    values: tuple[int, ...]  # for each column of the key, the position of its value
     types: tuple[Type, ...]
     shown: tuple[ColumnRef, ...]
     schema: pa.Schema
@@ -58,7 +58,7 @@ class Prepared:
         self._asked: set[Form] = set()  # once
 
     def answer(self, form: Form, values: Sequence[Any]) -> pa.Table | None:
-        """The answer, if the form is remembered as a look-up."""
+        """The answer, if the form is cached as a lookup."""
         known = self._known.get(form)
         if known is None:
             return None
@@ -78,7 +78,7 @@ class Prepared:
         return table
 
     def _found(self, known: _Known, key: Any) -> list[pa.RecordBatch] | None:
-        """None where the index it was found by is no more."""
+        """None if its index no longer exists."""
         core = self._state.core
         table = core.tables.get(known.name)
         if table is not None:
@@ -92,8 +92,8 @@ class Prepared:
         return list(to_batches([columns[c.column] for c in known.shown], known.schema)) if len(columns[0]) else []
 
     def learn(self, form: Form, values: Sequence[Any]) -> None:
-        """Remembers what a form is that was just answered, when that is not the first time: finding out takes twice as
-        long as the answer."""
+        """Caches whether a form is a lookup after its second answer: analysing it takes twice as long as answering
+        it."""
         if form in self._known or not values:
             return
         if form not in self._asked:
@@ -151,7 +151,7 @@ def _defined(catalog: Definitions, name: str) -> object:
 
 
 def form_of(statement: Statement) -> tuple[Form, list[Any]] | None:
-    """A statement's form and values; None where it has none to be remembered by."""
+    """A statement's form and values; None if it cannot be cached."""
     source, parts, values, at = statement.source, list[str](), list[Any](), 0
     tokens = statement.tokens
     for i, token in enumerate(tokens):
@@ -184,7 +184,7 @@ def form_of(statement: Statement) -> tuple[Form, list[Any]] | None:
 
 
 def _other(value: Any, place: int) -> Any:
-    """Another value of the same type, which no other place has."""
+    """Another value of the same type, which occurs nowhere else."""
     if isinstance(value, str):
         return f"\x00 value {place}"
     return (1_000_003 if literal_of(value).type.name == "INT" else 1 << 40) + place

@@ -1,16 +1,17 @@
-"""How subscribers hear of transactions.
+"""How transactions are published to subscribers.
 
-Law: every subscriber hears once of every transaction since it was made, in order of versions, in the thread of a
-writer, before the `apply` that made it returns; what a subscriber applies itself is published when all have heard of
-the current transaction. Where several threads write and wait for the disk together, one of them publishes for all.
+Law: every subscriber is called once for every transaction after it was created, in order of versions, in the thread of
+a writer, before the transaction's `apply` returns. A transaction that a subscriber itself applies is published after
+all have been called for the current one. If several threads write and wait for the disk together, one of them publishes
+for all.
 
-A transaction that is published has happened: a subscriber that fails is logged and noted in `tx.errors`, and the others
-hear all the same. What is meant to stop the program (KeyboardInterrupt, SystemExit) goes on to the writer, after the
-others have heard.
+A published transaction stays applied: a subscriber that fails is logged and added to `tx.errors`, and the others are
+still called. Exceptions that stop the program (KeyboardInterrupt, SystemExit) propagate to the writer after the others
+have been called.
 
-While subscribers run, other threads can read deltas, answers and figures of this version, or of a later one that is
-being synced; only those that want to change the database wait. So a subscriber may wait for a thread that reads, but
-not for one that writes.
+While subscribers run, other threads can read deltas, answers and metrics of this version, or of a later one that is
+being synced; only threads that change the database wait. So a subscriber may wait for a thread that reads, but not for
+one that writes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ logger = logging.getLogger("freshet")
 
 
 class Publisher:
-    """Called by the writer alone, which holds the database's lock and not that of its state. `subscriptions` gives
-    those there are, each with the name of its view."""
+    """Called only by the writer, which holds the database's lock but not the state's. `subscriptions` returns the
+    current ones, each with the name of its view."""
 
     def __init__(self, subscriptions: Callable[[], list[tuple[str, Subscription]]]) -> None:
         self._subscriptions = subscriptions
@@ -35,12 +36,12 @@ class Publisher:
         self.publishing = False
 
     def add(self, tx: Transaction, errors: list[SubscriberError]) -> None:
-        """A transaction that has happened; `publish` comes next. What goes wrong then is added to `errors`."""
+        """An applied transaction; `publish` comes next. Errors of subscribers are added to `errors`."""
         self._waiting.append((tx, errors))
 
     def publish(self, settled: Callable[[int], bool]) -> None:
-        """Transactions up to the first whose version is not settled. Called with signals deferred, so that none keeps a
-        subscriber from being called; while it runs, they come."""
+        """Publishes transactions up to the first whose version is not settled. Called with signals deferred, so that no
+        signal prevents a subscriber from being called; signals arrive while a subscriber runs."""
         if self.publishing:
             return
         self.publishing = True

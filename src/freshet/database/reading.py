@@ -17,24 +17,24 @@ BATCH = 65_536  # rows read at a time
 
 
 def unchanging() -> None:
-    """What is read stays as it is."""
+    """The default check: the state does not change."""
 
 
 def whole(
     operator: Maintained, fields: Sequence[Field], memory: Memory, check: Callable[[], None] = unchanging
 ) -> pa.Table:
-    """The answer that an operator holds; `check` is called before each part."""
+    """The answer of an operator; `check` is called before each part."""
     schema = as_schema(fields)
     with memory.lend():
         batches: list[pa.RecordBatch] = []
-        found = operator.batches(BATCH)
+        parts = operator.batches(BATCH)
         while True:
             with unbudgeted():
                 deliver()
             with Deferred():
                 check()
                 look()
-                made = following(found, schema)
+                made = following(parts, schema)
             if made is None:
                 return pa.Table.from_batches(batches, schema)
             for batch in made:
@@ -42,9 +42,9 @@ def whole(
                 batches.append(batch)
 
 
-def following(found: Iterator[list[Column]], schema: pa.Schema) -> list[pa.RecordBatch] | None:
+def following(parts: Iterator[list[Column]], schema: pa.Schema) -> list[pa.RecordBatch] | None:
     """The next part of an answer; None at its end."""
-    columns = next(found, None)
+    columns = next(parts, None)
     return None if columns is None else [b for b in to_batches(columns, schema) if b.num_rows]
 
 

@@ -1,5 +1,5 @@
-"""A damaged log: what stands before the damage becomes the log, and the damaged one is kept. Where not even its head is
-left, the log is made from the checkpoint."""
+"""Recovery of a damaged log: the part before the damage becomes the log, and the damaged one is kept. If not even its
+head is readable, the log is made from the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from freshet.state.kernel_cache import compile_kernels
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Up to which version the log is whole, how many bytes come after, and where they are kept; None: nothing was
-    done, because the log is whole, or will be when it is opened."""
+    """Up to which version the log is intact, how many bytes follow, and where they are kept; None: nothing was done,
+    because the log is intact, or will be when it is opened."""
 
     version: int
     lost: int
@@ -31,7 +31,7 @@ class Recovered:
 
 def recover(path: Path) -> Recovered:
     if not any((path / name).is_file() for name in ("log", "checkpoint")):
-        raise StateError(f"{path} holds no database; give the folder of one")
+        raise StateError(f"{path} is not a database; give the folder of one")
     claim = FolderLock(path)
     try:
         try:
@@ -50,11 +50,11 @@ def recover(path: Path) -> Recovered:
 
 
 def _recover(path: Path, log: Log) -> Recovered:
-    found = checkpoint.read(path / "checkpoint")
+    saved = checkpoint.read(path / "checkpoint")
     version, start = 0, log.first
-    if not isinstance(found, str) and log.holds(RecordPosition(*found[0]["place"])):
-        version, start = found[0]["version"], log.end
-    whole = start > log.first or not first_version(log)  # whether all rows that the log begins with have been read
+    if not isinstance(saved, str) and log.holds(RecordPosition(*saved[0]["place"])):
+        version, start = saved[0]["version"], log.end
+    whole = start > log.first or not first_version(log)  # whether all the initial rows of the log have been read
     for record in log.records(start):
         version, whole = record.version, whole or record.kind == SNAPSHOT
     lost = log.size - log.end
@@ -62,8 +62,8 @@ def _recover(path: Path, log: Log) -> Recovered:
         return Recovered(version, lost, None)
     if not whole:
         raise StateError(
-            f"{log.path} is damaged at byte {log.end:,}, among the rows it begins with: what comes before is of no "
-            "use; restore it from a copy"
+            f"{log.path} is damaged at byte {log.end:,}, among its initial rows, so the part before the damage is not "
+            "usable; restore it from a copy"
         )
     kept = _unused(path / "log.damaged")
     os.link(log.path, kept)
@@ -79,9 +79,9 @@ def _recover(path: Path, log: Log) -> Recovered:
 
 
 def _salvage(path: Path) -> Recovered:
-    found = checkpoint.read(path / "checkpoint")
-    if isinstance(found, str):
-        raise StateError(f"the log in {path} is lost, and its checkpoint is of no use: {found}; restore a copy")
+    saved = checkpoint.read(path / "checkpoint")
+    if isinstance(saved, str):
+        raise StateError(f"the log in {path} is lost, and its checkpoint is not usable: {saved}; restore a copy")
     kept = _unused(path / "log.damaged")
     lost = 0
     if (path / "log").exists():
@@ -96,8 +96,8 @@ def _salvage(path: Path) -> Recovered:
 
 
 def _unused(path: Path) -> Path:
-    found, n = path, 1
-    while found.exists():
+    free, n = path, 1
+    while free.exists():
         n += 1
-        found = path.with_name(f"{path.name}-{n}")
-    return found
+        free = path.with_name(f"{path.name}-{n}")
+    return free

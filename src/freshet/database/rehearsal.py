@@ -1,11 +1,11 @@
-"""What the first transaction would pay for is done when tables and views are made.
+"""Start-up costs of the first transaction are paid when tables and views are created.
 
-Law: what a process calls for the first time costs it hundreds of times more than it does later: compiled kernels are
-attached, expressions are prepared, indexes grow for the first time. So a table or a view is rehearsed when it is made
-or opened: kept over tables of its own, in memory, in which a few rows come, change and go, and the answer is read.
-Nothing remains of that but what the process has learned. Tables and views made of the same kinds of things (operators,
-aggregates, types) call the same kernels, and are rehearsed once; and a process that has learned nothing from many in a
-row knows enough. A rehearsal that fails or takes long ends there: it is of no consequence.
+Law: the first call of an operation in a process costs hundreds of times more than later calls: compiled kernels are
+loaded, expressions are prepared, indexes grow for the first time. So a table or a view is rehearsed when it is created
+or opened: it is maintained over temporary tables in memory, into which a few rows are inserted, updated and deleted,
+and the answer is read. Only loaded kernels and caches remain. Tables and views of the same kinds of parts (operators,
+aggregates, types) call the same kernels, and are rehearsed once; and after many rehearsals in a row that loaded
+nothing, a process skips them. A rehearsal that fails or takes too long is abandoned, which has no consequences.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from freshet.state.kernel_cache import KERNELS
 logger = logging.getLogger("freshet")
 
 _SECONDS = 0.5  # of processor time
-_MANY = 20  # rows that make an index grow
-_NAMED = ("kind", "operator", "function", "unit", "span")  # fields of plans that say what is done
-_ENOUGH = 12  # rehearsals in a row from which nothing was learned
+_MANY = 20  # enough rows to make an index grow
+_NAMED = ("kind", "operator", "function", "unit", "span")  # fields of plans that determine which kernels run
+_ENOUGH = 12  # rehearsals in a row that loaded nothing
 _done: set[frozenset[str]] = set()
-_learned = [0]  # kernels attached after each rehearsal
+_learned = [0]  # kernels loaded after each rehearsal
 
 
 def rehearse(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | None = None) -> None:
-    """Tables alone, or a view over them."""
+    """Only tables, or a view over them."""
     tables = list({schema.name.lower(): schema for schema in tables}.values())
     kinds = frozenset(_kinds((tables, None if view is None else view[1].root)))
     if kinds in _done or _learned[-_ENOUGH:] == [_learned[-1]] * _ENOUGH:
@@ -87,8 +87,8 @@ def _unfiltered(part: Any) -> Any:
 
 
 def _play(made: Instance, tables: list[TableSchema]) -> bool:
-    """A row of each table comes, as Arrow has it, and one as Python has it, in which texts are the same and numbers
-    greater from table to table; one becomes another; indexes grow; all of it goes."""
+    """Inserts a row into each table as Arrow and one as Python values, with equal texts and with numbers that increase
+    from table to table; updates a row; lets indexes grow; deletes all rows."""
     first, third = ({s.name: _rows(s, [n], n) for s in tables} for n in (0, 1))
     second = {s.name: _rows(s, [2 + i], 0) for i, s in enumerate(tables)}
     last = len(tables) + 2
@@ -109,7 +109,7 @@ def _play(made: Instance, tables: list[TableSchema]) -> bool:
 
 
 def _look(made: Instance) -> None:
-    """Answers are read, and rows as a log has them."""
+    """Reads answers, and rows in the form of the log."""
     for view in made.views.named.values():
         view.operator.count()
         whole(view.operator, view.plan.root.fields, made.state.memory)
@@ -122,7 +122,7 @@ def _rows(schema: TableSchema, numbers: Sequence[int], text: int) -> pa.Table:
 
 
 def _column(type: pa.DataType, numbers: Sequence[int], text: int) -> pa.Array:
-    """Such values of a type; NULL where none can be made of a number. Texts are the number `text`, or its multiples."""
+    """Values of a type; NULL if none can be made of a number. Texts are the number `text`, or its multiples."""
     for way in (pa.int64(), pa.int32(), pa.string()):
         try:
             values = [str(n * text) for n in numbers] if type == pa.string() or way == pa.string() else numbers
@@ -133,7 +133,7 @@ def _column(type: pa.DataType, numbers: Sequence[int], text: int) -> pa.Array:
 
 
 def _plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """As Python has them, decimals as they are mostly written."""
+    """The values in Python, decimals as they are usually written."""
     return [
         {name: value.normalize() if isinstance(value, Decimal) else value for name, value in row.items()}
         for row in rows.to_pylist()
@@ -146,7 +146,7 @@ def _gone(rows: pa.Table) -> pa.Table:
 
 
 def _kinds(part: object) -> Iterator[str]:
-    """What the parts of plans and schemas are, without their names and values."""
+    """The kinds of the parts of plans and schemas, without their names and values."""
     if isinstance(part, (tuple, list)):
         for each in part:
             yield from _kinds(each)

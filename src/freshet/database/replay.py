@@ -1,8 +1,8 @@
 """From the records of a log to the state of a database.
 
-Consecutive transactions are put together and applied as one change to each table, at a boundary between two of them:
-what a table holds at the end is the same, and views only ever see states that were once published. Views that are
-defined along the way are built when all rows are there. Nothing is logged and nobody is told.
+Consecutive transactions are combined and applied as one change to each table, at a boundary between two of them: the
+resulting table is the same, and views only see states that were once published. Views that are defined along the way
+are built when all rows are loaded. Nothing is logged or published.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ logger = logging.getLogger("freshet")
 
 _TOGETHER = 1 << 18  # rows applied at once
 _FIRST = np.zeros(1, np.int64)
-_APART = 0.25  # seconds between two words on the terminal
+_APART = 0.25  # seconds between two messages on the terminal
 
 
 class Replay:
-    """Follows a log from where the database stands. `catalog` is what the log has defined so far. `only`: of all views,
-    this one is kept."""
+    """Follows a log from the current version of the database. `catalog` has the log's definitions so far. `only`: the
+    one view to maintain."""
 
     def __init__(self, state: State, views: Views, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
         self.state, self.views, self.log, self.catalog, self._only = state, views, log, catalog, only
@@ -46,7 +46,7 @@ class Replay:
         self._told = self._started = time.monotonic()
 
     def run(self, until: int | None = None) -> bool:
-        """All records there are, or those that lead to a version not beyond `until`; whether there were any."""
+        """Replays all records, or those up to version `until`; whether there were any."""
         start, size = self.log.end, self.log.size
         last = sys.maxsize if until is None else until
         while True:
@@ -66,7 +66,7 @@ class Replay:
         return self.log.end > start
 
     def take(self, record: Record) -> dict[str, Rows]:
-        """One record; if it is a transaction, the views' deltas."""
+        """Replays one record; returns the views' deltas if it is a transaction."""
         if record.kind in (TRANSACTION, ROWS):
             words = np.frombuffer(bytearray(record.payload), np.int64)
             return self._take_rows(Run(words, _FIRST, record.rows, 1, record.version), True)
@@ -75,7 +75,7 @@ class Replay:
         elif record.kind == SNAPSHOT:
             self._standing(record.version, json_of(record.payload))
         else:
-            raise StateError(f"{self.log.path} holds a record of kind {record.kind}; open it with a newer version")
+            raise StateError(f"{self.log.path} has a record of unknown kind {record.kind}; use a newer version")
         return {}
 
     def _take_rows(self, run: Run, deltas: bool = False) -> dict[str, Rows]:
@@ -89,17 +89,17 @@ class Replay:
             try:
                 resolved[name] = table.resolve(rows, weights)
             except MissingRowError:
-                raise StateError(f"{self.log.path} does not fit its own rows; restore it from a copy") from None
+                raise StateError(f"{self.log.path} contradicts its own rows; restore it from a copy") from None
         if sum(len(rows) for rows in given.values()) != run.rows:
             raise StateError(f"{self.log.path} changes a table it does not define; restore it from a copy")
         try:
-            found = self.state.core.apply(resolved, deltas=deltas)
+            effects = self.state.core.apply(resolved, deltas=deltas)
         except EvaluationError as e:
             raise StateError(f"{self.log.path}: a view has no answer: {e.reason}; restore it from a copy") from e
         self.state.count(given, run.version)
         self.rows += run.rows
         self.transactions += run.transactions
-        return found
+        return effects
 
     def finish(self) -> None:
         """Builds the views that were defined."""
@@ -148,10 +148,10 @@ class Replay:
             state.add_table(schema, number)
 
     def _standing(self, version: int, facts: dict[str, Any]) -> None:
-        """What a snapshot says of how it came about."""
+        """What a snapshot says about its origin."""
         self.state.stand_at(version, int(facts["changes"]), facts["changed"])
 
-    # Words ----------------------------------------------------------------------------------------------------
+    # Progress ----------------------------------------------------------------------------------------------------
 
     def _say(self, done: int, of: int) -> None:
         now = time.monotonic()
@@ -169,11 +169,11 @@ class Replay:
 
 
 def _gathered(run: Run, table: Table, path: Path) -> tuple[Int64s, Int64s]:
-    """All signed rows of a table in a run of records, their texts in its pool."""
+    """All signed rows of a table in a sequence of records, with their texts in the table's pool."""
     number = number_of(table)
     n, texts, size = measure_rows(run.words, run.payloads, number, table.width)
     if n < 0:
-        raise StateError(f"{path} holds rows of another form than their table; open it with the version that wrote it")
+        raise StateError(f"{path} has rows that do not match their table; open it with the version that wrote it")
     rows, weights = np.empty((n, table.width), np.int64), np.empty(n, np.int64)
     offsets, text = np.zeros(texts + 1, np.int64), np.empty(size, np.uint8)
     lanes = np.array(table.text_lanes, np.int64)

@@ -1,4 +1,4 @@
-"""A view as a collection of rows: found by key, counted, iterated over, shown, handed to others as Arrow."""
+"""A view as a collection of rows: looked up by key, counted, iterated over, displayed, exported as Arrow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from freshet.database.state import State
 from freshet.engine.maintained import Finder, Maintained
 from freshet.errors import PlanError, brief
 
-_SHOWN = 10  # rows that a notebook shows
+_SHOWN = 10  # rows shown in a notebook
 
 
 class RowCollection(ABC):
-    """What a view can do as a collection of rows."""
+    """The part of `View` that is a collection of rows."""
 
     _state: State
     _kept: KeptView
@@ -45,17 +45,18 @@ class RowCollection(ABC):
     def get(self, key: Any, default: Any = None, *, by: str | Sequence[str] | None = None) -> Any:
         """Look one row up by its key, without enumerating the answer.
 
-        A view with GROUP BY is looked up by its groups, one over a single table by the table's primary key, where the
-        answer shows them; and any view by the columns of an index (``CREATE INDEX ON view (column)``).
+        The key of a view with GROUP BY is its groups, and the key of a view over a single table is that table's primary
+        key, if these columns are in the answer. Any view can be looked up by the columns of an index (``CREATE INDEX ON
+        view (column)``).
 
         Parameters
         ----------
         key
-            The value of the key's column, a tuple where it has several, or a dict of columns to values.
+            The value of the key's column, a tuple if it has several, or a dict of columns to values.
         default
-            What to return where no row has that key.
+            What to return if no row has that key.
         by
-            The columns that the key is of; by default those that identify a row, else those of the only index.
+            The columns of the key; by default those that identify a row, or else those of the only index.
 
         Returns
         -------
@@ -65,8 +66,8 @@ class RowCollection(ABC):
         Raises
         ------
         PlanError
-            Rows cannot be found by these columns, several rows have the key (`find` returns them all), or the value
-            is of another type than its column.
+            Rows cannot be looked up by these columns, several rows have the key (`find` returns them all), or the value
+            does not have the type of its column.
 
         Examples
         --------
@@ -80,10 +81,10 @@ class RowCollection(ABC):
         >>> view.get("Bergen") is None
         True
         """
-        found = self.find(key, by=by)
-        if len(found) > 1:
-            raise PlanError(f"{len(found)} rows of view {self.name} have the key {brief(key)}; find() returns them all")
-        return found[0] if found else default
+        rows = self.find(key, by=by)
+        if len(rows) > 1:
+            raise PlanError(f"{len(rows)} rows of view {self.name} have the key {brief(key)}; find() returns them all")
+        return rows[0] if rows else default
 
     def find(self, key: Any, *, by: str | Sequence[str] | None = None) -> list[Row]:
         """Look up all rows that have a key, without enumerating the answer.
@@ -103,7 +104,7 @@ class RowCollection(ABC):
         Raises
         ------
         PlanError
-            Rows cannot be found by these columns, or the value is of another type than its column.
+            Rows cannot be looked up by these columns, or the value does not have the type of its column.
 
         Examples
         --------
@@ -134,12 +135,12 @@ class RowCollection(ABC):
 
     @contextmanager
     def _standing_still(self) -> Iterator[int]:
-        """Open, and nobody changes it meanwhile; gives the version."""
+        """Checks that the view is open and prevents changes meanwhile; yields the version."""
         try:
             with self._state.lock:
                 self._check_open()
                 yield self._state.version
-        except SystemError as e:  # how numba gives an exception that a signal handler has raised
+        except SystemError as e:  # how numba reports an exception that a signal handler has raised
             raise (e.__cause__ or e) from None
 
     def to_dicts(self) -> list[Row]:
@@ -161,17 +162,17 @@ class RowCollection(ABC):
         return list(self.to_arrow().to_pylist())
 
     def __getitem__(self, key: Any) -> Row:
-        """The row with a key, as `get` finds it; KeyError where there is none."""
+        """The row with a key, as in `get`; KeyError if there is none."""
         missing = object()
-        found = self.get(key, missing)
-        if found is missing:
+        row = self.get(key, missing)
+        if row is missing:
             raise KeyError(key)
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(row, dict)
+        return row
 
     def __contains__(self, key: Any) -> bool:
-        """Whether a row has that key, as `find` finds it; of a dict, whether a row has these values. Each row that
-        iteration gives is in the view, found by its key where it has one."""
+        """Whether a row has that key, as in `find`; for a dict, whether a row has these values. Every row from the
+        iteration is in the view; it is looked up by its key if it has one."""
         if not isinstance(key, Mapping):
             return bool(self.find(key))
         names = [field.name for field in self._kept.plan.root.fields]
@@ -181,7 +182,7 @@ class RowCollection(ABC):
             ways = [[names[c] for c in finder.columns] for finder in self._ways()]
         way = next((columns for columns in ways if wanted.keys() >= set(columns)), None)
         if not wanted.keys() <= set(names) or (way is None and wanted.keys() != set(names)):
-            return bool(self.find(key))  # says what is wrong with it
+            return bool(self.find(key))  # raises an error that says what is wrong with it
         rows = iter(self) if way is None else self.find({name: wanted[name] for name in way})
         return any(all(_same(row[name], value) for name, value in wanted.items()) for row in rows)
 
@@ -189,16 +190,16 @@ class RowCollection(ABC):
         return self.count()
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows as dicts, of the version at which the iteration began."""
+        """The rows as dicts, at the version at which the iteration began."""
         for batch in self.to_arrow().to_batches():
             yield from batch.to_pylist()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The answer for whatever reads Arrow: ``polars.DataFrame(view)``, ``pyarrow.table(view)``, DuckDB."""
+        """The answer for programs that read Arrow: ``polars.DataFrame(view)``, ``pyarrow.table(view)``, DuckDB."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        """The first rows as a table, with the number of all of them and the version."""
+        """The first rows as a table, with the total number of rows and the version."""
         with self._standing_still() as version:
             count = self.count()
             first = next(self.batches(_SHOWN, ordered=count <= 100_000), None)
@@ -213,7 +214,7 @@ class RowCollection(ABC):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """As rows are equal in SQL's DISTINCT: NULL is NULL, and what is no number equals itself."""
+    """Equality as in SQL's DISTINCT: NULL equals NULL, and NaN equals NaN."""
     return bool(a == b) or (a != a and b != b)
 
 

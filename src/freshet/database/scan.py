@@ -1,9 +1,8 @@
-"""A query over one table or view: rows found or enumerated, filtered, computed, sorted, cut.
+"""A query over one table or view: rows are looked up or enumerated, filtered, computed, sorted, limited.
 
-Law: a row is in the answer exactly when all conditions hold on it. Which rows are looked at is another matter: where
-the conditions fix the columns of a key, those that have it, and all of them otherwise. Where LIMIT has no order, or the
-rows come in it, enumeration ends with the last row wanted; where they are sorted first, no more of them are held than
-wanted.
+Law: a row is in the answer exactly when all conditions hold on it. If the conditions fix the columns of a key, only the
+rows with that key are read, otherwise all rows. If LIMIT has no order, or the rows already have it, enumeration ends
+with the last row needed; if they are sorted first, no more of them are held than needed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Reader = Callable[[ColumnRef], Column]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """`outputs` are the columns shown, and after them those that only `order` reads. `limit`: None is all."""
+    """`outputs` are the selected columns, followed by those that only `order` reads. `limit`: None means all rows."""
 
     source: TableSchema
     conditions: tuple[Expression, ...]
@@ -49,7 +48,7 @@ class Scan:
         return len(self.fields)
 
     def of_table(self, table: Table) -> Iterator[list[Column]]:
-        """The answer over a stored table, whose rows are found by its primary key."""
+        """The answer over a stored table, whose rows are looked up by its primary key."""
         key = self._fixed(self.source.primary_key, table.pool)
         if key is not None:
             slots = np.empty(0, np.int32) if len(key) == 0 else table.tuples.find(key)
@@ -57,31 +56,32 @@ class Scan:
         return self._answer(self._of_slots(table, table.tuples.slots()))
 
     def of_view(self, view: Maintained, pool: StringPool) -> Iterator[list[Column]]:
-        """The answer over a view's, whose rows are found by its keys and indexes."""
+        """The answer over a view, whose rows are looked up by its keys and indexes."""
         for finder in view.finders():
             key = self._fixed(finder.columns, pool)
             if key is not None:
-                found = finder.find(key) if len(key) else []
-                return self._answer(self._of_columns(found))
+                rows = finder.find(key) if len(key) else []
+                return self._answer(self._of_columns(rows))
         ordered = view.unordered if self.order else view.batches
         return self._answer(part for columns in ordered(self._at_a_time()) for part in self._of_columns(columns))
 
     def _at_a_time(self) -> int:
-        """Rows to enumerate at a time: no more than wanted, where every row is in the answer."""
+        """Rows to enumerate at a time: no more than needed, if every row is in the answer."""
         if self.order or self.conditions or self.limit is None:
             return _BATCH
         return max(1, min(self.offset + self.limit, _BATCH))
 
     def _fixed(self, columns: Sequence[int], pool: StringPool) -> Any:
-        """The key that the conditions fix, as one row of lanes; no row where nothing has it, None where it is open."""
+        """The key that the conditions fix, as one row of lanes; no row if no row can have it, None if they fix no
+        key."""
         if not columns:
             return None
         fixed = equalities(self.conditions)
         if any(c not in fixed for c in columns):
             return None
         types = [fixed[c].type for c in columns]
-        found = key_row(types, [fixed[c].value for c in columns], pool)
-        return np.empty((0, 1), np.int64) if found is None else found
+        key = key_row(types, [fixed[c].value for c in columns], pool)
+        return np.empty((0, 1), np.int64) if key is None else key
 
     # Rows --------------------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Scan:
         yield from self._cut(self._sorted(parts, last) if self.order else parts, last)
 
     def _cut(self, parts: Iterator[list[Column]], last: int | None) -> Iterator[list[Column]]:
-        """The rows at the places from `offset` up to `last`; no part beyond is asked for."""
+        """The rows at the positions from `offset` up to `last`; no part beyond these is requested."""
         seen = 0
         for columns in parts:
             rows = len(columns[0])
@@ -132,7 +132,7 @@ class Scan:
                 return
 
     def _sorted(self, parts: Iterator[list[Column]], last: int | None) -> Iterator[list[Column]]:
-        """Rows in order; where it cannot tell them apart, in that of the shown columns, as in a view with LIMIT."""
+        """Rows in order; ties are broken by the selected columns, as in a view with LIMIT."""
         order = self.order
         if last is not None:
             order += tuple(SortKey(i, False, True) for i in range(self.shown))
@@ -156,19 +156,19 @@ def _first(parts: Sequence[Sequence[Column]], order: Sequence[SortKey], last: in
 
 
 def equalities(conditions: Sequence[Expression]) -> dict[int, Literal]:
-    """The value that each column is compared with for equality, where equal values have equal lanes."""
-    found: dict[int, Literal] = {}
+    """The value that each column must equal, if equal values have equal lanes."""
+    equal: dict[int, Literal] = {}
     for condition in conditions:
         if isinstance(condition, Call) and condition.name == "eq":
             for column, value in (condition.args, condition.args[::-1]):
                 if isinstance(column, ColumnRef) and isinstance(value, Literal) and value.value is not None:
                     if _same_lanes(column.type, value.type):
-                        found[column.column] = value
-    return found
+                        equal[column.column] = value
+    return equal
 
 
 def _same_lanes(column: Type, value: Type) -> bool:
-    """Text that is padded is compared without its blanks."""
+    """Padded text is compared without its trailing blanks."""
     if column.name == "STRING" and value.name == "STRING":
         return not (column.char or value.char or column.items or value.items)
     return column == value

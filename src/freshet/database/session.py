@@ -1,12 +1,12 @@
 """Transactions of several statements: `with db.transaction()`, BEGIN ... COMMIT.
 
-Law: what an open transaction has changed is *staged*: tables and views hold it whenever its own thread looks, and never
-when another thread does. So the transaction reads its own writes wherever it reads, and nobody sees half of it. The
-thread holds the writer's lock until it commits or rolls back, or ends: others read meanwhile, and wait with changes.
-Whoever takes the state's lock finds the state as it is for him: what is staged is taken back for another thread, by the
-opposite change, and put there again when the owner comes back. State is a function of the tables' rows, whatever order
-they came in, so neither leaves a trace. To commit is to take back what is staged, and to apply the sum of all changes
-as one transaction like any other: one version, one record in the log, one delta for each view.
+Law: the changes of an open transaction are *staged*: tables and views contain them whenever its own thread reads, and
+never when another thread does. So the transaction reads its own writes everywhere, and no other thread sees a part of
+it. The thread holds the writer's lock until it commits, rolls back or ends: other threads can read meanwhile, but their
+changes wait. A thread that takes the state's lock gets its own version of the state: for another thread the staged
+changes are undone, by the opposite change, and they are applied again for the owner. State is a function of the tables'
+rows, in whatever order they were inserted, so this leaves no trace. A commit undoes the staged changes and applies the
+sum of all changes as one transaction like any other: one version, one record in the log, one delta for each view.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Resolved = Callable[[], dict[str, RowChange]]
 
 
 class Session:
-    """The transaction that is open, if one is. Only its own thread calls anything but `mine` and `_show`."""
+    """The open transaction, if there is one. Only its own thread calls methods other than `mine` and `_show`."""
 
     def __init__(self, state: State, views: Views, lock: threading.RLock, store: Store | None) -> None:
         self._state, self._views, self._lock, self._store = state, views, lock, store
         self._owner: int | None = None
         self._pending: dict[str, Rows] = {}  # the sum of its changes, by table
         self._staged = False
-        self._brought = 0  # texts that its rows have brought
-        self._threads = threading.local()  # `last`: of each that has begun a transaction
+        self._brought = 0  # texts of its rows
+        self._threads = threading.local()  # `last`: of each thread that has begun a transaction
 
     @property
     def mine(self) -> bool:
@@ -66,11 +66,11 @@ class Session:
             raise StateError(f"{what} while a transaction is open is not supported; {_OPEN}")
 
     def add(self, resolved: Resolved) -> Transaction:
-        """Stages one more change; it is refused whole if any of it is bad, and the transaction stays open."""
+        """Stages one more change; if a part of it is invalid, all of it is refused, and the transaction stays open."""
         state, core = self._state, self._state.core
         with Deferred(), state.lock, state.memory.lend():
             if self._store is not None:
-                self._store.stay()  # rewriting goes through slots, which change when rows are taken back
+                self._store.stay()  # a rewrite iterates over slots, which change when rows are undone
             before = core.pool.loose
             changes = resolved()
             signed = {name: _signed(core.tables[name], change) for name, change in changes.items()}
@@ -88,7 +88,7 @@ class Session:
         return Transaction(state.version + 1, Deltas({}), [])
 
     def _stage(self, changes: dict[str, RowChange]) -> None:
-        """Tables and views take changes in that are no transaction yet; or all is as it was."""
+        """Applies changes that are not a transaction yet to tables and views, or leaves everything unchanged."""
         self._state.lock.moves += 1
         try:
             self._state.core.apply(changes, deltas=False)
@@ -98,7 +98,7 @@ class Session:
             raise
 
     def _show(self) -> None:
-        """Stages what is pending for the owner, takes it back for any other thread."""
+        """Stages the pending changes for the owner, undoes them for any other thread."""
         if self._staged == self.mine:
             return
         with Deferred(), unlimited():
@@ -115,7 +115,7 @@ class Session:
     def _take_back(self) -> None:
         try:
             self._stage(self._resolved(-1))
-        except Exception:  # the long way: the tables' rows alone, and every view made of them again
+        except Exception:  # the slow way: undo only the tables' rows, and rebuild every view from them
             core = self._state.core
             for name, change in self._resolved(-1).items():
                 table = core.tables[name]
@@ -126,7 +126,7 @@ class Session:
             self._views.rebuild(list(self._views.named))
 
     def commit(self, transact: Callable[[Resolved], Transaction]) -> Transaction | None:
-        """Applies all of it; None where nothing was changed. The transaction is over, also if that fails."""
+        """Applies all changes; None if there are none. The transaction is over, also if this fails."""
         tables, pool, brought = self._state.core.tables, self._state.core.pool, self._brought
         try:
             changed = {name: rows for name, rows in self._end().items() if len(rows)}
@@ -144,7 +144,7 @@ class Session:
             self._lock.release()
 
     def _end(self) -> dict[str, Rows]:
-        """From here on this thread is like any other, and sees nothing of what was pending, which it returns."""
+        """Ends the transaction and returns its pending changes, which this thread no longer sees."""
         self._owner = None
         with self._state.lock:
             pending, self._pending, self._staged, self._brought = self._pending, {}, False, 0
@@ -153,8 +153,8 @@ class Session:
 
 
 class _LastOfThread:
-    """Local to a thread that has begun a transaction: rolls back what the thread has left open. Python clears a
-    thread's local variables in that thread, as the last thing it does; so the lock is released by the thread that
+    """Local to a thread that has begun a transaction: rolls back a transaction that the thread left open. Python clears
+    a thread's local variables in that thread, as the last thing it does; so the lock is released by the thread that
     holds it, before another thread can get its number."""
 
     __slots__ = ("_session",)
@@ -170,7 +170,7 @@ class _LastOfThread:
 
 
 def _signed(table: Table, change: RowChange) -> Rows:
-    """A change as signed rows, which say the same whatever slots they have."""
+    """A change as signed rows, which mean the same in whatever slots they are stored."""
     lanes = table.tuples.lanes.data
     gone = np.ones(len(change.removed), np.int64) if table.weights is None else table.weights.data[change.removed]
     come = np.ones(len(change.added), np.int64) if table.weights is None else change.weights

@@ -1,8 +1,8 @@
-"""The state of a database: its tables and operators, its catalog, and where it stands.
+"""The state of a database: its tables and operators, its catalog, and its version.
 
-Law: state is what the log says, and nothing else (durable/). Whoever touches it, to read it or to change it, holds
-`lock`. What several threads see (catalog, tables, views) changes only while the writer's lock (access.py) is held too,
-so either lock is enough to rely on it.
+Law: state is what the log says, and nothing else (durable/). A thread that reads or changes it holds `lock`. What
+several threads see (catalog, tables, views) changes only while the writer's lock (access.py) is held too, so holding
+either lock is enough to rely on it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def unrehearsed(tables: Iterable[TableSchema], view: tuple[AnyQuery, Plan] | Non
 
 
 class State:
-    """`on_disk`: whether what is defined is written down."""
+    """`on_disk`: whether definitions are stored on disk."""
 
     def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
         self.lock = StateLock()
         self.core, self.catalog = Core(arena), Catalog()
         self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
-        self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as kept on disk
+        self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as stored on disk
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table
         self._meta = arena.array("database", np.int64)
@@ -46,16 +46,16 @@ class State:
         self.system: Callable[[], int] | None = None  # the time that the clock follows
         self.version, self.changes = int(self._meta.data[0]), int(self._meta.data[1])
 
-    # Where it stands ------------------------------------------------------------------------------------------
+    # Version --------------------------------------------------------------------------------------------------
 
     def stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
-        """As a log says: rows changed so far, in all and in some tables."""
+        """Restores from a log the number of rows changed so far, in total and per table."""
         for name, rows in changed.items():
             self._changed[name].data[0] = rows
         self._move_to(version, changes)
 
     def count(self, changes: Mapping[str, Sized], version: int) -> None:
-        """A transaction has led to this version."""
+        """Called when a transaction has led to this version."""
         total = self.changes
         for name, change in changes.items():
             n = len(change)
@@ -68,7 +68,7 @@ class State:
         self._meta.data[0], self._meta.data[1] = version, changes
 
     def row_counts(self) -> dict[str, float]:
-        """Rows of each table stand in for its updates, until more is known; an empty database says nothing."""
+        """Row counts of the tables as an estimate of their updates until more is known; none for an empty database."""
         with self.lock:
             counts = {name: float(t.tuples.live) for name, t in self.core.tables.items()}
             return counts if any(counts.values()) else {}
@@ -80,7 +80,7 @@ class State:
         return self.numbers
 
     def add_table(self, schema: TableSchema, number: int) -> None:
-        """A table with the rows that its part of the arena holds: none if it is new."""
+        """A table with the rows in its part of the arena: none if it is new."""
         self.rehearse([schema], None)
         name, table = schema.name.lower(), self.core.table(f"table{number}", schema)
         if schema != CLOCK:
@@ -118,7 +118,7 @@ class State:
             return int(table.tuples.lanes.data[table.tuples.slots()[0], 0]) if table and table.tuples.live else 0
 
     def take_table(self, name: str) -> None:
-        """Takes a table out of the catalog; its rows are still there."""
+        """Removes a table from the catalog; its rows still exist."""
         del self.core.tables[name], self._changed[name]
         self.catalog.drop(name)
 
@@ -130,7 +130,7 @@ class State:
     # For the disk ---------------------------------------------------------------------------------------------
 
     def described(self) -> dict[str, Any]:
-        """The catalog, as it is kept on disk."""
+        """The catalog, as it is stored on disk."""
         tables = {
             name: {"number": number_of(table), "schema": codec.encode(self.schema(name))}
             for name, table in self.core.tables.items()
@@ -141,7 +141,7 @@ class State:
         return {name: int(rows.data[0]) for name, rows in self._changed.items()}
 
     def entries(self) -> list[dict[str, Any]]:
-        """All that a definition changes, except for the arena."""
+        """Everything that a definition changes, except for the arena."""
         catalog = self.catalog
         return [
             self.core.tables, self.core.operators, self._changed, self.definitions, catalog.tables, catalog.views,

@@ -1,8 +1,8 @@
-"""The lock of whoever touches state.
+"""The lock for access to state.
 
-Law: state is as the thread that holds the lock may see it. A transaction that is open has changes of its own
-(session.py): `shown`, called whenever the lock is taken, puts them into the state for the transaction's thread and
-takes them out for any other.
+Law: state is as the thread that holds the lock may see it. An open transaction has its own changes (session.py):
+`shown`, which is called whenever the lock is taken, applies them to the state for the transaction's thread and undoes
+them for any other.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 
 class StateLock:
-    """`moves`: how often state was changed for its reader's sake; a reading that spans such a change cannot go on."""
+    """`moves`: how often state was changed for a reader; a read that spans such a change cannot continue."""
 
     __slots__ = ("_lock", "moves", "shown")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.shown: Callable[[], None] | None = None  # while a transaction is open that has changed something
+        self.shown: Callable[[], None] | None = None  # while an open transaction has changes
         self.moves = 0
 
     def __enter__(self) -> None:

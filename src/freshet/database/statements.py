@@ -1,8 +1,9 @@
-"""SQL statements, run one after the other: each goes to those who define, change or answer.
+"""SQL statements, run one after the other: each is passed to the part that defines, changes or answers.
 
-Law: a text is bound as a whole before any of it runs, each statement seeing what those before it define. So a mistake
-that can be read off the text changes nothing; what fails while it runs is undone by itself, and what ran before it
-stays, unless the text itself has opened a transaction around it. The error says which, and what stays.
+Law: a text is bound as a whole before any of it runs; each statement sees the definitions of those before it. So an
+error that is visible in the text changes nothing. A statement that fails while it runs is undone by itself, and the
+statements before it stay applied, unless the text itself has opened a transaction around them. The error says which
+statement failed, and what was kept.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Statements:
                 raise ValueError(f"{name} is {most!r}; give a number above 0, or leave it out")
 
         def budget() -> AbstractContextManager[Budget]:
-            return self._access.interruptible(Budget(seconds, rows=rows, remedy="ask for less, or allow more"))
+            return self._access.interruptible(Budget(seconds, rows=rows, remedy="ask for less, or raise the limit"))
 
         if changes_nothing(statements):
             return self._ask_all(statements, budget)
@@ -65,7 +66,7 @@ class Statements:
             return self._run_all(statements, budget)
 
     def _ask_all(self, statements: list[Statement], budget: Limit) -> pa.Table | None:
-        """Queries need no lock of the writer's."""
+        """Queries do not need the writer's lock."""
         answer = None
         for number, statement in enumerate(statements):
             try:
@@ -112,7 +113,7 @@ class Statements:
                 read = read_inspection if inspects(statement) else bind_statement
                 bound.append(read(statement, seen))
             except FreshetError as e:
-                _tell(e, number, len(statements), "nothing was run, since a text is read as a whole first")
+                _tell(e, number, len(statements), "nothing was run, because a text is parsed as a whole first")
                 raise
         return bound
 
@@ -149,7 +150,7 @@ class Statements:
         return self._transactions.apply({statement.table: self._asking.answer(statement.query).rename_columns(names)})
 
     def _in_place(self, statement: Delete | Update) -> dict[str, RowChange]:
-        """What a statement changes in the rows of its table."""
+        """The changes of a statement to the rows of its table."""
         name = statement.table.lower()
         table = self._state.core.tables[name]
         if isinstance(statement, Delete):
@@ -164,7 +165,7 @@ def _kept(before: int) -> str:
 
 
 def _tell(error: FreshetError, number: int, of: int, kept: str) -> None:
-    """Has an error say which of several statements it is about, and what became of the others."""
+    """Adds to an error which of several statements failed, and what happened to the others."""
     if of > 1:
         note = f"statement {number + 1} of {of} failed; {kept}"
         error.args = (f"{error.args[0]}\n  {note}" if error.args else note, *error.args[1:])

@@ -1,4 +1,4 @@
-"""The catalog as a query sees it that is asked once: views are tables whose rows are their answers."""
+"""The catalog for a one-off query: views are tables whose rows are their answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freshet.sql.definitions import Definitions
 
 @dataclass(slots=True)
 class StoredViews(Definitions):
-    """`inlined`: the views that are read as their queries all the same; `stored`: those found to be read as tables."""
+    """`inlined`: the views that are nevertheless read as their queries; `stored`: those that are read as tables."""
 
     inlined: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
@@ -21,7 +21,7 @@ class StoredViews(Definitions):
         return cls(catalog.tables, catalog.views, catalog.reads, None, catalog.functions, catalog.clock, inlined)
 
     def copy(self) -> Self:
-        """A query defines nothing: there is nothing to keep apart."""
+        """A query defines nothing: there is nothing to isolate."""
         return self
 
     def source(self, name: str) -> AnyQuery | TableSchema | None:

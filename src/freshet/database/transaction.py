@@ -1,5 +1,4 @@
-"""What a transaction did, and who hears of it: the version it led to, the delta of each view, and what went wrong among
-its subscribers."""
+"""The result of a transaction: its version, the delta of each view, and the errors of subscribers."""
 
 from __future__ import annotations
 
@@ -11,16 +10,16 @@ from freshet.database.delta import Deltas
 
 
 class Subscription:
-    """A callback on a view, made by `View.subscribe`. Also a context manager that closes it.
+    """A callback on a view, created by `View.subscribe`. Also a context manager that closes it.
 
     Attributes
     ----------
     callback
         Called with each `Transaction`.
     since
-        The version at which the subscription was made; it hears of those after it.
+        The version at which the subscription was created; the callback is called for later versions.
     closed
-        Whether it has ended: it was closed, or its view was dropped.
+        Whether it has ended, because it was closed or its view was dropped.
 
     Examples
     --------
@@ -39,12 +38,12 @@ class Subscription:
         self, callback: Callable[[Transaction], object], since: int, forget: Callable[[Subscription], None]
     ) -> None:
         self.callback, self.since, self.closed = callback, since, False
-        self._forget = weakref.WeakMethod(forget)  # a subscription does not keep its view alive
+        self._forget = weakref.WeakMethod(forget)  # a subscription does not keep its view in memory
 
     def close(self) -> None:
         """End the subscription.
 
-        A transaction that another thread publishes at this moment may still be heard of; none after it.
+        The callback may still be called for a transaction that another thread is publishing, but for no later one.
 
         Examples
         --------
@@ -75,11 +74,11 @@ class SubscriberError:
     Attributes
     ----------
     view
-        The name of the view it has subscribed to.
+        The name of the view.
     subscription
-        Which of the view's subscriptions it is.
+        The subscription that failed.
     exception
-        What it raised.
+        The exception that it raised.
 
     Examples
     --------
@@ -100,15 +99,15 @@ class SubscriberError:
 
 
 class Transaction:
-    """What a transaction did. Any thread may read it, now or later.
+    """The result of a transaction. Any thread may read it, now or later.
 
     Attributes
     ----------
     version
-        The version it led to.
+        The resulting version.
     deltas
         A mapping from the name of each view to its delta, a ``pyarrow.Table`` with the view's columns and ``_weight``;
-        names ignore case. Empty if the transaction was applied with ``deltas=False``.
+        names are case-insensitive. Empty if the transaction was applied with ``deltas=False``.
 
     Examples
     --------
@@ -128,7 +127,7 @@ class Transaction:
 
     @property
     def errors(self) -> tuple[SubscriberError, ...]:
-        """The subscribers that have failed so far; the transaction itself stands.
+        """The subscribers that have failed so far; the transaction itself stays applied.
 
         Examples
         --------

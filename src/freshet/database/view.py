@@ -1,4 +1,4 @@
-"""The public face of a materialized view. Any thread may use it: code that touches state holds the state's lock or
+"""The public class of a materialized view. Any thread may use it: code that touches state holds the state's lock or
 reads a copy (view_reader.py), and results are copies too."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from freshet.plans import Plan
 
 
 class View(RowCollection):
-    """A view that is kept fresh: made by `Database.create_view`, found again by `Database.view`.
+    """A view that is kept fresh. `Database.create_view` creates it, `Database.view` returns it by name.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class View(RowCollection):
 
     @property
     def plan(self) -> Plan:
-        """How it is kept at this moment; `explain` shows the plan with what it costs.
+        """The current plan; `explain` shows it with its cost.
 
         Examples
         --------
@@ -86,19 +86,19 @@ class View(RowCollection):
     def batches(self, rows: int = BATCH, *, ordered: bool = True, copy: bool = False) -> Iterator[pa.RecordBatch]:
         """Read the answer in batches, in memory that does not grow with it.
 
-        A transaction in between ends the reading with an error: an answer is of one version. Read from a copy to go
-        on for as long as it takes.
+        A transaction in between ends the read with an error, because an answer belongs to one version. Read from a copy
+        if the read may take long.
 
         Parameters
         ----------
         rows
-            The most rows of a batch.
+            The maximal number of rows in a batch.
         ordered
-            Whether a view with ORDER BY and no LIMIT is sorted, in memory that grows with its answer; False reads
-            the rows as they come.
+            Whether a view with ORDER BY and no LIMIT is sorted, in memory that grows with its answer; False reads the
+            rows unsorted.
         copy
             Whether to copy the view's state first, its tables and their text included, and read the copy. Then
-            transactions in between do not matter, and nobody waits for the reader.
+            transactions in between do not affect the read, and no thread waits for it.
 
         Yields
         ------
@@ -108,9 +108,9 @@ class View(RowCollection):
         Raises
         ------
         StateError
-            The view has moved to another version, or was dropped.
+            The view has changed to another version, or was dropped.
         BudgetError
-            The memory limit leaves no room for a copy.
+            The memory limit does not allow a copy.
 
         Examples
         --------
@@ -191,12 +191,12 @@ class View(RowCollection):
         return polars.from_arrow(self.to_arrow())
 
     def count(self) -> int:
-        """Return the number of rows in the answer, without enumerating them wherever the plan allows.
+        """Return the number of rows in the answer, without enumerating them if the plan allows it.
 
         Returns
         -------
         int
-            Duplicates count.
+            Duplicates are counted.
 
         Examples
         --------
@@ -213,28 +213,28 @@ class View(RowCollection):
     def subscribe(self, callback: Callable[[Transaction], object], *, where: str | None = None) -> Subscription:
         """Call a function after each transaction.
 
-        It is called in the thread of the writer, before `Database.apply` returns; what it reads is of version
-        `tx.version`, or of a later one where several threads write and share an fsync. Other threads can read
-        meanwhile, and wait with changes: do not wait in a callback for a thread that writes. A callback that fails
-        is logged and listed in `tx.errors`; the transaction stands, and the others are called.
+        It is called in the thread of the writer, before `Database.apply` returns; it reads the version `tx.version`, or
+        a later one if several threads write and share an fsync. Other threads can read meanwhile, but their changes
+        wait: do not wait in a callback for a thread that writes. A callback that fails is logged and listed in
+        `tx.errors`; the transaction stays applied, and the other callbacks are called.
 
         Parameters
         ----------
         callback
             Called with the `Transaction`.
         where
-            A condition in SQL over the view's columns: the callback hears only of transactions whose delta has a
-            row, added or removed, on which it holds, and of those applied with ``deltas=False``.
+            A condition in SQL over the view's columns: the callback is called only for transactions whose delta has a
+            row, added or removed, that satisfies it, and for those applied with ``deltas=False``.
 
         Returns
         -------
         Subscription
-            Closed, it ends the calls.
+            Close it to end the calls.
 
         Raises
         ------
         SqlError
-            `where` is no condition on the view's columns.
+            `where` is not a condition on the view's columns.
 
         Examples
         --------
@@ -261,14 +261,14 @@ class View(RowCollection):
         Parameters
         ----------
         since
-            The version after which to begin; by default the current one. A consumer that keeps the last version it
-            has dealt with resumes there without gap or duplicate.
+            The version after which to begin; by default the current one. A consumer that stores the last version it has
+            processed can resume there without gaps or duplicates.
         follow
-            Whether to wait for transactions to come, in a read-only database for those of its writer; False ends at
-            the current version.
+            Whether to wait for future transactions, in a read-only database for those of its writer; False ends at the
+            current version.
         buffer
-            A reader that is so many transactions behind goes on from the log; in memory it hears which versions it has
-            missed.
+            A reader that is more than this many transactions behind continues from the log; in memory an error says
+            which versions it has missed.
 
         Returns
         -------
@@ -305,7 +305,7 @@ class View(RowCollection):
         Parameters
         ----------
         version
-            One that the log of the folder still reaches back to; see ``retain`` of `freshet.connect`.
+            An earlier version that is still in the log of the folder; see ``retain`` of `freshet.connect`.
 
         Returns
         -------
@@ -315,7 +315,7 @@ class View(RowCollection):
         Raises
         ------
         StateError
-            That version is gone, or the database is in memory.
+            That version is no longer in the log, or the database is in memory.
 
         Examples
         --------
@@ -342,17 +342,17 @@ class View(RowCollection):
             history.close()
 
     def metrics(self) -> dict[str, Any]:
-        """Return what keeping the view has cost.
+        """Return the measured cost of maintaining the view.
 
         Returns
         -------
         dict
-            ``changes`` of its tables and what was paid for them, in all and for each change, since the view was made
-            and over the ``last_minute``: counters changed, joined rows enumerated, joined rows checked against
-            predicates that no edge expresses, rows that entered groups, rows counted by DISTINCT and set operations,
-            rows placed in ordered indexes (O(log n) each), rows that nested queries handed on, and their sum,
-            ``steps``. How often the view has moved to another join tree (``tree_switches``) and since which version it
-            has its present one (``tree_since``).
+            ``changes`` of its tables and their cost, in total and for each change, since the view was created and over
+            the ``last_minute``: counters changed, joined rows enumerated, joined rows checked against predicates that
+            no edge expresses, rows that entered groups, rows counted by DISTINCT and set operations, rows placed in
+            ordered indexes (O(log n) each), rows changed by nested queries, and their sum, ``steps``. How often the
+            view has switched to another join tree (``tree_switches``) and since which version it has had its current
+            one (``tree_since``).
 
         Examples
         --------
@@ -369,7 +369,7 @@ class View(RowCollection):
             return metrics(self._kept, self._access.views.clock)
 
     def explain(self, form: str = "text") -> str:
-        """Describe how the view is kept: class, join tree, guarantees, sizes and work done.
+        """Describe how the view is maintained: class, join tree, guarantees, sizes and work done.
 
         Parameters
         ----------
@@ -379,7 +379,7 @@ class View(RowCollection):
         Returns
         -------
         str
-            A text for people, or a JSON document with the same contents.
+            A text, or a JSON document with the same contents.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""A database as a collection of views: found by name, counted, iterated over, shown."""
+"""A database as a collection of views: looked up by name, counted, iterated over, displayed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freshet.database.view import View
 
 
 class ViewCollection(Figures, ABC):
-    """What a database can do as a collection of views."""
+    """The part of `Database` that is a collection of views."""
 
     @property
     @abstractmethod
@@ -26,25 +26,25 @@ class ViewCollection(Figures, ABC):
     ) -> Any: ...
 
     def __getitem__(self, name: str) -> View:
-        """The view of that name, as `view` gives it; KeyError where there is none."""
-        found = self.views.get(name.lower())
-        if found is None:
+        """The view of that name, as in `view`; KeyError if there is none."""
+        view = self.views.get(name.lower())
+        if view is None:
             raise KeyError(name)
-        return found
+        return view
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a view of that name."""
         return isinstance(name, str) and name.lower() in self.views
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the views, in the order in which they were made."""
+        """The names of the views, in order of creation."""
         return iter([view.name for view in self.views.values()])
 
     def __len__(self) -> int:
         return len(self.views)
 
     def __bool__(self) -> bool:
-        return True  # also one without views
+        return True  # also without views
 
     def _repr_html_(self) -> str:
         """Tables and views with the number of their rows, and the version."""

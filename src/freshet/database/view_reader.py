@@ -1,6 +1,6 @@
-"""Reads a view's answer for its public face: batch by batch, whole, or counted.
+"""Reads a view's answer for its public class: batch by batch, as a whole, or counted.
 
-Law: whatever touches state holds the lock of the state, or reads a copy of it (aside.py). A reading that spans several
+Law: code that touches state holds the lock of the state, or reads a copy of it (aside.py). A read that spans several
 batches raises StateError as soon as the view is no longer the one it began with.
 """
 
@@ -94,12 +94,12 @@ class ViewReader:
             self.check_open()
             if self._state.version != version:
                 raise StateError(
-                    f"the view moved from version {version} to {self._state.version} while it was read; "
+                    f"the view changed from version {version} to {self._state.version} while it was read; "
                     "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
                 )
             if self._state.lock.moves != moves:
                 raise StateError(
-                    "a transaction has changed the view while it was read, or was taken back for its readers; "
+                    "a transaction has changed the view while it was read, or was undone for its readers; "
                     "read it again, take it at once with to_arrow(), or read a copy with batches(copy=True)"
                 )
             if self._kept.operator is not operator:

@@ -1,8 +1,8 @@
-"""The views of a database: made, rebuilt, moved to other join trees, described for the disk.
+"""The views of a database: created, rebuilt, switched to other join trees, described for the disk.
 
-Law: a view's state is what its plan makes of the tables' rows, so it can be made again from them at any moment between
+Law: a view's state is a function of its plan and the tables' rows, so it can be rebuilt from them at any moment between
 two transactions, on the same plan or on another plan of its query, and its answer stays the same. The old state is kept
-until the new one is whole, and for good where that fails: a view that can be answered is worth more than a cheaper one.
+until the new one is complete, and permanently if that fails: a working view is worth more than a cheaper one.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from freshet.sql.parse import bind_reading
 
 
 def nothing() -> None:
-    """Writes nothing down: a database in memory."""
+    """Stores nothing: a database in memory."""
 
 
 class Views:
-    """`adapt`: when views move to another join tree; `save` writes down what is defined."""
+    """`adapt`: when views switch to another join tree; `save` stores definitions."""
 
     def __init__(self, state: State, adapt: Adapt | None = None, save: Callable[[], None] = nothing) -> None:
         self._state, self._adapt, self._save = state, adapt, save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
         self.on_time: Callable[[], None] = lambda: None  # moves the clock, where it follows the system's
-        self._look_at = 0  # changes applied when a view may next want another tree
+        self._look_at = 0  # number of changes at which a view may next switch trees
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
-        """All there are at this moment, with the names of their views."""
+        """All current subscriptions, with the names of their views."""
         with self._state.lock:
             return [(view.name, each) for view in self.named.values() for each in view.subscriptions]
 
     def listed(self) -> str:
-        """The views' names, as messages list them."""
+        """The views' names, as listed in messages."""
         return ", ".join(sorted(self.named)) or "none yet"
 
     def note(self) -> None:
-        """Notes what keeping the views has cost so far, if it is time."""
+        """Records the cost of maintaining the views so far, if it is time."""
         now = self.clock.due()
         if now is not None:
             for view in self.named.values():
@@ -64,7 +64,7 @@ class Views:
 
     @contextmanager
     def defining(self) -> Iterator[None]:
-        """Tables and views become other ones: all of it and on disk, or nothing."""
+        """A block that changes definitions: all of it takes effect, also on disk, or nothing."""
         kept: list[dict[str, Any]] = [*self._state.entries(), self.named]
         before = [dict(entries) for entries in kept]
         try:
@@ -87,14 +87,14 @@ class Views:
         state, given = self._state, isinstance(query, Plan)
         sql = query.sql if isinstance(query, Plan) else query
         bound, reads = bind_reading(sql, state.catalog)
-        if name.lower() in self.named:  # which is replaced
-            state.catalog.dropped(DropView(name))  # refuses where other views read it
+        if name.lower() in self.named:  # it is replaced
+            state.catalog.dropped(DropView(name))  # refuses if other views read it
             if name.lower() in reads:
-                raise SqlError(f"view {name} would read itself; make it under another name")
+                raise SqlError(f"view {name} would read itself; choose another name")
         counts = state.row_counts()
         plan = query.checked(state.catalog) if isinstance(query, Plan) else Plan(sql, build_plan(bound, counts))
-        known = "the tables' rows stood for changes to come" if counts else "all tables counted alike"
-        why = "the plan was given, and is kept" if given else f"when the view was made, {known}"
+        known = "changes were estimated by the tables' rows" if counts else "all tables were given the same weight"
+        why = "the plan was given, and is kept" if given else f"when the view was created, {known}"
         self._rehearse(bound, plan)
         if CLOCK.name in tables_of(plan.root):
             self.have_clock()
@@ -107,12 +107,12 @@ class Views:
         self._state.rehearse(schemas(plan.root), None if codec.functions_in(plan.root) else (query, plan))
 
     def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
-        """A view of a bound query on a plan of it; `fixed`: it stays on that plan."""
+        """Creates a view of a bound query on one of its plans; `fixed`: it keeps that plan."""
         state, key = self._state, name.lower()
         try:
             operator = self.build(plan, number := state.number(), {})
         except EvaluationError as e:
-            reason = f"the rows already there have no answer: {e.reason}; correct them, or guard the expression"
+            reason = f"no answer over the existing rows: {e.reason}; correct them, or guard the expression"
             raise ChangeError(reason) from e
         definition = {
             "name": name, "number": number, "account": number, "fixed": fixed, "made": state.version,
@@ -133,7 +133,7 @@ class Views:
         return view
 
     def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
-        """A view whose state was just made."""
+        """A view whose state was just built."""
         view = self._add(key, plan, operator, chosen)
         view.paid.begin(operator)
         view.paid.note(self.clock.now(), operator)
@@ -141,7 +141,7 @@ class Views:
         return view
 
     def attach(self, definition: dict[str, Any]) -> None:
-        """A view whose state is there already."""
+        """A view whose state already exists."""
         state, key = self._state, definition["name"].lower()
         plan, bound = self._kept(definition)
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
@@ -152,7 +152,7 @@ class Views:
         self._rehearse(bound, plan)
 
     def restore(self, definition: dict[str, Any]) -> None:
-        """A view of which only the definition is there. What another version wrote may not be readable as a plan; then
+        """A view of which only the definition exists. If another version wrote it, the plan may not be readable; then
         its SQL is planned again."""
         state, key = self._state, definition["name"].lower()
         try:
@@ -173,19 +173,19 @@ class Views:
         self._rehearse(bound, plan)
 
     def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
-        """What a view reads. A version that did not note it down may have kept it: one that is still bound as it would
-        be now reads what its text names; one that outlived a view it read goes on with the tables below that."""
+        """The names that a view reads. Older versions did not record them: if its text still binds to the same query,
+        they are the names in the text; if a view it read was dropped, they are the tables below that view."""
         if "reads" not in definition:
             definition["reads"] = sorted(tables_of(plan.root))
-            with suppress(FreshetError):  # some of it is no more
+            with suppress(FreshetError):  # some names may no longer exist
                 bound, reads = bind_reading(plan.sql, self._state.catalog)
                 if bound == query:
                     definition["reads"] = sorted(reads)
-        found: list[str] = definition["reads"]
-        return found
+        names: list[str] = definition["reads"]
+        return names
 
     def take(self, key: str) -> tuple[KeptView, Maintained]:
-        """Takes a view out of the catalog; its state is still there."""
+        """Removes a view from the catalog; its state still exists."""
         self._state.catalog.drop(key)
         del self._state.definitions[key]
         return self.named.pop(key), self._state.core.operators.pop(key)
@@ -199,13 +199,13 @@ class Views:
         view.paid.scope.drop()
 
     def in_order(self, keys: Sequence[str]) -> None:
-        """Brings the views into this order, that in which they were made."""
+        """Brings the views into this order, in which they were created."""
         catalog, state = self._state.catalog, self._state
         kept: list[dict[str, Any]] = [self.named, state.definitions, state.core.operators]
         for entries in (*kept, catalog.views, catalog.reads):
-            found = dict(entries)
+            before = dict(entries)
             entries.clear()
-            entries.update({key: found[key] for key in keys if key in found})
+            entries.update({key: before[key] for key in keys if key in before})
 
     def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
         state, definition = self._state, self._state.definitions[key]
@@ -218,8 +218,8 @@ class Views:
         return view
 
     def _define(self, key: str) -> None:
-        """Notes down what is kept of a view on disk. The bound query, too: a view it reads may be dropped, or made
-        again as something else."""
+        """Records what is stored of a view on disk, including the bound query: a view it reads may be dropped, or
+        replaced by a different one."""
         if self._state.on_disk:
             view = self.named[key]
             self._state.definitions[key] |= {
@@ -293,8 +293,8 @@ class Views:
         return [key for key, view in self.named.items() if not tables_of(view.plan.root).isdisjoint(tables)]
 
     def rebuild(self, keys: Collection[str]) -> None:
-        """Views whose tables had rows put back, or have their rows in other slots. Until all have been built, nothing
-        can be asked."""
+        """Rebuilds views whose tables had rows restored, or have their rows in other slots. Until all are rebuilt, the
+        database cannot be read."""
         core = self._state.core
         core.stale.update(keys)
         for key in [k for k in self.named if k in core.stale]:
@@ -305,8 +305,9 @@ class Views:
     # Following the data ---------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Views for whose changes another tree has become clearly better move to it. Called between two transactions,
-        when no reader is under way: those of the version before cannot go on, those of this one have not begun."""
+        """Switches views to another tree that has become clearly better for their changes. Called between two
+        transactions, when there is no active reader: those of the version before cannot continue, those of this one
+        have not begun."""
         state = self._state
         if state.changes < self._look_at:
             return
@@ -322,7 +323,8 @@ class Views:
         self._look_at = state.changes + max(1, min(waits, default=sys.maxsize))
 
     def _look(self, key: str, view: KeptView, counts: dict[str, int]) -> None:
-        """The transaction before is over: whatever goes wrong here, it stands, and the view stays as it is."""
+        """Checks one view. The transaction before is complete: if this fails, it stays applied and the view is
+        unchanged."""
         query, spent = self._state.catalog.views[key], view.paid.total(view.operator)
         try:
             better = view.following.look(counts, spent, query, view.plan.root)
@@ -333,7 +335,7 @@ class Views:
             self.move(key, Plan(view.plan.sql, better.plan), better.why)
 
     def move(self, key: str, plan: Plan, why: str) -> None:
-        """Rebuilds a view on another plan of its query, if that can be done."""
+        """Rebuilds a view on another plan of its query, if possible."""
         state, view, number = self._state, self.named[key], self._state.number()
         old, chosen = (view.plan, view.operator), view.following.chosen
         definition = dict(state.definitions[key])
@@ -361,6 +363,6 @@ class Views:
 
 
 def indexes_of(definition: dict[str, Any]) -> dict[str, list[int]]:
-    """The indexes of a view by name, each the columns it is on."""
-    found: dict[str, list[int]] = definition.get("indexes", {})
-    return found
+    """The indexes of a view by name, each as a list of columns."""
+    indexes: dict[str, list[int]] = definition.get("indexes", {})
+    return indexes

@@ -1,11 +1,11 @@
-"""A scenario: tables, rows that are there from the start, and units of rows that come and go.
+"""A scenario: tables, rows that exist from the start, and units of rows that are inserted and deleted.
 
-A unit is what enters and leaves together: an order with its lines, an edge of a graph. An update sequence is a list of
-(unit, ±1); each unit is present or absent, never twice. Three ways to make one:
+A unit is a set of rows that are inserted and deleted together: an order with its lines, an edge of a graph. An update
+sequence is a list of (unit, ±1); each unit is present at most once. There are three ways to make one:
 
-- insert: units come in order, none leaves;
-- sliding: first in, first out; at the end the window runs empty;
-- random: any absent unit comes or any present one leaves, around the window's size; at the end all leave.
+- insert: units are inserted in order, and none is deleted;
+- sliding: first in, first out; at the end the window becomes empty;
+- random: an absent unit is inserted or a present one deleted, around the window's size; at the end all are deleted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scenario:
             return sliding(self.count, size)
         if mode == "random":
             return random_updates(self.count, size, seed)
-        raise PlanError(f"no way of updating {mode!r}; there are {', '.join(MODES)}")
+        raise PlanError(f"unknown update mode {mode!r}; there are {', '.join(MODES)}")
 
     def rounds(self, mode: str, window: float, size: int) -> Iterator[Transaction]:
         """All transactions of one round, each of about `size` changed rows."""
@@ -65,20 +65,20 @@ class Scenario:
             at = end
 
     def _changes(self, starts: Mapping[str, Integers], units: Integers, weights: Integers) -> Transaction:
-        found = {}
+        changes = {}
         for name, start in starts.items():
             length = (start[1:] - start[:-1])[units]
             within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
             rows = np.repeat(start[units], length) + within
             if len(rows):
                 changed = self.moving[name].take(rows).combine_chunks()
-                found[name] = changed.append_column("_weight", pa.array(np.repeat(weights, length)))
-        return found
+                changes[name] = changed.append_column("_weight", pa.array(np.repeat(weights, length)))
+        return changes
 
 
 def sliding(count: int, window: int) -> tuple[Integers, Integers]:
     every = np.arange(count, dtype=np.int64)
-    moment = np.concatenate([2 * every + 1, 2 * (every + window)])  # a unit leaves just before its successor comes
+    moment = np.concatenate([2 * every + 1, 2 * (every + window)])  # deleted just before its successor
     order = np.argsort(moment, kind="stable")
     return np.concatenate([every, every])[order], np.repeat([1, -1], count)[order]
 

@@ -1,4 +1,4 @@
-"""The scenarios by name: how each is made from a scale."""
+"""The scenarios by name, each as a function of a scale."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SCENARIOS: dict[str, Callable[[float], Scenario]] = {"tpch": tpch.scenario, "gra
 
 def make_scenario(name: str, scale: float) -> Scenario:
     if name not in SCENARIOS:
-        raise PlanError(f"no scenario {name}; there are {', '.join(SCENARIOS)}")
+        raise PlanError(f"unknown scenario {name}; there are {', '.join(SCENARIOS)}")
     if not 0 < scale <= 10:
         raise PlanError(f"a scale of {scale:g}; give more than 0, and at most 10")
     return SCENARIOS[name](scale)

@@ -38,7 +38,7 @@ def queries() -> dict[str, str]:
 
 
 def scenario(scale: float) -> Scenario:
-    """Orders with their lines come and go, in order of the order date."""
+    """Orders are inserted and deleted with their lines, in order of the order date."""
     tables = generate(scale)
     orders = tables["orders"].sort_by([("o_orderdate", "ascending"), ("o_orderkey", "ascending")])
     unit = pc.index_in(tables["lineitem"]["l_orderkey"], orders["o_orderkey"]).to_numpy().astype(np.int64)
@@ -55,7 +55,7 @@ def scenario(scale: float) -> Scenario:
 
 
 def _keyed(partsupp: pa.Table) -> pa.Table:
-    """Each key once: at tiny scales the generator names some twice."""
+    """Keeps each key once: at tiny scales the generator repeats some."""
     keys = partsupp.select(["ps_partkey", "ps_suppkey"]).append_column("row", pa.array(range(partsupp.num_rows)))
     first = keys.group_by(["ps_partkey", "ps_suppkey"]).aggregate([("row", "min")])
     return partsupp.take(first.column("row_min"))
@@ -92,10 +92,10 @@ def _write(folder: Path, scale: float) -> None:
 
 def generator() -> str:
     beside = Path(sys.executable).parent / "tpchgen-cli"
-    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if program is None:
         raise StateError("tpchgen-cli, which generates the TPC-H tables, is not installed; pip install 'freshet[app]'")
-    return found
+    return program
 
 
 def _read(path: Path) -> pa.Table:

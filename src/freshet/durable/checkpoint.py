@@ -1,10 +1,10 @@
-"""The checkpoint: every array of an arena in one file, with what else is needed to go on from there.
+"""The checkpoint: every array of an arena in one file, with the other facts needed to continue from there.
 
-The file is written next to the old one and takes its name when it is on disk, so there is always a whole one or none.
-It is mapped privately: what is written to the arrays afterwards goes to memory of this process, never to the file.
-Everything in it is checksummed; the sums of words are added up page by page at the speed of memory, so that looking at
-all of it costs less than a tenth of what replaying the log would. A checkpoint belongs to the code that wrote it:
-another version of Freshet, or of its kernels, replays the log.
+The file is written next to the old one and takes its name when it is on disk, so there is always a complete one or
+none. It is mapped privately: later writes to the arrays go to memory of this process, never to the file. Everything in
+it is checksummed; words are summed page by page at the speed of memory, so that verifying all of it costs less than a
+tenth of replaying the log. A checkpoint belongs to the code that wrote it: another version of Freshet, or of its
+kernels, replays the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALIGNED = 64
 
 
 def write(path: Path, arena: Arena, facts: dict[str, Any], sync: bool) -> None:
-    """Puts the checkpoint in place. Raises OSError, with the old one still there, if that fails."""
+    """Puts the checkpoint in place. If this fails, it raises OSError and the old one is still there."""
     arrays, at = {}, 0
     for array in arena:
         flat = array.data.reshape(-1)
@@ -57,7 +57,7 @@ def write(path: Path, arena: Arena, facts: dict[str, Any], sync: bool) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Kept]] | str:
-    """The facts and the arrays of a checkpoint; or why it is of no use."""
+    """The facts and the arrays of a checkpoint, or why it is not usable."""
     try:
         with open(path, "rb") as file:
             start = file.read(_ALIGNED)
@@ -70,28 +70,28 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Kept]] | str:
             head = file.read(length)
             if len(head) != length or zlib.crc32(head) != checksum:
                 return "its head is damaged"
-            found = json.loads(head)
-            if found["code"] != code():
+            facts = json.loads(head)
+            if facts["code"] != code():
                 return "another version of Freshet wrote it"
             first = _ALIGNED + length
-            if size != first + found["bytes"]:
-                return "its size is not what it was"
+            if size != first + facts["bytes"]:
+                return "its size has changed"
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
     except FileNotFoundError:
-        return "there is none"
+        return "it does not exist"
     except OSError as e:
         return f"it cannot be read: {e.strerror}"
     kept: dict[str, Kept] = {}
-    for name, (described, at, count, wanted) in found["arrays"].items():
+    for name, (described, at, count, wanted) in facts["arrays"].items():
         data = np.frombuffer(mapped, described[0], count, first + at)
         if _sum(data) != wanted:
             return f"its array {name} is damaged"
         kept[name] = described, data
-    return found["facts"], kept
+    return facts["facts"], kept
 
 
 def _sum(data: np.ndarray[Any, Any]) -> int:
-    """A checksum in which every bit and the order of pages count."""
+    """A checksum that depends on every bit and on the order of pages."""
     raw = data.view(np.uint8)
     whole = len(raw) // _PAGE * _PAGE
     pages = raw[:whole].view(np.uint64).reshape(-1, _PAGE // 8).sum(axis=1, dtype=np.uint64)

@@ -1,8 +1,8 @@
-"""Who may open the folder of a database: one process that writes, any number that read.
+"""Access to the folder of a database: one process that writes, any number that read.
 
 The writer holds a lock of the operating system on the file `lock`, which ends with the process however that ends; the
-file also says which process it is. A process made by fork has a copy of the database in memory, but not the lock: it
-lets go of what it has inherited, and what it tries is refused.
+file also holds the id of that process. A process made by fork has a copy of the database in memory, but not the lock:
+it releases what it has inherited, and its operations are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 class FolderLock:
-    """The right to write to a folder, until it is released. `made`: the folders that were not there."""
+    """The right to write to a folder, until it is released. `made`: the folders that were created."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._fd = path, -1
@@ -31,7 +31,7 @@ class FolderLock:
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(OSError):  # on a full disk the lock alone must do
+            with contextlib.suppress(OSError):  # on a full disk the lock must suffice
                 os.ftruncate(self._fd, 0)
                 os.pwrite(self._fd, str(os.getpid()).encode(), 0)
         except (FileExistsError, NotADirectoryError):
@@ -40,14 +40,14 @@ class FolderLock:
             holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
             self.release()
             raise StateError(
-                f"{path} is open elsewhere, in process {holder}; close it there, or read it with read_only=True"
+                f"{path} is in use by process {holder}; close it there, or read it with read_only=True"
             ) from None
         except OSError as e:
             self.release()
             if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise StateError(f"{path} cannot be opened ({e.strerror}); make room, then try again") from None
+                raise StateError(f"{path} cannot be opened ({e.strerror}); free space, then try again") from None
             raise StateError(
-                f"{path} cannot be written to ({e.strerror}); give this user the right, or open it with read_only=True"
+                f"{path} cannot be written to ({e.strerror}); grant write access, or open it with read_only=True"
             ) from None
         _held.add(self)
 
@@ -72,7 +72,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 def check_name(path: Path) -> None:
     if "\0" in str(path):
-        raise StateError(f"{str(path)!r} has a zero character, which no folder's name has; leave it out")
+        raise StateError(f"{str(path)!r} contains a zero character, which no folder name may have; leave it out")
 
 
 def check_readable(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many records at once: whole ones found and checked, and the rows they hold of one table brought together.
+"""Many records at once: complete ones are found and checked, and their rows of one table are gathered.
 
 Law: a log is 64-bit words (log.py has the head of a record, record.py its payload), so kernels walk it without the
 interpreter, and a log of a million transactions of one row costs about what one transaction of a million rows does. The
@@ -36,11 +36,11 @@ CRC = _tables()
 
 @inlined
 def checksum(words: Any, begin: Any, end: Any, seed: Any, crc: Any) -> Any:
-    """zlib.crc32 of the words' bytes, going on from `seed`."""
-    found = np.uint64(seed) ^ np.uint64(0xFFFFFFFF)
+    """zlib.crc32 of the words' bytes, continued from `seed`."""
+    register = np.uint64(seed) ^ np.uint64(0xFFFFFFFF)
     for i in range(begin, end):
-        x = np.uint64(words[i]) ^ found
-        found = (
+        x = np.uint64(words[i]) ^ register
+        register = (
             crc[7, x & _BYTES]
             ^ crc[6, (x >> np.uint64(8)) & _BYTES]
             ^ crc[5, (x >> np.uint64(16)) & _BYTES]
@@ -50,15 +50,15 @@ def checksum(words: Any, begin: Any, end: Any, seed: Any, crc: Any) -> Any:
             ^ crc[1, (x >> np.uint64(48)) & _BYTES]
             ^ crc[0, x >> np.uint64(56)]
         )
-    return np.int64(found ^ np.uint64(0xFFFFFFFF))
+    return np.int64(register ^ np.uint64(0xFFFFFFFF))
 
 
 @kernel("UniTuple(i8, 3)(i8[::1], i8, i8, i8, u8[:,::1], i8, i8, i8[::1])")
 def find_records(
     words: Any, used: Any, mark: Any, seed: Any, crc: Any, most: Any, until: Any, payloads: Any
 ) -> Any:  # fmt: skip
-    """Where the payloads of whole records with rows begin, from the first word on, up to about `most` rows and to the
-    version `until`: how many there are, the words they take, and how many are transactions."""
+    """Finds where the payloads of complete records with rows begin, from the first word on, up to about `most` rows and
+    to the version `until`. Returns how many there are, the number of their words, and how many are transactions."""
     n, at, rows, transactions = 0, 0, 0, 0
     while n < payloads.size and rows < most and at + HEAD <= used:
         kind, length = words[at + 1] & KIND, words[at + 3]
@@ -79,7 +79,7 @@ def find_records(
 
 @kernel("UniTuple(i8, 3)(i8[::1], i8[::1], i8, i8)")
 def measure_rows(words: Any, payloads: Any, table: Any, width: Any) -> Any:
-    """How many rows, texts and bytes of text the payloads hold of a table; -1 if they are not of its form."""
+    """How many rows, texts and bytes of text of a table the payloads hold; -1 if they do not match the table."""
     rows, texts, size = 0, 0, 0
     for i in range(payloads.size):
         at = payloads[i]
@@ -101,7 +101,7 @@ def measure_rows(words: Any, payloads: Any, table: Any, width: Any) -> Any:
 def gather_rows(
     words: Any, data: Any, payloads: Any, table: Any, text_lanes: Any, rows: Any, weights: Any, ends: Any, text: Any
 ) -> None:
-    """Those rows, with places of texts counted through, and the texts. `data`: the bytes of `words`."""
+    """Those rows, with texts numbered consecutively, and the texts. `data`: the bytes of `words`."""
     row, texts, size, width = 0, 0, 0, rows.shape[1]
     for i in range(payloads.size):
         at = payloads[i]

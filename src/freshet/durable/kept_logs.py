@@ -1,5 +1,5 @@
-"""The logs of a folder: the one that is written, and with `retain` those before it, each of which begins where the one
-before it ends."""
+"""The logs of a folder: the current one, and with `retain` older ones, each of which begins where the one before it
+ends."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from freshet.durable.log import Log
 from freshet.errors import StateError
 
-_KEPT = re.compile(r"log\.(\d+)-(\d+)")  # a log that was: its first and its last version
+_KEPT = re.compile(r"log\.(\d+)-(\d+)")  # an older log: its first and its last version
 
 
 class KeptLogs:
-    """The logs of a folder, from the one on that holds a version."""
+    """The logs of a folder, starting with the one that holds a version."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def all(self) -> list[tuple[int, int, Path]]:
-        """First and last version of each log that was kept, the oldest first."""
-        found = ((_KEPT.fullmatch(f.name), f) for f in self.folder.iterdir())
-        return sorted((int(name[1]), int(name[2]), f) for name, f in found if name is not None)
+        """First and last version of each older log, the oldest first."""
+        files = ((_KEPT.fullmatch(f.name), f) for f in self.folder.iterdir())
+        return sorted((int(name[1]), int(name[2]), f) for name, f in files if name is not None)
 
     def holding(self, version: int) -> Log:
-        """The log in which the transaction after that version is, or will be."""
+        """The log that has, or will have, the transaction after that version."""
         for _ in range(3):  # the writer may rewrite the log in between
             now = Log(self.folder / "log", write=False)
             if first_version(now) <= version:
@@ -43,6 +43,6 @@ class KeptLogs:
 
 
 def first_version(log: Log) -> int:
-    """The version a log begins with."""
+    """The first version of a log."""
     head = log.head(log.first)
     return 0 if head is None else head[-2]

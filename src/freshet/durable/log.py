@@ -1,16 +1,16 @@
-"""The log: one file of records, each whole or not there.
+"""The log: one file of records, each of which is complete or absent.
 
 A record is a head of 32 bytes (a mark, a checksum, its kind and what was not synced before it, how many rows it
 changes, the version it leads to, the bytes of its payload) and the payload, of whole 64-bit words. The checksum begins
-with the log's own id, so that what is left of another file is never taken for a record.
+with the log's own id, so that remains of another file are never mistaken for a record.
 
-Law: bytes before `end` are records, and are never written again; a record that cannot be written whole is cut off again
-before anything else happens. The file is replaced as a whole, by a new one that is on disk before it takes the name.
+Law: bytes before `end` are records, and are never written again; a record that cannot be written completely is cut off
+before anything else happens. The file is replaced as a whole, by a new one that is on disk before it is renamed.
 
-A record is acknowledged when it was synced, and others may be written meanwhile: several are then not on disk, and a
-loss of power may leave any of them. So each says how many bytes before it were not known to be synced when it was
-written (at level "fsync"; at the others it says none). A record that is not whole was never acknowledged, and is cut
-with all that follows, unless a whole one after it says that it was synced: then the file was damaged.
+A record is acknowledged when it was synced, and others may be written meanwhile: several are then not on disk, and any
+of them may survive a loss of power. So each stores how many bytes before it were not known to be synced when it was
+written (at level "fsync"; at the others it stores 0). An incomplete record was never acknowledged, and is cut off with
+everything after it, unless a complete one after it says that it was synced: then the file was damaged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from freshet.durable.gather import CRC, HEAD, KIND, find_records
 from freshet.errors import StateError
 from freshet.state.arrays import Int64s
 
-FORMAT = 3  # goes up when a log written by one version cannot be read by the version before; 1 and 2 had no log
+FORMAT = 3  # incremented when the previous version cannot read the log; 1 and 2 had no log
 LEVELS = ("fsync", "os", "none")
 
 _MAGIC = b"freshet log\n\0\0\0\0"
@@ -39,8 +39,8 @@ _HEAD = struct.Struct("<4sIIIQQ")
 _MARK = b"\xf5rec"
 _MARK_WORD = int.from_bytes(_MARK, "little")
 _CHUNK = 8 << 20
-_MOST = 1 << 17  # records looked at together
-_FAR = (1 << 24) - 1  # words before a record that may be unsynced: the bits there are to say it
+_MOST = 1 << 17  # records examined together
+_FAR = (1 << 24) - 1  # words before a record that may be unsynced: limited by the bits that store it
 _HELD = 1 << 20  # bytes of records that level "none" keeps in memory
 
 
@@ -49,7 +49,7 @@ class NewerFormatError(StateError):
 
 
 class Record(NamedTuple):
-    """`synced`: up to where the log was known to be on disk when the record was written."""
+    """`synced`: the position up to which the log was known to be on disk when the record was written."""
 
     kind: int
     rows: int
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Records with rows that follow each other: the words they are in, and where their payloads begin there."""
+    """Consecutive records with rows: their words, and where their payloads begin."""
 
     words: Int64s
     payloads: Int64s
@@ -80,13 +80,13 @@ class RecordPosition(NamedTuple):
 
 
 class Log:
-    """An open log. `end`: up to where it is records; the writer keeps it, a reader finds it by reading. `synced`: up to
-    where they are on disk, kept by a writer that syncs."""
+    """An open log. `end`: the end of its records, which the writer knows and a reader finds by reading. `synced`: the
+    position up to which they are on disk, known to a writer that syncs."""
 
     def __init__(self, path: Path, level: str = "fsync", write: bool = True) -> None:
         self.path, self.level = path, level
         self.fd = -1
-        self.broken: str | None = None  # why nothing can be written any more
+        self.broken: str | None = None  # why the log cannot be written any more
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._last = (0, 0)  # size and checksum of the last record
@@ -114,7 +114,7 @@ class Log:
 
     @property
     def replaced(self) -> bool:
-        """Whether another log has taken its name: then nothing is added to this one."""
+        """Whether another log has taken its name: then nothing is appended to this one."""
         try:
             return os.stat(self.path).st_ino != os.fstat(self.fd).st_ino
         except FileNotFoundError:
@@ -135,23 +135,23 @@ class Log:
     # Reading --------------------------------------------------------------------------------------------------
 
     def holds(self, place: RecordPosition) -> bool:
-        """Whether that record stands there, whole. `end` is then after it."""
+        """Whether that record is there, complete. `end` is then after it."""
         if place.log != self.id.hex or place.end > self.size:
             return False
         if place.size:
-            found = next(self.records(place.end - place.size), None)
-            if found is None or found.end != place.end or self._last != (place.size, place.checksum):
+            record = next(self.records(place.end - place.size), None)
+            if record is None or record.end != place.end or self._last != (place.size, place.checksum):
                 return False
         self.end = place.end
         return True
 
     def head(self, at: int) -> tuple[int, ...] | None:
-        """The head of a record as it stands there, not checked."""
-        found = os.pread(self.fd, _HEAD.size, at)
-        return _HEAD.unpack(found) if len(found) == _HEAD.size else None
+        """The unchecked head of the record there."""
+        data = os.pread(self.fd, _HEAD.size, at)
+        return _HEAD.unpack(data) if len(data) == _HEAD.size else None
 
     def records(self, start: int) -> Iterator[Record]:
-        """Whole records from `start` on; `end` follows."""
+        """Complete records from `start` on; advances `end`."""
         self.end = start
         chunk, base = b"", start
         while True:
@@ -180,8 +180,8 @@ class Log:
             yield Record(kind & KIND, rows, version, view[_HEAD.size :], start, self.end, synced)
 
     def run(self, most: int, until: int) -> Run | None:
-        """Whole records with rows from `end` on, about so many rows, up to a version; None if another one comes next or
-        none. `end` follows."""
+        """Complete records with rows from `end` on, about `most` rows, up to a version; None if a record of another
+        kind or none follows. Advances `end`."""
         head = self.head(self.end)
         if head is None:
             return None
@@ -199,19 +199,19 @@ class Log:
         return Run(words, payloads, rows, transactions, int(words[last + 2]))
 
     def whole_after(self, start: int) -> int | None:
-        """Where the first whole record beyond `start` is that was written when the one there was on disk, if there is
-        one: then the file is damaged before it."""
+        """The position of the first complete record beyond `start` that was written when the record at `start` was on
+        disk, if there is one: then the file is damaged before it."""
         kept = self.end, self._last
         at = start + 1
         try:
             while at < self.size:
                 chunk = _read(self.fd, at, _CHUNK)
-                found = chunk.find(_MARK)
-                while found >= 0:
-                    record = next(self.records(at + found), None)
+                mark = chunk.find(_MARK)
+                while mark >= 0:
+                    record = next(self.records(at + mark), None)
                     if record is not None and record.synced > start:
-                        return at + found
-                    found = chunk.find(_MARK, found + 1)
+                        return at + mark
+                    mark = chunk.find(_MARK, mark + 1)
                 at += max(len(chunk) - len(_MARK) + 1, 1)
             return None
         finally:
@@ -221,7 +221,7 @@ class Log:
 
     @property
     def far(self) -> bool:
-        """Whether there is too much that is not synced for another record to say how much."""
+        """Whether too much is unsynced for the next record to store how much."""
         return self.level == "fsync" and self.end - self.synced > 8 * _FAR
 
     def record(self, kind: int, rows: int, version: int, payload: bytes) -> bytes:
@@ -233,7 +233,7 @@ class Log:
         return b"".join((_MARK, checksum.to_bytes(4, "little"), tail, payload))
 
     def append(self, record: bytes) -> None:
-        """Adds a record, which is safe after `sync`; when this raises, the log is as it was."""
+        """Appends a record, which is durable after `sync`; if this raises, the log is unchanged."""
         if self.broken is not None:
             raise StateError(f"{self.path} could not be written ({self.broken}); close the database and connect again")
         last = len(record), int.from_bytes(record[4:8], "little")
@@ -253,7 +253,7 @@ class Log:
         self._last = last
 
     def first_record(self, record: bytes) -> None:
-        """Writes the first record again, with another version. Only while the log has not taken its place."""
+        """Writes the first record again, with another version. Only while the log has not replaced the old one."""
         self.flush()
         view, at = memoryview(record), self.first
         try:
@@ -264,22 +264,22 @@ class Log:
             raise _unwritten(self.path, e) from e
 
     def flush(self) -> None:
-        """Writes what level "none" has kept in memory."""
+        """Writes the records that level "none" has kept in memory."""
         if self._held:
             self._write(b"".join(self._held))
             self.end += self._held_bytes
             self._held, self._held_bytes = [], 0
 
     def sync(self) -> None:
-        """Waits until the disk has all there is now. Others may append meanwhile."""
+        """Waits until everything appended so far is on disk. Other threads may append meanwhile."""
         end = self.end
         try:
             os.fsync(self.fd)
-        except OSError as e:  # what the disk has now nobody knows: nothing more is written after it
+        except OSError as e:  # the contents of the disk are unknown now: nothing more is written
             self.broken = f"fsync: {e.strerror}"
             self._cut_off(self.synced)
             raise StateError(
-                f"{self.path} could not be written ({self.broken}), and what was to be synced is not acknowledged; "
+                f"{self.path} could not be written ({self.broken}), and unsynced transactions are not acknowledged; "
                 "close the database and connect again"
             ) from e
         self.synced = end
@@ -294,7 +294,7 @@ class Log:
             self._cut_off(self.end)
             if isinstance(e, OSError):
                 raise StateError(
-                    f"{self.path} could not be written ({e.strerror}); nothing was changed: make room, then try again"
+                    f"{self.path} could not be written ({e.strerror}); nothing was changed; free space, then try again"
                 ) from e
             raise
 
@@ -305,15 +305,15 @@ class Log:
             self.broken = self.broken or f"{e.strerror}"
 
     def cut(self) -> None:
-        """Ends the file after the last whole record."""
+        """Truncates the file after the last complete record."""
         os.ftruncate(self.fd, self.end)
         if self.level != "none":
             self.sync()
 
 
 def make(path: Path, level: str, records: Iterable[tuple[int, int, int, bytes]] = ()) -> Log:
-    """A new log in place of the one there, if any, with these records; on disk before it takes the place. Leaves all as
-    it was if that fails."""
+    """Creates a log with these records, which replaces an existing one when it is on disk. If this fails, nothing has
+    changed."""
     log = begin(path, level)
     try:
         for kind, rows, version, payload in records:
@@ -325,14 +325,14 @@ def make(path: Path, level: str, records: Iterable[tuple[int, int, int, bytes]] 
 
 
 def discard(log: Log, path: Path) -> None:
-    """Forgets a log that was begun for this place. If it has taken it already, it stays there."""
+    """Removes a log that was begun for this place, unless it has already taken it."""
     log.close()
     with contextlib.suppress(OSError):
         path.with_name(path.name + ".new").unlink(missing_ok=True)
 
 
 def begin(path: Path, level: str) -> Log:
-    """A log without records that is to take this place, under another name until then."""
+    """A log without records that will take this place; it has another name until then."""
     fresh = path.with_name(path.name + ".new")
     try:
         with open(fresh, "wb") as file:
@@ -347,7 +347,7 @@ def begin(path: Path, level: str) -> Log:
 
 
 def put_in_place(log: Log, path: Path, level: str) -> Log:
-    """A log that was begun takes its place. If that fails, it is still to be closed and removed."""
+    """Puts a log that was begun in its place. If this fails, the log must still be closed and removed."""
     try:
         log.flush()
         log.level = level
@@ -360,19 +360,19 @@ def put_in_place(log: Log, path: Path, level: str) -> Log:
     if level != "none":
         try:
             sync_folder(path.parent)
-        except OSError as e:  # which of the two logs a power loss leaves nobody knows: nothing is added to either
+        except OSError as e:  # unknown which log survives a loss of power: append to neither
             log.broken = f"fsync of {path.parent}: {e.strerror}"
     return log
 
 
 def _unwritten(file: Path, error: BaseException) -> BaseException:
     if isinstance(error, OSError):
-        return StateError(f"{file} could not be written ({error.strerror}); make room, then try again")
+        return StateError(f"{file} could not be written ({error.strerror}); free space, then try again")
     return error
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder are on disk too."""
+    """Syncs the names in a folder to disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -382,9 +382,7 @@ def sync_folder(folder: Path) -> None:
 
 def _id_of(path: Path, head: bytes) -> uuid.UUID:
     if len(head) < _HEADER.size or head[: len(_MAGIC)] != _MAGIC:
-        raise StateError(
-            f"{path} is not a log of Freshet; restore it from a copy, or try: freshet recover {path.parent}"
-        )
+        raise StateError(f"{path} is not a Freshet log; restore it from a copy, or try: freshet recover {path.parent}")
     _, format, id, checksum = _HEADER.unpack(head)
     if zlib.crc32(head[:-8]) != checksum:
         raise StateError(
@@ -398,12 +396,12 @@ def _id_of(path: Path, head: bytes) -> uuid.UUID:
 
 
 def _read(fd: int, at: int, size: int) -> bytes:
-    found = os.pread(fd, size, at)
-    if len(found) == size or not found:
-        return found
-    parts = [found]
-    at += len(found)
-    size -= len(found)
+    data = os.pread(fd, size, at)
+    if len(data) == size or not data:
+        return data
+    parts = [data]
+    at += len(data)
+    size -= len(data)
     while size and (more := os.pread(fd, size, at)):
         parts.append(more)
         at += len(more)
@@ -412,7 +410,7 @@ def _read(fd: int, at: int, size: int) -> bytes:
 
 
 def _fill(fd: int, words: Int64s, at: int) -> int:
-    """Reads as many bytes as there are, into the words."""
+    """Reads the available bytes into the words."""
     view, done = memoryview(words.view(np.uint8).data), 0
     while done < len(view) and (more := os.preadv(fd, [view[done:]], at + done)):
         done += more
@@ -420,4 +418,4 @@ def _fill(fd: int, words: Int64s, at: int) -> int:
 
 
 def _remedy(write: bool) -> str:
-    return "give the folder to this user, or open it with read_only=True" if write else "give this user the right"
+    return "grant write access, or open it with read_only=True" if write else "grant read access"

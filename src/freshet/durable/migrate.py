@@ -1,7 +1,7 @@
-"""Folders of the version before there was a log: `catalog.json`, an array a file under `state/`, and a mark while open.
+"""Folders written before logs existed: `catalog.json`, one file per array under `state/`, and a mark while open.
 
-One that was closed is read through its arrays and written as a log; only then is the old form removed, so whatever
-stops in between leaves one of the two. One that was not closed may hold half a transaction, and is refused.
+One that was closed is read from its arrays and written as a log; only then is the old form removed, so an interruption
+leaves one of the two. One that was not closed may hold half a transaction, and is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMAT = 2
 
 
 def is_old(path: Path) -> bool:
-    """Whether some of the old form is there, whole or not."""
+    """Whether the folder has files of the old form, complete or not."""
     if (path / _STATE / _ARRAYS).exists():
         return True
     try:
@@ -41,7 +41,7 @@ def is_old(path: Path) -> bool:
 
 
 def clear(path: Path) -> None:
-    """Removes what is left of the old form once there is a log: its own files and nothing else."""
+    """Removes the remaining files of the old form once there is a log, and nothing else."""
     if is_old(path):
         for file in (path / _CATALOG, path / _OPEN, *(path / _STATE).glob("*.bin"), path / _STATE / _ARRAYS):
             file.unlink(missing_ok=True)
@@ -52,7 +52,7 @@ def clear(path: Path) -> None:
 def check_closed(path: Path) -> None:
     if (path / _OPEN).exists():
         raise StateError(
-            f"{path} was made by an earlier version of Freshet and is open there or was not closed; close it with that "
+            f"{path} was written by an earlier version of Freshet and is open or was not closed; close it with that "
             "version, or fill a new folder from the tables' sources"
         )
 
@@ -61,14 +61,14 @@ def refuse_to_read(path: Path) -> None:
     if is_old(path):
         check_closed(path)
         raise StateError(
-            f"{path} was made by an earlier version of Freshet; open it once without read_only, which migrates it"
+            f"{path} was written by an earlier version of Freshet; open it once without read_only, which migrates it"
         )
 
 
 def to_log(path: Path, file: Path, level: str) -> None:
-    """Writes what the folder holds as a log."""
+    """Writes the contents of the folder as a log."""
     check_closed(path)
-    if not (path / _CATALOG).exists():  # opened once, and nothing defined in it
+    if not (path / _CATALOG).exists():  # opened once, without definitions
         if any(name.startswith("table") for name in _known(path / _STATE)):
             raise StateError(f"{path / _CATALOG} is missing; restore it from a copy")
         log.make(file, level).close()
@@ -79,7 +79,7 @@ def to_log(path: Path, file: Path, level: str) -> None:
             f"{path} was written by a version of Freshet with another format ({kept.get('format')}, here up to "
             f"{log.FORMAT}); open it with that version, or fill a new folder from the tables' sources"
         )
-    logger.warning("freshet: %s was made by an earlier version; its rows are written as a log", path)
+    logger.warning("freshet: %s was written by an earlier version; its rows are written as a log", path)
     arena = Arena(kept=_arrays(path / _STATE))
     pool = StringPool(arena.scope("text"))
     tables, changed = {}, {}
@@ -95,15 +95,15 @@ def to_log(path: Path, file: Path, level: str) -> None:
 
 def _known(state: Path) -> dict[str, list[Any]]:
     try:
-        found: dict[str, list[Any]] = json.loads((state / _ARRAYS).read_text())
-        return found
+        arrays: dict[str, list[Any]] = json.loads((state / _ARRAYS).read_text())
+        return arrays
     except (OSError, ValueError) as e:
         raise StateError(f"{state / _ARRAYS} is not readable ({e}); restore it from a copy") from None
 
 
 def _arrays(state: Path) -> dict[str, Kept]:
     """The arrays, mapped so that nothing is written to their files."""
-    found: dict[str, Kept] = {}
+    arrays: dict[str, Kept] = {}
     for name, described in _known(state).items():
         file = state / (name.replace("/", ".") + ".bin")
         try:
@@ -114,5 +114,5 @@ def _arrays(state: Path) -> dict[str, Kept]:
         dtype = np.dtype(described[0])
         if len(mapped) % (dtype.itemsize * max(described[1], 1)):
             raise StateError(f"{file} is torn; restore it from a copy")
-        found[name] = described, np.frombuffer(mapped, dtype)
-    return found
+        arrays[name] = described, np.frombuffer(mapped, dtype)
+    return arrays

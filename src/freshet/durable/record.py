@@ -1,9 +1,9 @@
-"""What the records of a log hold.
+"""The contents of the records of a log.
 
-Rows of a table are written as the packed lanes the table stores (scalar/lanes), each with its weight, negative where
-copies go; a text lane holds the place of its text among the texts of the same record, so a record needs no other one to
-be read. Signed rows add up: the records of many transactions, put together, are one change to a table, in which what
-came and went again cancels out. That is what makes replay fast.
+Rows of a table are written as the packed lanes that the table stores (scalar/lanes), each with its weight, which is
+negative for removed copies. A text lane holds the index of its text among the texts of the same record, so a record can
+be read without any other. Signed rows add up: the records of many transactions can be combined into one change to a
+table, in which rows that were inserted and deleted again cancel out. This makes replay fast.
 
 A payload is 64-bit words: the number of tables, then for each table its number in the catalog, rows, lanes, texts and
 bytes of text; the weights; the lanes; the end of each text; the texts, padded to whole words.
@@ -25,7 +25,7 @@ from freshet.state.tuples import Slots
 TRANSACTION, CATALOG, ROWS, SNAPSHOT = 1, 2, 3, 4
 
 _WORD = 8
-_FEW = 64  # texts that are written one by one; among more, equal ones are written once
+_FEW = 64  # up to this many texts are written one by one; among more, equal ones are written once
 
 
 def number_of(table: Table) -> int:
@@ -33,7 +33,7 @@ def number_of(table: Table) -> int:
 
 
 def signed(table: Table, change: RowChange) -> tuple[Int64s, Int64s]:
-    """What a change does to its table, as signed rows; asked before it is done."""
+    """The effect of a change on its table, as signed rows; called before the change is applied."""
     if not len(change.removed) and not len(change.changed):
         weights = np.ones(len(change.added), np.int64) if table.weights is None else change.weights
         return change.added, weights
@@ -49,26 +49,26 @@ def signed(table: Table, change: RowChange) -> tuple[Int64s, Int64s]:
 
 
 def stored(table: Table, slots: Slots) -> tuple[Int64s, Int64s]:
-    """Rows as they stand in the table."""
+    """The current rows of the table."""
     weights = np.ones(len(slots), np.int64) if table.weights is None else table.weights.data[slots]
     return table.tuples.lanes.data[slots], weights
 
 
 def rows_payload(parts: Iterable[tuple[Table, Int64s, Int64s]]) -> bytes:
     """The payload for signed rows of several tables."""
-    found: list[bytes] = []
+    chunks: list[bytes] = []
     tables = 0
     for table, rows, weights in parts:
         tables += 1
         lanes = table.text_lanes
         if not lanes:
             head = np.array((number_of(table), len(rows), rows.shape[1], 0, 0), np.int64)
-            found += (head.tobytes(), weights.tobytes(), rows.tobytes())
+            chunks += (head.tobytes(), weights.tobytes(), rows.tobytes())
             continue
         rows, ends, text = _with_texts(rows, lanes, table.pool)
         head = np.array((number_of(table), len(rows), rows.shape[1], len(ends), len(text)), np.int64)
-        found += (head.tobytes(), weights.tobytes(), rows.tobytes(), ends.tobytes(), text, bytes(-len(text) % _WORD))
-    return b"".join((tables.to_bytes(_WORD, "little"), *found))
+        chunks += (head.tobytes(), weights.tobytes(), rows.tobytes(), ends.tobytes(), text, bytes(-len(text) % _WORD))
+    return b"".join((tables.to_bytes(_WORD, "little"), *chunks))
 
 
 def _with_texts(rows: Int64s, lanes: list[int], pool: StringPool) -> tuple[Int64s, Int64s, bytes]:

@@ -1,10 +1,10 @@
-"""A log that is written again from the rows that stand, a piece with each transaction, while changes go on.
+"""Rewriting a log from the current rows, a piece with each transaction, while changes continue.
 
-Law: what was written so far adds up to the rows that stand in the slots before the cursor of each table. A transaction
-adds what it takes from those slots and puts there, with signs, and then a piece more; what it does beyond the cursor is
-found when the cursor comes there. When every cursor has come to the end, the new log is the database as it stands, and
-takes the place of the old one, to which every transaction was written as well. Whatever else moves rows or changes
-definitions ends the rewriting, which begins again later.
+Law: the records written so far add up to the current rows in the slots before the cursor of each table. A transaction
+appends, with signs, the rows that it removes from those slots and adds to them, and then another piece; its changes
+beyond the cursor are found when the cursor gets there. When every cursor is at the end, the new log equals the current
+database and replaces the old one, to which every transaction was written as well. Any other operation that moves rows
+or changes definitions ends the rewrite, which begins again later.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from freshet.durable.snapshot import NOTHING, differences, noted
 from freshet.engine.table import RowChange, Table
 from freshet.state.arrays import Int64s
 
-_SYNCED = 8 << 20  # bytes written between two syncs, so that the last one does not wait for all
+_SYNCED = 8 << 20  # bytes written between two syncs, so that the last sync is short
 
 Signed = tuple[Table, Int64s, Int64s]
 
 
 class Rewriting:
-    """`path`: of the log that is replaced in the end."""
+    """`path`: of the log that is replaced at the end."""
 
     def __init__(self, path: Path, level: str, catalog: Mapping[str, Any], tables: Iterable[Table]) -> None:
         self._path, self._level = path, level
@@ -43,7 +43,7 @@ class Rewriting:
             raise
 
     def before(self, changes: Iterable[tuple[Table, RowChange]]) -> None:
-        """A transaction that is about to be done: what it takes from slots before the cursors."""
+        """Called before a transaction: the rows it removes from slots before the cursors."""
         self._leaving = []
         for table, change in changes:
             cursor, lanes = self._cursors[id(table)], table.tuples.lanes.data
@@ -57,7 +57,7 @@ class Rewriting:
                     self._leaving.append((table, lanes[slots], change.changed_to[moved] - table.weights.data[slots]))
 
     def after(self, changes: Iterable[tuple[Table, RowChange]], version: int) -> None:
-        """The same transaction, done: what it has put into those slots."""
+        """Called after the same transaction: the rows it has added to those slots."""
         parts, self._leaving = self._leaving, []
         for table, change in changes:
             if len(change.added):
@@ -68,7 +68,7 @@ class Rewriting:
         self._write(parts, version)
 
     def advance(self, tables: Iterable[Table], slots: int, version: int) -> bool:
-        """Moves the cursors over so many slots in all; whether they are at the end."""
+        """Advances the cursors over a number of slots in total; whether they are at the end."""
         parts: list[Signed] = []
         for table in tables:
             cursor, used = self._cursors[id(table)], table.tuples.used
@@ -101,5 +101,5 @@ class Rewriting:
             self.log.sync()
 
     def abandon(self) -> None:
-        """Leaves all as it was."""
+        """Abandons the rewrite and leaves the old log unchanged."""
         log.discard(self.log, self._path)

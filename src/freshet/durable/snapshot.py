@@ -1,4 +1,4 @@
-"""A database as it stands, as records: its catalog, the rows of its tables, and how it came about."""
+"""The current database as records: its catalog, the rows of its tables, and its origin."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def snapshot(
 
 
 def noted(catalog: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """A catalog as it is now, to be compared later."""
+    """The current catalog, for a later comparison."""
     return {kind: {key: json.dumps(e) for key, e in catalog[kind].items()} for kind in ("tables", "views")}
 
 
 def differences(before: dict[str, dict[str, str]], catalog: Mapping[str, Any]) -> dict[str, Any]:
-    """What has changed in a catalog since it was noted: entries that are new or other, None for those that are gone."""
+    """The changes of a catalog since it was recorded: entries that are new or different, None for removed ones."""
     changed: dict[str, Any] = {"numbers": catalog["numbers"]}
     for kind, now in noted(catalog).items():
         changed[kind] = {key: None for key in before[kind] if key not in now}

@@ -1,13 +1,13 @@
-"""How a database uses its folder: opened, added to, rewritten when it has grown, closed.
+"""How a database uses its folder: it is opened, appended to, rewritten when it has grown, and closed.
 
-The log is rewritten from the rows that stand when it has grown to several times what they take, a piece with each
-transaction (rewriting.py). The new log is whole and on disk before it takes the old one's name; whatever stops that
+When the log has grown to several times the size of the current rows, it is rewritten from them, a piece with each
+transaction (rewriting.py). The new log is complete and on disk before it takes the old one's name; an interruption
 leaves the old one.
 
-At level "fsync" a transaction is written while the database's locks are held, and synced when they are not: what other
-threads write meanwhile waits for the sync under way, and then one sync does for all of it. If a sync fails,
-transactions that were applied may not be on disk, and nobody can find out: none of them is acknowledged, and the
-database refuses all further use (`lost`). Opened again, it is as it was before them.
+At level "fsync" a transaction is written while the database's locks are held, and synced after they are released:
+records that other threads write meanwhile wait for the current sync, and then one sync covers all of them. If a sync
+fails, it is unknown whether applied transactions are on disk: none of them is acknowledged, and the database refuses
+all further use (`lost`). When it is opened again, it has the state before them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from freshet.state.arena import Arena
 logger = logging.getLogger("freshet")
 
 _LOG, _CHECKPOINT = "log", "checkpoint"
-_TIMES = 2.25  # a log is rewritten when it is so many times what the live rows take, so that it stays below three times
+_TIMES = 2.25  # a log is rewritten at this many times the size of the live rows, so that it stays below three times
 _LEAST = (
     4 << 20
-)  # (it is looked at when it has grown by an eighth, and a quarter may come until it is done), and so large
+)  # (it is checked when it has grown by an eighth, and may grow by a quarter meanwhile), and at least this large
 _PIECE, _SHARE = 256, 4  # slots written again with each transaction, and with each row that it changes
 
 
 class Durable(Protocol):
-    """What a folder keeps: the state of a database, as far as it is written down."""
+    """The folder of a database: its durable state."""
 
     core: Core
     version: int
@@ -58,7 +58,7 @@ class Durable(Protocol):
 
 
 class Store:
-    """`salvage`: the checkpoint is taken for the truth, and the log made from it."""
+    """`salvage`: the checkpoint is the source of truth, and the log is made from it."""
 
     def __init__(self, path: Path, durability: str, read_only: bool, retain: int = 0, salvage: bool = False) -> None:
         if durability not in LEVELS:
@@ -69,14 +69,14 @@ class Store:
         self.pid, self.retain = os.getpid(), retain
         self._claim: FolderLock | None = None
         self._facts: dict[str, Any] | None = None  # of the checkpoint, if it is used
-        self._heal = False  # whether the log lacks what the checkpoint has, and is written again
+        self._heal = False  # whether the log lacks data of the checkpoint, and is written again
         self._saved = noted(NOTHING)
         self._turn, self._busy = threading.Condition(), False  # whether a thread syncs the log or replaces it
-        self._written = self._synced = -1  # the last transaction in the log, and the last that is there for good
-        self.lost: str | None = None  # why the disk may lack what was applied
-        self._look_at = _LEAST  # size of the log at which it is next looked at
+        self._written = self._synced = -1  # the last transaction in the log, and the last durable one
+        self.lost: str | None = None  # why the disk may lack applied transactions
+        self._look_at = _LEAST  # size of the log at the next check
         self._rewriting: Rewriting | None = None
-        self._scale = 1.0  # what live rows took when the log was last rewritten, by what was estimated
+        self._scale = 1.0  # actual size of the live rows at the last rewrite, divided by the estimate
         if read_only:
             check_readable(path)
         else:
@@ -93,19 +93,19 @@ class Store:
         if not file.exists():
             if (self.path / _CHECKPOINT).exists() and not self._salvage:
                 raise StateError(
-                    f"{file} is missing; restore it from a copy, or make it from the checkpoint that is there by: "
+                    f"{file} is missing; restore it from a copy, or make it from the existing checkpoint with: "
                     f"freshet recover {self.path}"
                 )
             if self.read_only:
                 migrate.refuse_to_read(self.path)
-                raise StateError(f"{self.path} holds no database; open one that does, or leave out read_only")
+                raise StateError(f"{self.path} is not a database; give the folder of one, or leave out read_only")
             if migrate.is_old(self.path):
                 migrate.to_log(self.path, file, self.level)
             else:
                 return self._new_log(file)
         if not self.read_only:
             migrate.clear(self.path)
-            file.with_name(f"{_LOG}.new").unlink(missing_ok=True)  # a rewriting that was under way
+            file.with_name(f"{_LOG}.new").unlink(missing_ok=True)  # an unfinished rewrite
         return Log(file, self.level, not self.read_only)
 
     def _new_log(self, file: Path) -> Log:
@@ -116,7 +116,7 @@ class Store:
         return made
 
     def check(self) -> None:
-        """Raises StateError where state is not that of the folder."""
+        """Raises StateError if the state may differ from the folder."""
         self.check_process()
         if self.lost is not None:
             raise StateError(
@@ -133,19 +133,19 @@ class Store:
     # Opening --------------------------------------------------------------------------------------------------
 
     def arena(self, memory: Memory) -> Arena:
-        """State to go on with: that of the checkpoint, if it is of use."""
+        """The initial state: that of the checkpoint, if it is usable."""
         file = self.path / _CHECKPOINT
-        found = checkpoint.read(file)
-        if not isinstance(found, str):
-            facts, kept = found
+        saved = checkpoint.read(file)
+        if not isinstance(saved, str):
+            facts, kept = saved
             place = RecordPosition(*facts["place"])
             if self._salvage or place.log == self.log.id.hex:
                 self._facts = facts
                 self._heal = self._salvage or not self.log.holds(place)
                 return Arena(kept=kept, memory=memory)
-            found = "the log was written again since"
+            saved = "the log has been rewritten since"
         if file.exists():
-            logger.warning("freshet: the checkpoint %s is not used: %s; the log is replayed", file, found)
+            logger.warning("freshet: the checkpoint %s is not used: %s; the log is replayed", file, saved)
             if not self.read_only:
                 file.unlink(missing_ok=True)
                 self._sync()
@@ -153,8 +153,8 @@ class Store:
         return Arena(memory=memory)
 
     def catalog(self) -> dict[str, Any]:
-        """What the checkpoint in use says is defined; nothing if none is. The log is then to be read from its place
-        on."""
+        """The definitions in the checkpoint that is used; none if no checkpoint is used. The log is then read from the
+        checkpoint's position."""
         if self._facts is None:
             return {"numbers": 0, "tables": {}, "views": {}}
         self.log.end = self.log.size if self._salvage else min(RecordPosition(*self._facts["place"]).end, self.log.size)
@@ -162,7 +162,7 @@ class Store:
         return catalog
 
     def restored(self, state: Durable, catalog: Mapping[str, Any]) -> None:
-        """State is now as the log says, whole records up to its end."""
+        """Called when the state equals the log, which has complete records up to its end."""
         self._saved = noted(catalog)
         if not self.read_only:
             self._end_log()
@@ -171,22 +171,23 @@ class Store:
                 self._rewrite(state)
 
     def damaged(self) -> bool:
-        """Whether the log is not whole before its last record."""
+        """Whether the log is damaged before its last record."""
         return self.log.end < self.log.size and self.log.whole_after(self.log.end) is not None
 
     def _end_log(self) -> None:
-        """Cuts off what an interrupted write has left after the last whole record; all before is on disk."""
+        """Cuts off the remains of an interrupted write after the last complete record; everything before it is on
+        disk."""
         at, size = self.log.end, self.log.size
         if at < size:
             logger.warning("freshet: %s ends with an unfinished record: %d bytes are cut", self.log.path, size - at)
             self.log.cut()
         if self.level == "fsync":
-            self.log.sync()  # what a process that was killed has left is now the truth
+            self.log.sync()  # the log of a process that was killed is now the truth
 
     # Changes --------------------------------------------------------------------------------------------------
 
     def transaction(self, changes: list[tuple[Table, RowChange]], version: int) -> bytes:
-        """The record of a transaction; made before its rows change, written when they have."""
+        """The record of a transaction; made before its rows change, written after that."""
         if self._rewriting is not None:
             self._rewriting.before(changes)
         if self.log.far:
@@ -195,24 +196,24 @@ class Store:
         return self.log.record(TRANSACTION, rows, version, rows_payload((t, *signed(t, c)) for t, c in changes))
 
     def commit(self, record: bytes, version: int) -> None:
-        """Writes the record of a transaction, which is safe when it is `settled`."""
+        """Writes the record of a transaction, which is durable when it is `settled`."""
         self.log.append(record)
         self._written = version
 
     def settled(self, version: int) -> bool:
-        """Whether a transaction is as safe as the level says."""
+        """Whether a transaction is as durable as the level promises."""
         return self.level != "fsync" or version <= self._synced
 
     def settle(self, version: int) -> None:
-        """Waits until it is. Needs no lock of the database."""
+        """Waits until it is. Does not need a lock of the database."""
         with self._alone(lambda: self.settled(version)) as needed:
             if needed:
                 self._sync_log()
 
     @contextmanager
     def _alone(self, unless: Callable[[], bool] = bool) -> Iterator[bool]:
-        """For whoever syncs the log or replaces it. Waits for its turn, or until there is no more need: then it is not
-        alone, and False is given."""
+        """Exclusive access to sync the log or to replace it. Waits for its turn, or until it is no longer needed: then
+        access is not exclusive, and it yields False."""
         with self._turn:
             self._turn.wait_for(lambda: unless() or not self._busy)
             needed = not unless()
@@ -226,9 +227,9 @@ class Store:
                     self._turn.notify_all()
 
     def _sync_log(self) -> None:
-        """All that is in the log is on disk; called when alone."""
+        """Syncs everything in the log; called with exclusive access."""
         self.check()
-        written = self._written  # its record is in the log as a whole, so the sync covers it
+        written = self._written  # its record is complete in the log, so the sync covers it
         try:
             self.log.sync()
         except StateError:
@@ -238,7 +239,7 @@ class Store:
         self._synced = written
 
     def save(self, catalog: dict[str, Any], version: int) -> None:
-        """Writes what has changed in the definitions."""
+        """Writes the changes of the definitions."""
         changed = differences(self._saved, catalog)
         if changed["tables"] or changed["views"]:
             self.stay()
@@ -249,8 +250,8 @@ class Store:
             self._saved = noted(catalog)
 
     def tidy(self, state: Durable, changes: list[tuple[Table, RowChange]]) -> None:
-        """Goes on with rewriting the log, or begins with it if it has grown enough; asked when a transaction is done
-        and its texts are still there. A failure leaves the log as it is."""
+        """Continues rewriting the log, or begins if it has grown enough; called when a transaction is done and its
+        texts still exist. A failure leaves the log unchanged."""
         try:
             if self._rewriting is not None:
                 self._rewriting.after(changes, state.version)
@@ -281,8 +282,7 @@ class Store:
                 self._replace_log(state)
 
     def _replace_log(self, state: Durable) -> None:
-        """The new log takes the place of the old one. Both are on disk then: either may be there after a loss of
-        power."""
+        """The new log replaces the old one. Both are on disk then: either may be there after a loss of power."""
         assert self._rewriting is not None
         if not self.settled(self._written):
             self._sync_log()
@@ -302,14 +302,14 @@ class Store:
         self._look_later()
 
     def stay(self) -> None:
-        """Ends the rewriting that is under way, if one is: slots or definitions change, or it has failed."""
+        """Ends the current rewrite, if there is one: slots or definitions change, or it has failed."""
         if self._rewriting is not None:
             self._rewriting.abandon()
             self._rewriting = None
             self._look_later()
 
     def _rewrite(self, state: Durable) -> None:
-        """All at once."""
+        """Rewrites the log in one step."""
         self.stay()
         self._begin(state)
         try:
@@ -324,8 +324,8 @@ class Store:
     # Closing --------------------------------------------------------------------------------------------------
 
     def close(self, state: Durable, whole: bool) -> None:
-        """Leaves a checkpoint of state that is `whole`, unless the one there says the same. Without one the log is
-        replayed, so a full disk is no reason to fail here."""
+        """Writes a checkpoint of state that is `whole`, unless the existing one is current. Without one the log is
+        replayed, so a full disk is not an error here."""
         try:
             self.stay()
             if self.read_only or self.log.broken:
@@ -359,6 +359,6 @@ class Store:
 
 
 def _live_bytes(state: Durable) -> int:
-    """About what the live rows take in a log."""
+    """The estimated size of the live rows in a log."""
     core = state.core
     return sum(t.tuples.live * (t.width + 1) * 8 for t in core.tables.values()) + core.pool.text_bytes

@@ -124,6 +124,10 @@ class Maintained(ABC):
         """The ways to find rows of the answer by their values."""
         return ()
 
+    def holds(self, columns: list[Column], rows: int) -> Bools:
+        """For each of the rows, whether it is in the answer. Only plans that are looked up can be asked."""
+        raise NotImplementedError
+
     @property
     def unindexed(self) -> Maintained:
         """The query itself, without what only finds its rows."""

@@ -7,6 +7,7 @@ from freshet.engine import (  # noqa: F401
     bounded_sums,
     constant,
     indexed,
+    looked_up,
     query,
     set_operation,
     sorted,

@@ -18,6 +18,7 @@ from freshet.engine.distinct import DistinctOperator
 from freshet.engine.join import Join
 from freshet.engine.joined_finders import joined_finders
 from freshet.engine.maintained import ALWAYS, LOAD, Finder, Maintained, Outlet, keeps, maintain
+from freshet.engine.members import Members
 from freshet.engine.passing import Passing
 from freshet.engine.select_columns import evaluated, tells_tuples, wanted_columns
 from freshet.engine.select_finders import group_finders, row_finders
@@ -25,6 +26,7 @@ from freshet.engine.table import Table
 from freshet.engine.work import CHECKED, DISTINCT, FED, GROUPED, PLACED, Work
 from freshet.errors import TooMuchTextError
 from freshet.logical.query import TableSchema
+from freshet.plans.lookups import lookups
 from freshet.plans.model import AnyPlan, QueryPlan, unnamed
 from freshet.scalar.column import Column
 from freshet.scalar.evaluate import evaluate, evaluate_filter
@@ -33,7 +35,7 @@ from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.rows import Kept, Rows, Sink, consolidated, joined, repeated
+from freshet.state.rows import Kept, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -72,7 +74,7 @@ class Select(Maintained):
         self.outlet = ALWAYS if grouping is not None or plan.distinct or not certain else outlet
         self.pending = Kept()  # rows of the delta
         self.raw = Kept()  # join results not evaluated yet
-        plain = grouping is None and not plan.residual and tuple(self.wanted) == plan.outputs
+        plain = grouping is None and not plan.residual and not plan.copies and tuple(self.wanted) == plan.outputs
         self.results: Sink = self.pending if plain else self.raw if self._waits() else _Used(self._pass_on)
         self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
         self.join: Join | None = None
@@ -88,6 +90,7 @@ class Select(Maintained):
         self.sources = sources
         self.distinguishes = plain and tells_tuples(plan)  # whether different results are different rows
         self.listener: Callable[[Maintained, Rows], None] | None = None  # is called with what nested queries change
+        self.members: Members | None = None
         self.touched = False  # whether groups have changed since the last flush
 
     def _waits(self) -> bool:
@@ -209,7 +212,7 @@ class Select(Maintained):
             if not keep.all():
                 weights = weights[keep]
                 read, n = self._reader(unpack(rows.lanes[keep], self.row_types, self.pool)), len(weights)
-        return read, weights, n
+        return read, multiplied(weights, [read(c).data for c in self.plan.copies]), n
 
     def _reader(self, columns: Sequence[Column]) -> Reader:
         by_place = {(c.relation, c.column): column for c, column in zip(self.wanted, columns, strict=True)}
@@ -314,9 +317,18 @@ class Select(Maintained):
         if self.aggregate is not None and (self.plan.grouping is None or self.plan.grouping.having is None):
             return self.aggregate.count()
         rows = self.passing or self.join
-        if self.aggregate is None and rows is not None and not self.plan.residual:
+        if self.aggregate is None and rows is not None and not self.plan.residual and not self.plan.copies:
             return rows.count()
+        if self.plan.copies and self.join is not None:
+            return sum(added_up(self._checked(part)[1]) for part in self.join.answer(LOAD))
         return sum(len(columns[0]) for columns in self.batches(LOAD))
+
+    def holds(self, columns: list[Column], rows: int) -> Bools:
+        if self.members is None:
+            asked = lookups(self.plan)
+            assert asked is not None and self.join is not None, "the plan says which queries are looked up"
+            self.members = Members(self.join.tree, asked, self.pool)
+        return self.members.among(columns, rows)
 
     # Making and unmaking --------------------------------------------------------------------------------------
 
@@ -376,7 +388,8 @@ class Select(Maintained):
         super().close()
         if self.join is not None:
             self.join.unwatch()
-        self.join = self.aggregate = None  # their memory goes at once, though the sink refers to this query
+        # their memory goes at once, though the sink refers to this query
+        self.join = self.aggregate = self.members = None
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

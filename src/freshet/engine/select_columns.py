@@ -40,11 +40,12 @@ def tells_tuples(plan: QueryPlan) -> bool:
 def wanted_columns(plan: QueryPlan) -> list[ColumnRef]:
     """Columns the join must deliver; the outputs themselves where they are all plain columns."""
     grouping = plan.grouping
-    if grouping is None and not plan.residual:
+    if grouping is None and not plan.residual and not plan.copies:
         plain = [o for o in plan.outputs if isinstance(o, ColumnRef)]
         if len(plain) == len(plan.outputs):
             return plain
-    read = {(e.relation, e.column): e for x in evaluated(plan) for e in walk(x) if isinstance(e, ColumnRef)}
+    every = (e for x in (*evaluated(plan), *plan.copies) for e in walk(x))
+    read = {(e.relation, e.column): e for e in every if isinstance(e, ColumnRef)}
     return list(read.values())
 
 

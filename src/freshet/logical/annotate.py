@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from freshet.logical.distinct_groups import as_counted
 from freshet.logical.fanout import Cost, fanout
 from freshet.logical.parts import Parts, Subtree
 from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, group_key, key
@@ -22,6 +23,20 @@ from freshet.query.attribute import Attribute, in_order
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, transform
 from freshet.scalar.functions import build
 from freshet.scalar.types import BIGINT
+
+
+def weighted(query: Query, annotations: Annotations) -> tuple[Query, str] | None:
+    """A query that shows nothing of some parts of its join, with their counts in place of them: its rows stand for as
+    many copies as these say. None where that would not save joined rows."""
+    groups = as_counted(query)
+    if groups is None:
+        return None
+    made = _Weights(groups, annotations)
+    if made.why or not made.pays:
+        return None
+    names = "; ".join(map(made.name, made.parts))
+    saved = f"a change meets {made.carried} joined rows, by enumeration {made.enumerated}"
+    return made.rewritten(), f"weighted: a row counts as often as {names} say; {saved}"
 
 
 class Annotations:
@@ -86,6 +101,21 @@ class _Annotation(Parts, Totals[Subtree]):
     # The query above ------------------------------------------------------------------------------------------
 
     def rewritten(self) -> Query:
+        relations, block = self.joined()
+        keys = tuple(self._moved(k) for k in self.grouping.keys)
+        having = None if self.grouping.having is None else self._told(self.grouping.having)
+        return Query(
+            relations,
+            block,
+            (),
+            Grouping(keys, tuple(self.calls), having),
+            tuple(self._told(o) for o in self.query.outputs),
+            self.query.fields,
+            self.query.distinct,
+        )
+
+    def joined(self) -> tuple[tuple[Relation, ...], Block]:
+        """What is enumerated, with the parts as relations of their own."""
         predicates = [self._moved(p) for r in self.kept if r not in self.grouped for p in self.filters[r]]
         predicates += map(self._moved, self.checks)
         for r in self.kept:
@@ -96,17 +126,9 @@ class _Annotation(Parts, Totals[Subtree]):
                 value = self._moved(self.attributes.value(part.parent, a))
                 predicates.append(build("eq", (value, key(part.number, i, select.fields[i]))))
         nested = [Relation(self.name(p), s, s.fields) for p, s in zip(self.parts, self.selects, strict=True)]
-        keys = tuple(self._moved(k) for k in self.grouping.keys)
-        having = None if self.grouping.having is None else self._told(self.grouping.having)
-        return Query(
-            (*map(self._relation, self.kept), *nested, *(self.query.relations[r] for r in self.in_arms)),
-            Block(tuple(range(len(self.kept) + len(nested))), tuple(predicates), self._arms(self.query.block)),
-            (),
-            Grouping(keys, tuple(self.calls), having),
-            tuple(self._told(o) for o in self.query.outputs),
-            self.query.fields,
-            self.query.distinct,
-        )
+        relations = (*map(self._relation, self.kept), *nested, *(self.query.relations[r] for r in self.in_arms))
+        numbers = tuple(range(len(self.kept) + len(nested)))
+        return relations, Block(numbers, tuple(predicates), self._arms(self.query.block))
 
     def _arms(self, block: Block) -> tuple[Arm, ...]:
         def moved(inner: Block) -> Block:
@@ -114,6 +136,12 @@ class _Annotation(Parts, Totals[Subtree]):
             return Block(numbers, tuple(map(self._moved, inner.predicates)), self._arms(inner))
 
         return tuple(Arm(arm.kind, moved(arm.block)) for arm in block.arms)
+
+    @property
+    def counts(self) -> list[ColumnRef]:
+        """The number of tuples in the rows of each part."""
+        counted = [self._asked(part, count_of([])) for part in self.parts]
+        return [c for c in counted if isinstance(c, ColumnRef)]
 
     def name(self, part: Subtree) -> str:
         return "totals of " + ", ".join(self.query.relations[r].alias for r in part.relations)
@@ -203,3 +231,15 @@ class _Annotation(Parts, Totals[Subtree]):
         keys = [self.attributes.value(part.top, a) for a in part.attributes]
         block = Block(tuple(range(len(part.relations))), tuple(map(moved, predicates)))
         return part.select([self.query.relations[r] for r in part.relations], block, keys, moved)
+
+
+class _Weights(_Annotation):
+    """Groups that are not made: each joined row above the parts is a row of the answer."""
+
+    def _collapsed(self, r: int) -> None:
+        return None
+
+    def rewritten(self) -> Query:
+        relations, block = self.joined()
+        outputs = tuple(map(self._moved, self.query.outputs))
+        return Query(relations, block, (), None, outputs, self.query.fields, copies=tuple(self.counts))

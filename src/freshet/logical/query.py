@@ -123,7 +123,8 @@ class Grouping:
 @dataclass(frozen=True, slots=True)
 class Query:
     """A bound SELECT. `where` holds the conjuncts that must see rows after the arms (for example on a LEFT JOIN's
-    columns); everything that may be checked inside the block already is in `block.predicates`."""
+    columns); everything that may be checked inside the block already is in `block.predicates`. `copies`: columns whose
+    product is the number of copies that each row stands for; only the planner makes such."""
 
     relations: tuple[Relation, ...]
     block: Block
@@ -132,6 +133,7 @@ class Query:
     outputs: tuple[Expression, ...]
     fields: tuple[Field, ...]  # name, type and nullability of each output
     distinct: bool = False
+    copies: tuple[ColumnRef, ...] = ()
 
 
 class Above(Generic[S]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
+from freshet.logical.kinds import SetKind
 from freshet.logical.query import (
     AnyQuery,
     BoundedSums,
@@ -22,6 +23,7 @@ from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
     Guarantee,
+    LookedUpPlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -59,6 +61,23 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
     if isinstance(query, Timed):
         return _timed(query, below[0])
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
+
+
+def looked_up(query: SetOperation[AnyQuery], left: AnyPlan, right: AnyPlan) -> LookedUpPlan:
+    """A set operation of sets that can be asked for rows."""
+    passed = {
+        SetKind.UNION: "rows of the right input that the left one has",
+        SetKind.EXCEPT: "rows of the left input that the right one has",
+        SetKind.INTERSECT: "rows of the left input that the right one does not have",
+    }[query.kind]
+    promise = Guarantee(
+        str(query.kind),
+        0,
+        "that of its inputs, and O(1) for each row they change",
+        f"that of its inputs, where each row is looked up in the other one: {passed} are passed over",
+        (f"constant delay: {passed} are passed over",),
+    )
+    return LookedUpPlan(query.kind, left, right, query.fields, promise)
 
 
 _CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")

@@ -56,18 +56,23 @@ class Choice:
         self, block: Block, h: Hypergraph, inner: Inner, accept: Callable[[JoinTree], bool] = lambda tree: True
     ) -> tuple[JoinTree, tuple[Compared, ...]] | None:
         """A tree with comparisons on its edges, if there are any it can carry."""
-        candidates = [c for c in map(compared, inner.residual) if c is not None]
+        candidates = self.candidates(block, h, inner)
         if not candidates or not h.is_acyclic:
             return None
-        if len(Places(h, block.relations).independent(candidates)) < len(candidates):
-            others = (e for c in candidates for e in elsewhere(c, block.relations, inner.attributes))
-            candidates = [*candidates, *islice(others, MOST_COMPARED)]
 
         def good(tree: JoinTree) -> bool:
             return accept(tree) and (self.wanted is None or self.fits(block, unmarked(tree)))
 
         best = placed_tree(h, block.relations, candidates, lambda t: self.cost(block, t), good)
         return None if best is None else (all_output(best[0]), best[1])
+
+    def candidates(self, block: Block, h: Hypergraph, inner: Inner) -> list[Compared]:
+        """The comparisons that edges might carry; where not all can, also as read from other relations."""
+        found = [c for c in map(compared, inner.residual) if c is not None]
+        if found and len(Places(h, block.relations).independent(found)) < len(found):
+            others = (e for c in found for e in elsewhere(c, block.relations, inner.attributes))
+            found += islice(others, MOST_COMPARED)
+        return found
 
     def along_keys(
         self, block: Block, h: Hypergraph, keys: Sequence[AttributeSet | None], inner: Inner

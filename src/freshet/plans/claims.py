@@ -34,6 +34,7 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    LookedUpPlan,
     QueryPlan,
     SetPlan,
     SortPlan,
@@ -280,9 +281,9 @@ def is_monotone(plan: AnyPlan) -> bool:
     """Whether inserts into tables only add rows to the answer."""
     if isinstance(plan, QueryPlan):
         turns = any(n.edge is not None and n.edge.kind in (JoinKind.ANTI, JoinKind.LEFT) for n in plan.nodes)
-        if plan.grouping is not None or turns:
+        if (plan.grouping is not None and plan.grouping.aggregates) or turns:
             return False
-    elif isinstance(plan, SetPlan):
+    elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
     elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan)):

@@ -35,7 +35,7 @@ _CLASSES: dict[str, Any] = {
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan,
     )
 }  # fmt: skip
 
@@ -47,6 +47,7 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
     ("Arm", "kind"): JoinKind,
     ("Step", "kind"): StepKind,
     ("SetPlan", "kind"): SetKind,
+    ("LookedUpPlan", "kind"): SetKind,
     ("SetOperation", "kind"): SetKind,
     ("Comparison", "operator"): ComparisonOperator,
     ("BoundedSums", "operator"): ComparisonOperator,
@@ -58,6 +59,8 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 #: state knows it.
 _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "key"): (),
+    ("QueryPlan", "copies"): (),
+    ("Query", "copies"): (),
     ("TableSchema", "retention"): None,
     ("TableSchema", "altered"): None,
 }

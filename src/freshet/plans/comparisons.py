@@ -22,9 +22,9 @@ from freshet.scalar.expression import Call, Expression, references
 from freshet.scalar.functions.registry import comparison_of
 
 _NODES = 10_000  # of trees looked at
-_CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
+MOST_CHOICES = 16  # of comparisons that fit together; fewer where there are many relations
 _CHOSEN = 2_000
-_TESTS = 2_000  # of whether comparisons fit together
+MOST_TESTS = 2_000  # of whether comparisons fit together
 MOST_COMPARED = 1_000  # places of comparisons looked at besides those written
 _FARTHEST = 1 << 62
 
@@ -119,14 +119,14 @@ def placed_tree(
     places = Places(h, relations)
     most, looked_at = 1 + _CHOSEN // len(relations) ** 2, StepBudget(_NODES)
     for count in range(len(places.independent(candidates)), 0, -1):
-        choices = list(islice(places.choices(candidates, count, StepBudget(_TESTS)), min(most, _CHOICES)))
+        choices = list(islice(places.choices(candidates, count, StepBudget(MOST_TESTS)), min(most, MOST_CHOICES)))
         best: tuple[JoinTree, tuple[Compared, ...]] | None = None
         share = _NODES // max(len(choices), 1)
         for chosen in choices:
-            marked = _marked(h, relations, chosen)
-            trees: Iterator[JoinTree] = plain_trees(marked)
+            edged = marked(h, relations, chosen)
+            trees: Iterator[JoinTree] = plain_trees(edged)
             if looked_at.spend(share):
-                trees = chain((best_tree(marked),), some_trees(marked, share), trees)
+                trees = chain((best_tree(edged),), some_trees(edged, share), trees)
             tree = min((t for t in trees if _plain_above(t) and accept(t)), key=cost, default=None)
             if tree is not None and (best is None or cost(tree) < cost(best[0])):
                 best = tree, chosen
@@ -135,7 +135,7 @@ def placed_tree(
     return None
 
 
-def _marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> Hypergraph:
+def marked(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compared]) -> Hypergraph:
     """The query with an attribute for each chosen comparison."""
     edges = [
         edge | {ComparisonAttribute(i) for i, c in enumerate(chosen) if r in c.relations}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from freshet.logical.kinds import JoinKind
+from freshet.logical.kinds import JoinKind, SetKind
 from freshet.logical.query import (
     Above,
     AboveMany,
@@ -31,7 +31,7 @@ from freshet.logical.query import (
     Windowed,
 )
 from freshet.scalar.comparison_operator import ComparisonOperator
-from freshet.scalar.expression import Expression
+from freshet.scalar.expression import ColumnRef, Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class QueryPlan:
     attributes: tuple[tuple[str, str], ...] = field(default=())  # attribute name → what it stands for
     shares: tuple[tuple[str, int], ...] = ()  # of the grid of shards, by dimension, where they were asked for
     key: tuple[int, ...] = ()  # outputs that are the keys of groups, where each group is one joined row
+    copies: tuple[ColumnRef, ...] = ()  # how many copies a joined row stands for: the product of these
 
     @property
     def passes(self) -> bool:
@@ -132,6 +133,19 @@ class UnionAllPlan(UnionAll["AnyPlan"]):
 
 @dataclass(frozen=True, slots=True)
 class SetPlan(SetOperation["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUpPlan(Above["AnyPlan"]):
+    """UNION, EXCEPT or INTERSECT of two sets that can be asked for a row each: no row is stored for it."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"left": "left", "right": "right"}
+
+    kind: SetKind
+    left: AnyPlan
+    right: AnyPlan
+    fields: tuple[Field, ...]
     guarantee: Guarantee
 
 
@@ -191,7 +205,7 @@ class IndexedPlan(Above["AnyPlan"]):
 
 AnyPlan = (
     BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
-    | BagPlan | IndexedPlan
+    | BagPlan | IndexedPlan | LookedUpPlan
 )  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""Values: types, columns, expressions over them, and the functions of SQL, each computed a column at a time."""
+"""Values: types, columns, expressions over them, and the functions of SQL, each computed one column at a time."""

@@ -1,10 +1,10 @@
 """Columns to Arrow and back, exactly.
 
-What comes in must fit its type: a value that does not is refused with its row. As in Spark's store assignment, only
-digits beyond a decimal's scale are rounded (HALF_UP); a number is never read from text, and a fraction never becomes an
-integer. Timestamps with a zone are kept in UTC.
+Input values must fit their type: a value that does not fit is refused with its row. As in Spark's store assignment,
+only digits beyond a decimal's scale are rounded (HALF_UP); a number is never read from text, and a fraction never
+becomes an integer. Timestamps with a zone are kept in UTC.
 
-Arrays of 64-bit values without NULLs are lent both ways, not copied; nobody may write into a lent array.
+Arrays of 64-bit values without NULLs are shared in both directions, not copied; shared arrays must not be written to.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from freshet.state import wide
 from freshet.state.arrays import BYTES, TEXT, Bools, is_bytes, is_text
 
 _DAY, _SECOND = 86_400_000_000, 1_000_000
-#: How many units of a timestamp are a second.
+#: How many units of a timestamp make a second.
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_LONGEST_TEXT = (1 << 31) - 1  # bytes of one text that is given: what an array of strings can hold
-#: Bytes of text in a column of one batch of an answer; strings hold less than 2 GiB.
+_LONGEST_TEXT = (1 << 31) - 1  # bytes of one input text: the limit of an array of strings
+#: Bytes of text in a column of one batch of an answer; Arrow strings hold less than 2 GiB.
 MOST_TEXT = 1 << 28
 _WIDTHS = {"TINYINT": np.int8, "SMALLINT": np.int16, "INT": np.int32, "DATE": np.int32, "FLOAT": np.float32,
            "MONTHS": np.int32}  # fmt: skip
 
 
-# Out ------------------------------------------------------------------------------------------------------------
+# To Arrow -------------------------------------------------------------------------------------------------------
 
 
 def to_arrow(column: Column) -> pa.Array:
-    """The column as an Arrow array of its type's `to_arrow()`. Raises TooMuchTextError for text that one array should
-    not hold: fewer rows can be written."""
+    """The column as an Arrow array of its type's `to_arrow()`. Raises TooMuchTextError if there is too much text for
+    one array: then write fewer rows."""
     t, valid = column.type, column.valid
     rows = len(column)
     if t.name == "VOID":
@@ -66,7 +66,7 @@ def to_arrow(column: Column) -> pa.Array:
 
 
 def to_batches(columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The columns as a batch of the schema; as several where there is much text."""
+    """The columns as a batch of the schema, or as several if there is much text."""
     try:
         arrays = [to_arrow(c).cast(f.type) for c, f in zip(columns, schema, strict=True)]
     except TooMuchTextError:
@@ -94,7 +94,7 @@ def _masked(text: pa.Array, valid: Bools | None) -> pa.Array:
     return pc.if_else(pa.array(valid), text, pa.scalar(None, text.type))
 
 
-# In -------------------------------------------------------------------------------------------------------------
+# From Arrow -----------------------------------------------------------------------------------------------------
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray, type: Type) -> Column:
@@ -116,7 +116,7 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, type: Type) -> Column:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The array without what its type wraps around its values: extensions, dictionaries, runs."""
+    """The array without wrappers around its values: extensions, dictionaries, runs."""
     while True:
         if isinstance(array, pa.ExtensionArray):
             is_boolean = array.type.extension_name == "arrow.bool8"
@@ -131,14 +131,14 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def _takeable(values: pa.Array) -> pa.Array:
-    """Arrow takes no rows of views."""
+    """Converts views, from which Arrow cannot take rows."""
     if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
         return values.cast(TEXT if pt.is_string_view(values.type) else BYTES)
     return values
 
 
 def _shown(array: pa.Array, row: int) -> str:
-    """A value as an error shows it; some that Arrow holds have no form in Python."""
+    """A value as shown in errors; some Arrow values have no Python form."""
     try:
         return brief(array[row].as_py())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -146,7 +146,7 @@ def _shown(array: pa.Array, row: int) -> str:
 
 
 def wanted(type: Type) -> str:
-    """What to give for a column of a type."""
+    """A description of valid values for a column of a type."""
     wanted = {"STRING": "text", "BINARY": "bytes", "BOOLEAN": "booleans", "DATE": "dates", "TIMESTAMP": "timestamps",
               "MICROS": "durations (timedelta)", "MONTHS": "whole numbers of months"}  # fmt: skip
     return wanted.get(type.name, "numbers")
@@ -160,7 +160,7 @@ def _nothing(rows: int, type: Type) -> Column:
 
 
 class _WritableBuffer:
-    """An Arrow buffer as numpy may see it: writable, because numba takes a read-only array for another type."""
+    """An Arrow buffer as a numpy array, marked writable because a read-only array is a different type for numba."""
 
     def __init__(self, buffer: pa.Buffer, dtype: npt.DTypeLike) -> None:
         kind = np.dtype(dtype)
@@ -312,12 +312,12 @@ def _bytes(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
 
 
 def check_lengths(text: pa.Array) -> None:
-    """Refuses a text that no array of strings could hold; few arrays are large enough to have one."""
+    """Refuses a text that is too long for an array of strings; few arrays are large enough to have one."""
     if text.type in (TEXT, BYTES) and text.nbytes > _LONGEST_TEXT:
         sizes = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False)
         row = int(sizes.argmax())
         if sizes[row] > _LONGEST_TEXT:
-            raise EvaluationError(f"a text of {sizes[row]:,} bytes; {_LONGEST_TEXT:,} are the most", row)
+            raise EvaluationError(f"a text of {sizes[row]:,} bytes; the limit is {_LONGEST_TEXT:,}", row)
 
 
 def _dates(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
@@ -330,7 +330,7 @@ def _dates(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
     data = _values(array, np.int64)
     bad = first_bad(data % units != 0, valid)
     if bad >= 0:
-        raise EvaluationError(f"{_shown(array, bad)} has a time of day; {type} holds none: truncate it first", bad)
+        raise EvaluationError(f"{_shown(array, bad)} has a time of day; {type} has none: truncate it first", bad)
     return within_years(data // units, valid, type)
 
 
@@ -349,7 +349,7 @@ def _durations(array: pa.Array, valid: Bools | None, type: Type) -> Column | Non
 
 
 def _months(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
-    """An interval of years and months is a whole number of months."""
+    """An interval of years and months is an integer number of months."""
     if not pt.is_integer(array.type):
         return None
     months = _integers(array, valid, INT)

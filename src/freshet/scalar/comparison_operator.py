@@ -1,5 +1,5 @@
-"""The comparison operators of SQL that are NULL if either side is: = <> < <= > >=. Each is its own spelling in SQL and
-in the JSON of plans."""
+"""The comparison operators of SQL that are NULL if either side is: = <> < <= > >=. The value of each is its spelling in
+SQL and in the JSON of plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ComparisonOperator(StrEnum):
 
     @property
     def flipped(self) -> ComparisonOperator:
-        """The operator that means the same with the two sides exchanged."""
+        """The equivalent operator with the two sides exchanged."""
         return _FLIPPED.get(self, self)
 
     @property

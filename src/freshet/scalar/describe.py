@@ -1,4 +1,4 @@
-"""Expressions as people read them, in explain and error messages."""
+"""Expressions as readable text, for explain and error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freshet.scalar.interval import interval_text
 
 
 def describe(expression: Expression, names: Callable[[ColumnRef], str] | None = None) -> str:
-    """Readable SQL-like text, for explain and error messages. `names`: how columns of relations are called."""
+    """Readable SQL-like text, for explain and error messages. `names`: the names of columns of relations."""
     if isinstance(expression, ColumnRef) and names is not None:
         return names(expression)
     if isinstance(expression, Named):

@@ -1,7 +1,7 @@
 """Evaluates bound expressions over columns, a batch of rows at a time.
 
-An expression without a value on some row (ANSI: overflow, division by zero, a cast that fails) raises EvaluationError
-with the first such row of the operation that failed. Rows that a condition keeps away from an operation never fail it.
+An expression that fails on some row (ANSI: overflow, division by zero, a failing cast) raises EvaluationError with the
+first row on which the operation failed. Rows that a condition excludes from an operation never make it fail.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["evaluate", "evaluate_filter", "from_arrow", "text_of", "to_arrow"]
 
 
 def evaluate(expr: Expression, columns: Callable[[Reference], Column], rows: int) -> Column:
-    """The value of `expr` on each of `rows` rows; `columns` gives the columns it reads."""
+    """The value of `expr` on each of `rows` rows; `columns` returns the columns it reads."""
     look()
     if not rows:
-        return gather(expr.type, [], 0)  # not even a constant is computed for nobody
+        return gather(expr.type, [], 0)  # without rows not even a constant is computed
     made = spread(compiled(expr)(columns, rows), rows)
     if made.type.name == "BOOLEAN" and made.data.dtype == np.bool_:
         return Column(made.type, made.data.astype(np.int64), made.valid)
@@ -33,8 +33,8 @@ def evaluate(expr: Expression, columns: Callable[[Reference], Column], rows: int
 
 
 def evaluate_filter(exprs: Sequence[Expression], columns: Callable[[Reference], Column], rows: int) -> Bools:
-    """The rows on which all conditions hold; NULL does not. A condition that may fail sees only the rows that passed
-    those before it."""
+    """The rows on which all conditions are true. A condition that may fail sees only the rows that passed those before
+    it."""
     if not rows:
         return np.ones(0, np.bool_)
     passed: Bools | None = None

@@ -15,7 +15,7 @@ class Expression:
 
 
 class Named(Expression):
-    """What has a name to show, and knows whether it may be NULL."""
+    """A typed value with a name to display, which may be nullable."""
 
     __slots__ = ()
 
@@ -24,19 +24,20 @@ class Named(Expression):
 
 
 class Compound(Expression):
-    """What is made of other expressions."""
+    """A node that is composed of other expressions."""
 
     __slots__ = ()
 
     args: tuple[Expression, ...]
 
     def of(self, args: tuple[Expression, ...]) -> Expression:
-        """The same of others."""
+        """The same node over other children."""
         raise NotImplementedError
 
 
 class Reference(Named):
-    """What reads a value from a row. Each kind of row that an expression can stand above has a class of its own."""
+    """A reference that reads a value from a row. Each kind of row that an expression can read has a class of its
+    own."""
 
     __slots__ = ()
 
@@ -45,7 +46,7 @@ class Reference(Named):
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef(Reference):
-    """Column `column` of relation `relation` of the select that the expression stands in."""
+    """Column `column` of relation `relation` of the select that contains the expression."""
 
     relation: int
     column: int
@@ -55,7 +56,8 @@ class ColumnRef(Reference):
 
 @dataclass(frozen=True, slots=True)
 class GroupRef(Reference):
-    """Column `column` of the group's row, as expressions above a grouping read it: the keys, then the aggregates."""
+    """Column `column` of the group's row, which expressions above a grouping read: first the keys, then the
+    aggregates."""
 
     column: int
     name: str
@@ -69,14 +71,14 @@ def _shown(value: int | float | str | bytes | None) -> object:
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expression):
     """A constant in its lane form: int for integers, booleans (0/1), dates (days), timestamps (microseconds), intervals
-    and decimals (unscaled, of any size); float; str; bytes; None for NULL. An integer that is `written` so in the
-    query, not computed, has only its own digits next to a decimal."""
+    and decimals (unscaled, of any size); float; str; bytes; None for NULL. An integer that is `written` in the query,
+    not computed, has only its own digits when combined with a decimal."""
 
     value: int | float | str | bytes | None
     written: bool = False
 
     def __eq__(self, other: object) -> bool:
-        """By what a query shows of it: -0.0 is not 0.0 as text, and NaN is itself."""
+        """Compares what a query can show: -0.0 differs from 0.0 as text, and NaN equals itself."""
         return type(other) is Literal and self.type == other.type and _shown(self.value) == _shown(other.value)
 
     def __hash__(self) -> int:
@@ -90,7 +92,8 @@ FALSE = Literal(BOOLEAN, 0)
 
 @dataclass(frozen=True, slots=True)
 class Call(Compound):
-    """Operator or function `name` (lower case; see scalar/functions) over arguments already cast to what it takes."""
+    """Operator or function `name` (lower case; see scalar/functions) over arguments already cast to the types it
+    takes."""
 
     name: str
     args: tuple[Expression, ...]
@@ -115,13 +118,13 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...). What gathers its first
-    argument does so by `order`: each the place of an argument, whether downwards, and whether NULLs come first.
+    """One aggregate: COUNT(*) has no argument. `filter` is the condition of FILTER (WHERE ...). Aggregates that collect
+    their first argument do so in the order `order`: for each key the position of an argument, whether it is descending,
+    and whether NULLs come first.
 
-    A row may stand for several: SUM of doubles then counts it `copies` times, and may have several arguments, all of
-    them to be added. The sum itself is one double, or as many as are asked for, each by its number (`term`): the
-    first is the sum rounded, the next is what that left of it, and so on. A percentile is the value that `share` of all
-    values do not exceed."""
+    A row may represent several: SUM of doubles then counts it `copies` times, and may have several arguments, which are
+    all added. The sum is one double, or several, each selected by its number (`term`): the first is the rounded sum,
+    the next is the rounded rest, and so on. A percentile is the value that `share` of all values do not exceed."""
 
     function: str  # see freshet.aggregates
     args: tuple[Expression, ...]
@@ -136,11 +139,11 @@ class AggregateCall:
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """Everything that is evaluated on a row."""
+        """All expressions that are evaluated on a row."""
         return (*self.args, *(e for e in (self.filter, self.copies) if e is not None))
 
     def mapped(self, change: Callable[[Expression], Expression]) -> AggregateCall:
-        """The same aggregate of other expressions."""
+        """The same aggregate over other expressions."""
         return replace(
             self,
             args=tuple(map(change, self.args)),
@@ -154,7 +157,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def with_children(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
-    """The same expression of other children, as many as it has; itself where they are equal."""
+    """The same expression over other children, of the same number; the expression itself if they are equal."""
     if not isinstance(expression, Compound) or parts == expression.args:
         return expression
     return expression.of(parts)
@@ -167,10 +170,10 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def references(expression: Expression) -> frozenset[int]:
-    """The relations of the select it stands in that an expression reads."""
+    """The relations of its own select that an expression reads."""
     return frozenset(e.relation for e in walk(expression) if isinstance(e, ColumnRef))
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Rebuilds bottom-up, each node passed through `change`."""
+    """Rebuilds the expression bottom-up, passing each node through `change`."""
     return change(with_children(expression, tuple(transform(e, change) for e in children(expression))))

@@ -1,4 +1,4 @@
-"""Bytes as hexadecimal digits: for lists, which are held as text, for HEX, and for people, as Spark shows them."""
+"""Bytes as hexadecimal digits: for lists, which are stored as text, for HEX, and for display, as in Spark."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from freshet.state.arrays import BYTES, TEXT
 
 
 def digits(data: pa.Array) -> pa.Array:
-    """The digits of each value, upper case, as TEXT; NULL where it is."""
+    """The digits of each value, in upper case, as TEXT; NULL for NULL."""
     return _rewritten(data.cast(BYTES), TEXT, lambda whole: whole.hex().upper().encode(), np.multiply)
 
 
 def from_digits(texts: pa.Array) -> pa.Array:
-    """Digits made by `digits` back as BYTES."""
+    """BYTES from the digits made by `digits`."""
     return _rewritten(texts.cast(TEXT), BYTES, lambda whole: bytes.fromhex(whole.decode()), np.floor_divide)
 
 
 def _rewritten(array: pa.Array, kind: pa.DataType, rewrite: Any, scale: Any) -> pa.Array:
-    """All values at once: one byte is two digits, wherever it stands."""
+    """Processes all values at once: one byte is two digits, at any position."""
     if not len(array):
         return array.cast(BYTES).cast(kind)
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]

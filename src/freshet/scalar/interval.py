@@ -1,18 +1,18 @@
 """One interval as text, as Spark writes it: INTERVAL '1 02:03:04.5' DAY TO SECOND.
 
 Every unit but the first has two digits, and so has an hour, minute or second that comes first; seconds have a fraction
-without zeros at its end. `scalar.functions.interval_texts` writes columns of them.
+without trailing zeros. `scalar.functions.interval_texts` formats columns.
 """
 
 from __future__ import annotations
 
 from freshet.scalar.types import Type
 
-#: How many of the smallest unit each unit is, and how many of it make the next larger one.
+#: The size of each unit in the smallest unit, and how many of it make the next larger one.
 SIZES = {"YEAR": 12, "MONTH": 1, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000,
          "SECOND": 1_000_000}  # fmt: skip
 LIMITS = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
-#: What stands before each unit but the first.
+#: The separator before each unit but the first.
 BEFORE = {"MONTH": "-", "HOUR": " ", "MINUTE": ":", "SECOND": ":"}
 
 

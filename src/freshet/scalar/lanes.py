@@ -1,4 +1,4 @@
-"""Columns to rows of 64-bit lanes and back: the one form in which keys are hashed, compared and kept.
+"""Columns to rows of 64-bit lanes and back: the one form in which keys are hashed, compared and stored.
 
 A row holds each column's lanes in turn (two for a wide decimal: low, high), then one null lane for every 63 columns,
 with bit j set where column j is NULL. Two rows are the same key exactly when their lanes are: under a NULL the value
@@ -21,7 +21,7 @@ from freshet.state.arrays import BYTES, Bools, Int64s, taken
 from freshet.state.kernel import inlined, kernel
 from freshet.state.strings import StringPool
 
-NULLS = 63  # columns one null lane answers for
+NULLS = 63  # columns per null lane
 
 _ALL_VALID = np.empty(0, np.bool_)
 
@@ -36,7 +36,7 @@ def layout(types: Sequence[Type]) -> list[int]:
 
 
 def value_lanes(types: Sequence[Type]) -> int:
-    """How many lanes hold values: the number of the first null lane."""
+    """How many lanes hold values, which is the number of the first null lane."""
     return sum(type.lanes for type in types)
 
 
@@ -86,7 +86,7 @@ def integers(column: Column, pool: StringPool) -> Int64s:
 
 
 def pack(columns: Sequence[Column], pool: StringPool, rows: int, lead: int = 0) -> Int64s:
-    """Rows of lanes, after `lead` lanes that are left for the caller to set."""
+    """Rows of lanes, after `lead` lanes that the caller sets."""
     values = lead
     for column in columns:
         values += column.type.lanes
@@ -120,7 +120,7 @@ def _contiguous(valid: Bools | None) -> Bools:
 
 
 def values(column: Column, pool: StringPool) -> Int64s:
-    """The value lanes of one column, int64[n, lanes], without nulls; what lies under a NULL is meaningless."""
+    """The value lanes of one column, int64[n, lanes], without nulls; the values under a NULL are meaningless."""
     if column.type.is_fraction:
         out = np.empty((len(column), 1), np.int64)
         put_doubles(out, 0, taken(column.data), _ALL_VALID, 0, 0)
@@ -160,7 +160,7 @@ def unpack(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[Column
 
 
 def leading(rows: Int64s, types: Sequence[Type], columns: int) -> Int64s:
-    """Rows of lanes with their first `columns` columns alone."""
+    """Rows of lanes with only their first `columns` columns."""
     if columns == len(types):
         return rows
     values, nulls = value_lanes(types[:columns]), value_lanes(types)
@@ -173,7 +173,7 @@ def leading(rows: Int64s, types: Sequence[Type], columns: int) -> Int64s:
 
 
 def packed_to_arrow(rows: Int64s, types: Sequence[Type], pool: StringPool) -> list[pa.Array]:
-    """The same as Arrow arrays; 64-bit integers without NULLs, the commonest, take a short way."""
+    """The same as Arrow arrays; 64-bit integers without NULLs, the most common, take a fast path."""
     if all(t.name == "BIGINT" for t in types) and not np.count_nonzero(rows[:, len(types) :]):
         return [pa.array(np.ascontiguousarray(rows[:, i])) for i in range(len(types))]
     return [to_arrow(c) for c in unpack(rows, types, pool)]

@@ -1,7 +1,7 @@
-"""Arrays as text: one list of values is one text, so that arrays are kept, hashed and compared like texts.
+"""Arrays as text: one list of values is one text, so that arrays are stored, hashed and compared like texts.
 
-Each element is its value's text after a mark; marks inside texts are escaped, and BINARY is written in digits. The
-empty list is the empty text. There are no NULLs among the elements: what gathers values leaves them out.
+Each element is the text of its value after a separator; separators inside texts are escaped, and BINARY is written in
+digits. The empty list is the empty text. There are no NULLs among the elements: aggregates leave them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ESCAPED = ((_ESCAPE, _ESCAPE + "e"), (_MARK, _ESCAPE + "m"))
 
 
 def list_elements(values: pa.Array) -> pa.LargeStringArray:
-    """What each value adds to the text of a list."""
+    """The part of each value in the text of a list."""
     elements = digits(values) if is_bytes(values.type) else values.cast(TEXT)
     if values.type in (pa.string(), TEXT):
         for plain, escaped in _ESCAPED:
@@ -27,12 +27,12 @@ def list_elements(values: pa.Array) -> pa.LargeStringArray:
 
 
 def write_lists(values: pa.Array, sizes: Int64s) -> pa.LargeStringArray:
-    """The text of each list; `sizes` says how many of the values, one after the other, each has."""
+    """The text of each list; `sizes` has the number of consecutive values of each."""
     return join_texts(list_elements(values), sizes, "")
 
 
 def join_texts(texts: pa.Array, sizes: Int64s, separator: str | bytes) -> pa.Array:
-    """So many texts, or values of BINARY, as one each."""
+    """Groups of consecutive texts, or values of BINARY, each joined into one."""
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     kind = BYTES if is_bytes(texts.type) else TEXT
     between = pa.scalar(separator.encode() if isinstance(separator, str) else separator, BYTES).cast(kind)
@@ -40,12 +40,12 @@ def join_texts(texts: pa.Array, sizes: Int64s, separator: str | bytes) -> pa.Arr
 
 
 def read_lists(texts: pa.Array, items: pa.DataType) -> pa.Array:
-    """The lists of items that texts stand for; NULL where a text is."""
+    """The lists that texts represent; NULL where a text is."""
     valid = texts.is_valid().to_numpy(zero_copy_only=False)
     parts = pc.split_pattern(texts.fill_null(""), _MARK)
     offsets = parts.offsets.to_numpy()
     before = np.zeros(len(parts.values), np.bool_)
-    before[offsets[:-1]] = True  # what stands before the first mark: nothing
+    before[offsets[:-1]] = True  # the empty part before the first separator
     values = parts.values.filter(pa.array(~before))
     if pa.types.is_string(items):
         for plain, escaped in reversed(_ESCAPED):

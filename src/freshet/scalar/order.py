@@ -1,4 +1,4 @@
-"""How rows of lanes compare: the lines of an order, for state/row_tree."""
+"""How rows of lanes are compared: an order for state/row_tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from freshet.state.arrays import Int64s
 
 
 def order_lines(types: Sequence[Type], keys: Sequence[SortKey]) -> Int64s:
-    """The given keys first; then, so that no two different rows are equal, all columns from left to right, upwards."""
+    """The given keys first; then, so that no two different rows are equal, all columns from left to right,
+    ascending."""
     rest = [SortKey(i, False, True) for i in range(len(types)) if all(k.column != i for k in keys)]
     firsts, nulls = layout(types), value_lanes(types)
     lines = [

@@ -1,4 +1,4 @@
-"""SQL types, named as Spark names them, and how each travels in Arrow and in 64-bit lanes."""
+"""SQL types with Spark's names, and their representation in Arrow and in 64-bit lanes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ INTERVAL_UNITS = {"MONTHS": ("YEAR", "MONTH"), "MICROS": ("DAY", "HOUR", "MINUTE
 @dataclass(frozen=True, slots=True)
 class Type:
     """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it. With
-    `items` it is an ARRAY of those, which is held as a text (see `lists`). `span` says from which unit to which an
-    INTERVAL is written; its name says in what it is counted."""
+    `items` it is an ARRAY of those, which is stored as a text (see `lists`). `span` has the first and last unit of an
+    INTERVAL; its name has the unit in which it is counted."""
 
     name: str
     precision: int = 0
@@ -30,12 +30,13 @@ class Type:
 
     @property
     def lanes(self) -> int:
-        """How many 64-bit lanes a value takes: two for decimals whose digits may not fit one."""
+        """The number of 64-bit lanes of a value: two for decimals whose digits may not fit one."""
         return 2 if self.name == "DECIMAL" and self.precision > 18 else 1
 
     @property
     def pooled(self) -> pa.DataType | None:
-        """The Arrow type that its values have outside the pool, if they are ids of the pool within: text and bytes."""
+        """The Arrow type of values outside the pool, for types whose values are stored as ids of the pool: text and
+        bytes."""
         return TEXT if self.name == "STRING" else BYTES if self.name == "BINARY" else None
 
     @property
@@ -56,7 +57,7 @@ class Type:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Those an interval is written in, from the largest on."""
+        """The units of an interval, from the largest on."""
         known, ends = INTERVAL_UNITS[self.name], self.span.split(" TO ")
         return known[known.index(ends[0]) : known.index(ends[-1]) + 1]
 
@@ -118,11 +119,11 @@ _ARROW = {
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
     "VOID": pa.null(),
-    "MONTHS": pa.int32(),  # Arrow's interval of months is not there in Python
+    "MONTHS": pa.int32(),  # Arrow's interval of months does not exist in Python
     "MICROS": pa.duration("us"),
 }
 
-#: The first and last day, and microsecond, that a DATE and a TIMESTAMP hold: those of the years 1 to 9999.
+#: The first and last day, and microsecond, of a DATE and a TIMESTAMP: those of the years 1 to 9999.
 _DAY = 86_400_000_000
 TIME_RANGE = {"DATE": (-719_162, 2_932_896), "TIMESTAMP": (-719_162 * _DAY, 2_932_897 * _DAY - 1)}
 

@@ -2,9 +2,14 @@
 
 A worker that starts by itself takes seconds to import what it runs and to attach compiled kernels, and Spark ends
 workers that were idle for a minute. Forked from here, a worker has all of that at once.
+
+A worker collects garbage after each task. What it was forked with is none: it is kept out of that search (frozen),
+which would otherwise go through all imported modules, and copy their memory.
 """
 
 from __future__ import annotations
+
+import gc
 
 from pyspark import daemon
 
@@ -18,6 +23,8 @@ from freshet.state.kernel_cache import KERNELS
 
 def main() -> None:
     KERNELS.attach()
+    gc.collect()
+    gc.freeze()
     daemon.manager()
 
 

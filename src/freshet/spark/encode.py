@@ -6,12 +6,14 @@ left out, and only columns some operator reads go on.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from freshet.database.change_type import CHANGE_TYPE, ChangeType
 from freshet.database.changes import null_column
@@ -236,9 +238,12 @@ _jobs: dict[str, Job] = {}
 
 
 def read_job(text: str) -> Job:
-    """Read once a process."""
+    """Read once a process. A worker searches for garbage after each task: what it has imported by now, and the job,
+    is kept out of that."""
     if text not in _jobs:
         if len(_jobs) > 8:
             _jobs.clear()
         _jobs[text] = Job.from_text(text)
+        if TaskContext.get() is not None:
+            gc.freeze()
     return _jobs[text]

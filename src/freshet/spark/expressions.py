@@ -40,9 +40,23 @@ def map_expressions(plan: QueryPlan, change: Callable[[Expression], Expression])
             aggregates=tuple(c.mapped(change) for c in grouping.aggregates),
             having=having,
         )
+    copies = tuple(c for c in each(plan.copies) if isinstance(c, ColumnRef))
     return replace(
-        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs)
-    )
+        plan, nodes=tuple(nodes), residual=each(plan.residual), grouping=grouping, outputs=each(plan.outputs),
+        copies=copies,
+    )  # fmt: skip
+
+
+def map_selects(plan: AnyPlan, change: Callable[[QueryPlan], QueryPlan]) -> AnyPlan:
+    """The plan with every select in it changed, from the outermost on."""
+    if isinstance(plan, QueryPlan):
+        plan = change(plan)
+        relations = (
+            r if isinstance(r.source, TableSchema) else replace(r, source=map_selects(r.source, change))
+            for r in plan.relations
+        )
+        return replace(plan, relations=tuple(relations))
+    return with_inputs(plan, [map_selects(below, change) for _, below in inputs(plan)])
 
 
 def used_columns(plan: QueryPlan, every: bool = False) -> dict[int, frozenset[int]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from freshet.logical.query import Field, TableSchema
 from freshet.plans import codec
-from freshet.plans.model import AnyPlan, QueryPlan, schemas
+from freshet.plans.model import AnyPlan, QueryPlan, inputs, schemas
 from freshet.scalar.expression import Expression
 
 SEQUENCE = "_sequence"  # the column that orders the changes of a table
@@ -106,10 +106,8 @@ class Job:
     def begins(self) -> int | None:
         """The level whose first shard must hear of the first transaction whatever it brings, since there are answers
         over no rows at all: constants, and totals without groups. None: there are not."""
-        for o in self.operators:
-            grouping = o.plan.grouping if isinstance(o.plan, QueryPlan) else None
-            if o.constant or (grouping is not None and not grouping.keys):
-                return min(o.level for o in self.operators)
+        if any(o.constant or _has_total(o.plan) for o in self.operators):
+            return min(o.level for o in self.operators)
         return None
 
     @property
@@ -132,6 +130,11 @@ class Job:
         job = codec.from_json(_unpacked(text))
         assert isinstance(job, Job)
         return job
+
+
+def _has_total(plan: AnyPlan) -> bool:
+    grouping = plan.grouping if isinstance(plan, QueryPlan) else None
+    return (grouping is not None and not grouping.keys) or any(_has_total(below) for _, below in inputs(plan))
 
 
 def fingerprint(job: Job) -> str:

@@ -5,43 +5,32 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import (
-    DataType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-    YearMonthIntervalType,
-)
 
-from freshet.database.change_type import CHANGE_TYPE, CHANGE_TYPES, WEIGHT
+from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError
 from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
-from freshet.spark.encode import BLOCKS, Encoder, needed_columns
+from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import say_reason_first
-from freshet.spark.job import SEQUENCE, Job
+from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
-from freshet.spark.record import Requested, claimed
+from freshet.spark.record import Requested, claimed, kept_shards, remembers
 from freshet.spark.sink.folder import LocalFolder, open_folder
-from freshet.spark.sizes import chosen_sizes
+from freshet.spark.sizes import chosen_sizes, shards_for
+from freshet.spark.sources import encoded, sequences
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
 from freshet.state.kernel_cache import compile_kernels
 
-_ORDERED = (IntegralType, DecimalType, DateType, TimestampType, TimestampNTZType)  # decimals: whole ones
 _VERSIONS = 10  # of a state with all its rows, beyond which a checkpoint is mostly history
 logger = logging.getLogger("freshet.spark")
 
@@ -68,7 +57,9 @@ def maintain(
     schema
         CREATE TABLE statements, or a `freshet.Catalog`. Not needed where all views are plans.
     shards
-        In how many parts state is kept; by default spark.sql.shuffle.partitions, which it should equal.
+        In how many parts state is kept. By default one for each million rows, where `sizes` or `checkpoint` are given
+        so that they are known, and at most spark.sql.shuffle.partitions, which it should equal: it is all of them where
+        nothing is known. A restart finds the same number. On one shard all views are kept in one stateful step.
     sizes
         Rows by table, for the choice of the grid of shards. Where none are given and `checkpoint` is, they are measured
         on the first micro-batch, which is then read twice, and kept in that folder: a restart finds the same grid.
@@ -147,24 +138,26 @@ def maintain(
     """
     if on_error not in ("stop", "quarantine"):
         raise PlanError(f'on_error is {on_error!r}; give "stop" or "quarantine"')
-    count = shards if shards is not None else int(str(spark.conf.get("spark.sql.shuffle.partitions")))
-    if count < 1:
-        raise PlanError(f"{count} shards; give 1 or more")
-    if str(count) != spark.conf.get("spark.sql.shuffle.partitions"):
-        logger.warning(
-            "freshet: %s shards, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
-            count, spark.conf.get("spark.sql.shuffle.partitions"),
-        )  # fmt: skip
+    if shards is not None and shards < 1:
+        raise PlanError(f"{shards} shards; give 1 or more")
+    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
     _advise(retained, log_folder is not None)
     _look_at(tables)
-    ordered = _sequences(tables, sequence)
-    if checkpoint is not None and count > 1:
+    ordered = sequences(tables, sequence)
+    if checkpoint is not None and (shards or partitions) > 1:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
+    count = shards or _count(spark, checkpoint, sizes, partitions)
+    if count != partitions:
+        logger.warning(
+            "freshet: shards: %s, but spark.sql.shuffle.partitions is %s; make them equal, or partitions stay empty",
+            count, partitions,
+        )  # fmt: skip
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
-    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys)
+    folded = remembers(spark, checkpoint)
+    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         job = claimed(spark, checkpoint, job, Requested(plans, given, _catalog(schema), tables, ordered, check_keys))
@@ -174,7 +167,7 @@ def maintain(
     check_arenas(arena)
     job_text = job.to_text()
     note(profile, "job", dataflow=dataflow(job))
-    blocks = _encoded(job, job_text, tables, ordered, profile, log_folder)
+    blocks = encoded(job, job_text, tables, ordered, profile, log_folder)
     for level in range(job.levels):
         processor = Level(job_text, level, arena, log_folder, retained, profile)
         blocks = blocks.groupBy("key").transformWithState(processor, BLOCKS, "append", "none")
@@ -293,6 +286,19 @@ def _planned(views: Views, schema: str | Catalog | None) -> dict[str, Plan]:
     return {name: Plan(plan.sql, as_bag(plan.root)) for name, plan in plans.items()}
 
 
+def _count(
+    spark: SparkSession, checkpoint: str | None, sizes: Mapping[str, float] | None, partitions: int
+) -> int:  # fmt: skip
+    """The number of shards where nobody gives it."""
+    if checkpoint is not None:
+        kept = kept_shards(spark, checkpoint)
+        if kept is not None:
+            return kept
+        if not remembers(spark, checkpoint):
+            return partitions
+    return shards_for(sizes or {}, partitions)
+
+
 def _folder(spark: SparkSession, checkpoint: str) -> str | None:
     """The checkpoint as a path on every machine, if it is one: what is no disk of their own they share."""
     folder = open_folder(spark, checkpoint)
@@ -326,74 +332,3 @@ def _look_at(tables: Mapping[str, DataFrame]) -> None:
             "maintain() looks at the columns of its streams, which Spark forbids inside a pipeline's query function; "
             "call it at the top of the file, over sources outside of the pipeline, and return what it gave"
         ) from None
-
-
-# In -------------------------------------------------------------------------------------------------------------
-
-
-def _sequences(tables: Mapping[str, DataFrame], sequence: str | Mapping[str, str] | None) -> dict[str, str]:
-    """The column that orders each table's changes, by table in lower case."""
-    if sequence is None:
-        return {}
-    given = {name.lower(): df for name, df in tables.items()}
-    if isinstance(sequence, str):
-        found = {name: sequence for name, df in given.items() if sequence in df.columns}
-        if not found:
-            raise PlanError(f"no stream has a column {sequence} to order changes by; name the column that does")
-    else:
-        found = {name.lower(): column for name, column in sequence.items()}
-    for name, column in found.items():
-        if name not in given or column not in given[name].columns:
-            raise PlanError(f"the stream of {name} has no column {column} to order its changes by; add it")
-        _check_type(given[name], name, column, _ORDERED, "whole numbers, dates or timestamps")
-    return found
-
-
-def _check_type(df: DataFrame, table: str, column: str, types: tuple[type[DataType], ...], wanted: str) -> None:
-    """Refuses a column of ours that is not what it must be, before anything is read."""
-    found = df.schema[column].dataType
-    if not isinstance(found, types) or (isinstance(found, DecimalType) and found.scale):
-        raise PlanError(f"{column} of the stream of {table} is {found.simpleString()}; give {wanted}")
-
-
-def _encoded(
-    job: Job, job_text: str, tables: Mapping[str, DataFrame], ordered: Mapping[str, str], profile: str | None,
-    log_folder: str | None,
-) -> DataFrame:  # fmt: skip
-    given = {name.lower(): df for name, df in tables.items()}
-    parts = []
-    for table in job.tables:
-        name = table.name.lower()
-        if name not in given:
-            raise PlanError(f"no stream for table {table.name}; the streams given are {', '.join(given) or 'none'}")
-        df = given[name]
-        columns = {c.lower(): c for c in df.columns}
-        moment = ordered.get(name)
-        own = (WEIGHT, CHANGE_TYPE, moment)
-        unknown = [c for c in df.columns if table.position(c) is None and c not in own]
-        if unknown:
-            near = get_close_matches(unknown[0], [f.name for f in table.fields], 1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            raise PlanError(f"table {table.name} has no column {unknown[0]}{hint}; select the table's own columns")
-        if WEIGHT in columns and CHANGE_TYPE in columns:
-            raise PlanError(f"the stream of {table.name} carries both {WEIGHT} and {CHANGE_TYPE}; keep one")
-        if WEIGHT in columns:
-            _check_type(df, table.name, WEIGHT, (IntegralType,), "whole numbers: +n adds n copies, -n removes n")
-        if CHANGE_TYPE in columns:
-            _check_type(df, table.name, CHANGE_TYPE, (StringType,), f"text: one of {CHANGE_TYPES}")
-        wanted = []
-        for position in needed_columns(job, name):
-            field = table.fields[position]
-            column = columns.get(field.name.lower())
-            if column is not None and isinstance(df.schema[column].dataType, YearMonthIntervalType):
-                df = df.withColumn(column, functions.col(f"`{column}`").cast("INTERVAL MONTH").cast("INT"))
-            if column is not None:
-                wanted.append(column)
-            elif not field.nullable and (moment is None or position in table.primary_key):
-                raise PlanError(f"the stream of {table.name} lacks {field.name}, which is NOT NULL; add the column")
-        wanted += [c for c in (WEIGHT, CHANGE_TYPE) if c in columns]
-        chosen = [functions.col(f"`{c}`") for c in wanted]
-        if moment is not None:
-            chosen.append(functions.col(f"`{moment}`").alias(SEQUENCE))
-        parts.append(df.select(*chosen).mapInArrow(Encoder(job_text, name, profile, log_folder), BLOCKS))
-    return functools.reduce(DataFrame.union, parts)

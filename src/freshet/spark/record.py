@@ -62,6 +62,23 @@ def claimed(spark: SparkSession, checkpoint: str, job: Job, asked: Requested) ->
     return replace(_continued(kept, now, checkpoint, asked), quarantine=job.quarantine)
 
 
+def kept_shards(spark: SparkSession, checkpoint: str) -> int | None:
+    """The number of shards that a query was begun with there, where it is written down."""
+    try:
+        return int(json.loads(open_folder(spark, checkpoint).read(RECORD))["shards"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # what cannot be read is refused later
+        return None
+
+
+def remembers(spark: SparkSession, checkpoint: str | None) -> bool:
+    """Whether the layout of the query begun there is written down, or will be. Else it must be the one that earlier
+    versions chose as well: its shards know it by its fingerprint alone."""
+    if checkpoint is None:
+        return False
+    folder = open_folder(spark, checkpoint)
+    return "offsets" not in folder.names() or kept_shards(spark, checkpoint) is not None
+
+
 def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool) -> str:
     sources = {name.lower(): _sources(spark, df) for name, df in asked.tables.items()} if with_sources else {}
     tables = {

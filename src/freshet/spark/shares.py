@@ -27,11 +27,13 @@ _STEP = 4.0  # how much larger than a table those that refer to its primary key 
 
 @dataclass(slots=True)
 class Grid:
-    """`hashed[d][r]` is what relation r is hashed on in dimension d; relations not in it are copied."""
+    """`hashed[d][r]` is what relation r is hashed on in dimension d; relations not in it are copied. `core`: those of
+    which every result holds a tuple."""
 
     names: list[str]
     shares: list[int]
     hashed: list[dict[int, tuple[Expression, ...]]]
+    core: frozenset[int] = frozenset()
 
 
 def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Collection[int]]) -> Grid:
@@ -47,7 +49,7 @@ def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: 
     ]
     best = cheapest_shares(shards, len(names), known)
     kept = [d for d, share in enumerate(best) if share > 1]
-    return Grid([names[d] for d in kept], [best[d] for d in kept], [hashed[d] for d in kept])
+    return Grid([names[d] for d in kept], [best[d] for d in kept], [hashed[d] for d in kept], _core_relations(plan))
 
 
 def cheapest_shares(shards: int, dimensions: int, relations: Sequence[tuple[float, Set[int]]]) -> Sequence[int]:
@@ -69,13 +71,18 @@ def _given(plan: QueryPlan, shards: int, names: list[str], hashed: list[dict[int
     if cells > shards:
         raise PlanError(f"the shares multiply to {cells} cells, and there are {shards} shards; give as many shards")
     kept = [(name, share) for name, share in plan.shares if share > 1]
-    return Grid([n for n, _ in kept], [s for _, s in kept], [hashed[names.index(n)] for n, _ in kept])
+    chosen = [hashed[names.index(n)] for n, _ in kept]
+    return Grid([n for n, _ in kept], [s for _, s in kept], chosen, _core_relations(plan))
 
 
 def covers(grid: Grid, expressions: Sequence[Expression]) -> bool:
-    """Whether rows with equal values of the expressions always come from one cell."""
+    """Whether rows with equal values of the expressions always come from one cell. Where a relation has no tuple in a
+    row, its columns are NULL, and say nothing of the cell."""
     given = {normal(e) for e in expressions}
-    return all(any(all(normal(e) in given for e in of) for r, of in hashed.items() if of) for hashed in grid.hashed)
+    return all(
+        any(all(normal(e) in given for e in of) for r, of in hashed.items() if of and r in grid.core)
+        for hashed in grid.hashed
+    )
 
 
 def normal(expression: Expression) -> Expression:
@@ -145,6 +152,10 @@ def _core(plan: QueryPlan) -> set[int]:
         if inner and node.output:
             core.add(i)
     return core
+
+
+def _core_relations(plan: QueryPlan) -> frozenset[int]:
+    return frozenset(plan.nodes[i].relation for i in _core(plan))
 
 
 def _key_pairs(plan: QueryPlan, i: int) -> list[tuple[Expression, Expression]]:

@@ -1,7 +1,8 @@
-"""Relation sizes, by which grids are chosen: given, or measured on the first micro-batch.
+"""Relation sizes, by which grids and the number of shards are chosen: given, or measured on the first micro-batch.
 
 Law: the grid of a checkpoint never changes. The sizes it was chosen by are written into the checkpoint's folder once,
-before the query first starts, and every later start reads them there.
+before the query first starts, and every later start reads them there. On one shard views need one stateful step, and
+every further shard or step costs each micro-batch what many rows do: a shard is for `A_SHARD` rows.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import math
 import time
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from freshet.spark.sink.folder import open_folder
+
+A_SHARD = 1_000_000  # rows
 
 _PLACE, _NAME = "freshet", "sizes.json"
 _POLL = 0.02  # seconds
@@ -62,6 +66,12 @@ def chosen_sizes(
     if given is not None and known != dict(given):
         logger.warning("freshet: the grid of %s was chosen by other sizes and stays; they are %s", checkpoint, known)
     return known
+
+
+def shards_for(sizes: Mapping[str, float], most: int) -> int:
+    """As many shards as the tables' rows need; where nothing is known of them, as many as there may be."""
+    rows = sum(sizes.values())
+    return min(most, max(1, math.ceil(rows / A_SHARD))) if rows else most
 
 
 def measured_sizes(tables: Mapping[str, DataFrame]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Plans to a job: which operators run at which level, what each reads, and over which grid.
 
 A nested query is an operator of its own, one level below its reader. Where several cells can speak of one group or one
-distinct row, the operator is split and a merge stands a level above it.
+distinct row, the operator is split and a merge stands a level above it. On one shard nothing has to be sent anywhere
+between a nested query and its reader, so that a view is one operator, as in one process, and all views one level.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from freshet.errors import PlanError, UnsupportedError
 from freshet.logical.query import Field, TableSchema
@@ -17,6 +19,8 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    LookedUpPlan,
+    Node,
     QueryPlan,
     RelationPlan,
     SetPlan,
@@ -24,11 +28,12 @@ from freshet.plans.model import (
     TopPlan,
     UnionAllPlan,
     WindowPlan,
+    inputs,
     schemas,
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.scalar.types import BIGINT
-from freshet.spark.expressions import map_expressions, used_columns, with_source
+from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
 from freshet.spark.shares import Grid, cheapest_shares, choose_grid, covers
@@ -42,19 +47,16 @@ def make_job(
     normalized: Sequence[str] = (),
     quarantine: bool = False,
     checked: bool = False,
+    folded: bool = True,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
-    of tables with a primary key are found wherever they are."""
+    of tables with a primary key are found wherever they are; `folded`: nested queries share an operator with their
+    reader where they can."""
     for plan in plans.values():
-        for function in codec.functions_in(plan):
-            remedy = "compute it in a column of the stream, as with pandas_udf"
-            raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
-        for table in schemas(plan):
-            if table.retention is not None:
-                remedy = "let its stream send the removals"
-                raise UnsupportedError(f"table {table.name} with retain is not supported on Spark; {remedy}")
-    job = _Stages(shards, {k.lower(): v for k, v in (sizes or {}).items()}).job(plans)
+        _refuse(plan)
+    known = {k.lower(): v for k, v in (sizes or {}).items()}
+    job = _Stages(shards, known, folded and shards == 1).job(plans)
     ordered = {n.lower() for n in normalized}
     wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
     return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
@@ -100,11 +102,11 @@ def read_of(streams: Sequence[Stream], table: str) -> set[int]:
 
 @dataclass(slots=True)
 class _Use:
-    """What one operator reads from one table, or from other operators, and the rows it needs. `relation` is its number
-    in a select; elsewhere the plan names the schema, and all columns are read."""
+    """What one operator reads from one table, or from other operators, and the rows it needs. `leaf`: what its plan
+    calls the source until streams are made; None where all columns are read, under the name of the schema."""
 
     operator: int
-    relation: int | None
+    leaf: str | None
     sources: tuple[str, ...]
     schema: TableSchema
     level: int
@@ -113,9 +115,27 @@ class _Use:
     columns: frozenset[int]
 
 
+def _refuse(plan: AnyPlan) -> None:
+    """What a database in one process keeps and a stream on Spark cannot."""
+    for function in codec.functions_in(plan):
+        remedy = "compute it in a column of the stream, as with pandas_udf"
+        raise UnsupportedError(f"function {function.name} of Python in a view on Spark is not supported; {remedy}")
+    for table in schemas(plan):
+        if table.retention is not None:
+            remedy = "let its stream send the removals"
+            raise UnsupportedError(f"table {table.name} with retain is not supported on Spark; {remedy}")
+    waiting = [plan]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, TimedPlan):
+            remedy = "join with a table that holds the time, and change its row as time passes"
+            raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
+        waiting += [below for _, below in inputs(part)]
+
+
 class _Stages:
-    def __init__(self, shards: int, sizes: dict[str, float]) -> None:
-        self.shards, self.sizes = shards, sizes
+    def __init__(self, shards: int, sizes: dict[str, float], folded: bool) -> None:
+        self.shards, self.sizes, self.folded = shards, sizes, folded
         self.operators: list[Operator] = []
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
@@ -145,15 +165,12 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
-        if isinstance(plan, TimedPlan):
-            remedy = "join with a table that holds the time, and change its row as time passes"
-            raise UnsupportedError(f"NOW() in a view on Spark is not supported; {remedy}")
+        if self.folded and _told_by_tables(plan):
+            return [self._whole(plan)]
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
-        if isinstance(plan, SetPlan):
-            sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
-            whole = [(self.shards, range(len(plan.fields)))]
-            return [self._above(sides, [whole] * 2, lambda rows: replace(plan, left=rows[0], right=rows[1]))]
+        if isinstance(plan, (SetPlan, LookedUpPlan)):
+            return [self._set_operation(plan)]
         if isinstance(plan, BoundedSumsPlan):
             sides = [(self._add(p), p.fields) for p in (plan.rows, plan.bounds)]
             by_key = [(self.shards, range(plan.keys))]
@@ -171,6 +188,15 @@ class _Stages:
                 self.over.setdefault(o, []).append(plan)
             return below
         return [self._select(plan)]
+
+    def _set_operation(self, plan: SetPlan | LookedUpPlan) -> int:
+        """A shard stores the rows of both sides that are its own: those it could look up are on other shards."""
+        sides = [(self._add(p), p.fields) for p in (plan.left, plan.right)]
+        whole = [(self.shards, range(len(plan.fields)))]
+        every = isinstance(plan, SetPlan) and plan.all
+        return self._above(
+            sides, [whole] * 2, lambda rows: SetPlan(plan.kind, every, rows[0], rows[1], plan.fields, plan.guarantee)
+        )
 
     def _select(self, plan: QueryPlan) -> int:
         inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
@@ -213,7 +239,7 @@ class _Stages:
         averages: tuple[tuple[int, int], ...] = (),
     ) -> int:  # fmt: skip
         number, level = len(self.operators), self._level(inputs.values())
-        self.operators.append(Operator(f"#{number}", level, plan, math.prod(grid.shares), averages))
+        relations = list(plan.relations)
         for node in plan.nodes:
             if node.generalized:
                 continue
@@ -230,9 +256,42 @@ class _Stages:
                 Dimension(share, name, tuple(_as_source(e) for e in of.get(r, ())))
                 for name, share, of in zip(grid.names, grid.shares, grid.hashed, strict=True)
             )
-            columns = used[r] | set(schema.primary_key)
-            filters = tuple(_as_source(f) for f in node.filter)
-            self.uses.append(_Use(number, r, sources, schema, level, dimensions, filters, frozenset(columns)))
+            relations[r] = self._use(number, plan, node, sources, schema, level, dimensions, used[r])
+        plan = replace(plan, relations=tuple(relations))
+        self.operators.append(Operator(f"#{number}", level, plan, math.prod(grid.shares), averages))
+        return number
+
+    def _use(
+        self, operator: int, plan: QueryPlan, node: Node, sources: tuple[str, ...], schema: TableSchema, level: int,
+        grid: tuple[Dimension, ...], used: frozenset[int],
+    ) -> RelationPlan:  # fmt: skip
+        """Notes what a node of a select reads; its relation over a leaf, for now."""
+        leaf = f"leaf{len(self.uses)}"
+        filters = tuple(_as_source(f) for f in node.filter)
+        columns = used | set(schema.primary_key)
+        self.uses.append(_Use(operator, leaf, sources, schema, level, grid, filters, frozenset(columns)))
+        return replace(plan.relations[node.relation], source=replace(schema, name=leaf))
+
+    def _whole(self, plan: AnyPlan) -> int:
+        """One operator for a plan and all that is nested in it, on one shard."""
+        number = len(self.operators)
+
+        def select(each: QueryPlan) -> QueryPlan:
+            used = used_columns(each)
+            choose_grid(each, 1, {}, used)  # refuses shares that were asked for
+            relations = list(each.relations)
+            for node in (n for n in each.nodes if not n.generalized):
+                schema = each.relations[node.relation].source
+                if isinstance(schema, TableSchema):
+                    name = schema.name.lower()
+                    self.tables.setdefault(name, schema)
+                    relations[node.relation] = self._use(
+                        number, each, node, (name,), schema, 0, (), used[node.relation]
+                    )
+            return replace(each, relations=tuple(relations))
+
+        plan = map_selects(plan, select)
+        self.operators.append(Operator(f"#{number}", 0, plan, 1))
         return number
 
     def _level(self, inputs: Iterable[Sequence[int]]) -> int:
@@ -312,26 +371,38 @@ class _Stages:
     def _read(self, use: _Use, schema: TableSchema, columns: tuple[int, ...], filtered: bool) -> None:
         """Makes an operator read from the stream."""
         operator = self.operators[use.operator]
-        plan = operator.plan
-        if use.relation is None:
-            self.operators[use.operator] = replace(operator, plan=with_source(plan, use.schema.name, schema))
-            return
-        assert isinstance(plan, QueryPlan)
-        place = {c: i for i, c in enumerate(columns)}
+        if use.leaf is None:
+            plan = with_source(operator.plan, use.schema.name, schema)
+        else:
+            plan = map_selects(operator.plan, partial(_reading, use.leaf, schema, columns, filtered))
+        self.operators[use.operator] = replace(operator, plan=plan)
 
-        def moved(e: Expression) -> Expression:
-            if isinstance(e, ColumnRef) and e.relation == use.relation:
-                return replace(e, column=place[e.column])
-            return e
 
-        if filtered:
-            plan = replace(
-                plan, nodes=tuple(replace(n, filter=()) if n.relation == use.relation else n for n in plan.nodes)
-            )
-        plan = map_expressions(plan, lambda e: transform(e, moved))
-        relations = list(plan.relations)
-        relations[use.relation] = RelationPlan(relations[use.relation].alias, schema, schema.fields)
-        self.operators[use.operator] = replace(operator, plan=replace(plan, relations=tuple(relations)))
+def _told_by_tables(plan: AnyPlan) -> bool:
+    """Whether changes of tables say all there is to it: no part of it is constant."""
+    below = [each for _, each in inputs(plan)]
+    return next(schemas(plan), None) is not None and all(map(_told_by_tables, below))
+
+
+def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered: bool, plan: QueryPlan) -> QueryPlan:
+    """A select over a stream of these columns, where it reads the leaf; itself where it does not."""
+    names = [r.source.name if isinstance(r.source, TableSchema) else "" for r in plan.relations]
+    if leaf not in names:
+        return plan
+    relation = names.index(leaf)
+    place = {c: i for i, c in enumerate(columns)}
+
+    def moved(e: Expression) -> Expression:
+        if isinstance(e, ColumnRef) and e.relation == relation:
+            return replace(e, column=place[e.column])
+        return e
+
+    if filtered:
+        plan = replace(plan, nodes=tuple(replace(n, filter=()) if n.relation == relation else n for n in plan.nodes))
+    plan = map_expressions(plan, lambda e: transform(e, moved))
+    relations = list(plan.relations)
+    relations[relation] = RelationPlan(relations[relation].alias, schema, schema.fields)
+    return replace(plan, relations=tuple(relations))
 
 
 def _projected(schema: TableSchema, name: str, columns: tuple[int, ...]) -> TableSchema:

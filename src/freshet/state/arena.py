@@ -2,7 +2,8 @@
 
 Two homes, one interface: memory, or one memory-mapped file an array under a directory. In memory an array that has
 become large gets a range of addresses that all of memory would fit in, of which the system gives pages as they are
-touched: from then on it grows in place, by small steps, and no growth copies what is there. Attaching to a directory
+touched: from then on it grows in place, by small steps, and no growth copies what is there. Arrays that hold as many
+rows differ in how far ahead they grow, so that no transaction pays for the growth of them all. Attaching to a directory
 maps the files and reads nothing else, so it costs O(number of arrays). An arena in memory may begin with arrays that
 were `kept` elsewhere, which are taken over as they are. New capacity always holds the array's `fill`. All bytes are
 counted by the arena's `memory`, which may refuse more.
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,7 @@ from freshet.errors import StateError
 _MANIFEST = "arena.json"
 _LEAST = 64  # rows of the smallest array
 _LARGE = 1 << 20  # bytes from which on an array has a range of its own
-_STEP = 1 << 18  # bytes by which such an array grows, at least
+_STEP = 1 << 18  # bytes by which such an array grows, at most
 _PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _RANGE = min(_PHYSICAL, 1 << 36)
 _FLAGS = (
@@ -42,6 +44,11 @@ Kept = tuple[list[Any], npt.NDArray[Any]]
 
 def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
     return [np.dtype(dtype).str, columns, fill]
+
+
+def ahead(name: str) -> float:
+    """How far ahead an array grows: of what it has, or of a step in place."""
+    return 0.5 + crc32(name.encode()) % 64 / 128
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -67,14 +74,26 @@ def reserve(nbytes: int) -> mmap.mmap | None:
 class Growable:
     """An array whose `data` is replaced, never moved under a reader's feet, when it grows: read it again then."""
 
-    __slots__ = ("_file", "_inode", "_map", "_memory", "columns", "data", "dtype", "fill", "name", "watchers")
+    __slots__ = (
+        "_ahead",
+        "_file",
+        "_inode",
+        "_map",
+        "_memory",
+        "columns",
+        "data",
+        "dtype",
+        "fill",
+        "name",
+        "watchers",
+    )
 
     def __init__(
         self, name: str, dtype: npt.DTypeLike, columns: int, fill: int, file: Path | None, memory: Memory,
         kept: npt.NDArray[Any] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.dtype, self.columns, self.fill = name, np.dtype(dtype), columns, fill
-        self._memory = memory
+        self._memory, self._ahead = memory, ahead(name)
         self._file = file
         self._map: mmap.mmap | None = None
         self._inode = 0
@@ -105,13 +124,14 @@ class Growable:
         return self.data.nbytes
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least `rows` rows. What must be copied for that at least doubles, so growth is O(1)
-        amortized a row; else it costs no more than the room it makes."""
+        """Makes room for at least `rows` rows. What must be copied for that becomes at least half as long again, so
+        growth is O(1) amortized a row; else it costs no more than the room it makes."""
         have = len(self.data)
         if rows <= have:
             return
         in_place = self._map is not None and self._file is None
-        self.match(max(rows, have + _STEP // self._row_bytes if in_place else 2 * have, _LEAST))
+        step = _STEP // self._row_bytes if in_place else have
+        self.match(max(rows, have + int(step * self._ahead), _LEAST))
 
     def match(self, rows: int) -> None:
         """The same, with no room to spare."""

@@ -87,6 +87,24 @@ def consolidated(parts: Sequence[Rows], width: int) -> Rows:
     return Rows(lanes[chosen], weights[chosen])
 
 
+def multiplied(weights: Int64s, copies: Sequence[Int64s]) -> Int64s:
+    """Weights of rows that stand for as many copies as the product of these numbers."""
+    if not copies:
+        return weights
+    about = np.abs(weights).astype(np.float64)
+    for c in copies:
+        about *= c
+        weights = weights * c
+    if (about > MOST_COPIES).any():
+        raise EvaluationError(TOO_MANY_COPIES)
+    return weights
+
+
+def added_up(weights: Int64s) -> int:
+    """The sum of weights, whatever its size."""
+    return int(weights.sum() if np.abs(weights).sum(dtype=np.float64) < MOST_COPIES else weights.sum(dtype=object))
+
+
 def repeated(weights: Int64s, rows: int) -> Iterator[Int64s]:
     """Places of rows, each as often as its weight says, at most `rows` at a time."""
     ends = np.cumsum(weights)

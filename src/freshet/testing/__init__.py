@@ -1,7 +1,7 @@
 """Help for the tests of programs that use Freshet.
 
-`assert_fresh` compares every view with its query computed again; `freshet.testing.plugin` is a plugin for pytest, which
-imports it in every run on a machine that has Freshet: so the engine is imported when it is used.
+`assert_fresh` compares every view with its recomputed query; `freshet.testing.plugin` is a pytest plugin. pytest
+imports it in every run on a machine that has Freshet, so the engine is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["assert_fresh"]
 
-_SHOWN = 5  # rows of a difference
+_SHOWN = 5  # rows shown of a difference
 
 
 def assert_fresh(db: Database) -> None:
-    """Assert that every view is what its query gives over the tables as they are.
+    """Assert that every view equals its query over the current tables.
 
-    Writers wait meanwhile. It costs what asking every view's query once costs.
+    Writers wait meanwhile. It costs as much as running every view's query once.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ def assert_fresh(db: Database) -> None:
     with inner.access.lock:
         for key, view in db.views.items():
             expected = _bag(inner.asking.answer(inner.state.catalog.views[key]))
-            found = _bag(view.to_arrow())
-            if found != expected:
-                lost, extra = expected - found, found - expected
+            actual = _bag(view.to_arrow())
+            if actual != expected:
+                lost, extra = expected - actual, actual - expected
                 lines = [f"view {view.name} is not fresh at version {db.version}"]
-                lines += _listed("its query gives, and it lacks", lost) + _listed("it has, and its query lacks", extra)
+                lines += _listed("only the query returns", lost) + _listed("only the view has", extra)
                 raise AssertionError("\n".join(lines))
 
 
@@ -72,7 +72,7 @@ def _bag(table: pa.Table) -> Counter[Any]:
 
 
 def _comparable(value: Any) -> Any:
-    """NaN equals itself here, and lists can be counted."""
+    """A hashable form of a value, in which NaN equals itself."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     return tuple(map(_comparable, value)) if isinstance(value, list) else value

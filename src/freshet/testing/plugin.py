@@ -1,4 +1,4 @@
-"""A plugin for pytest, which finds it by the entry point of an installed Freshet.
+"""A pytest plugin, registered by the entry point of an installed Freshet.
 
 The entry point has the module's own name, so that a ``conftest.py`` may name the plugin as well.
 """

@@ -75,7 +75,7 @@ class Board:
         key, engine = name.lower(), self.engine
         with self.lock:  # the name and the place are taken together
             if key in self.views or key in self._making:
-                raise PlanError(f"there is a view {name} already; close it first, or choose another name")
+                raise PlanError(f"view {name} already exists; close it first, or choose another name")
             if len(self.views) + len(self._making) >= MOST_VIEWS:
                 raise PlanError(f"there are {MOST_VIEWS} views, which is the most; close one first")
             self._making.add(key)

@@ -64,7 +64,7 @@ class SparkEngine(Mirror):
         plan = query if isinstance(query, Plan) else make_plan(query, self.catalog)
         with self.guard:
             if name.lower() in self.copies:
-                raise PlanError(f"there is a view {name} already; close it first, or choose another name")
+                raise PlanError(f"view {name} already exists; close it first, or choose another name")
             self.stale.set()
             with self.moving:
                 self.add(name, plan)

@@ -1,7 +1,7 @@
-"""Window functions, one family a file: each says how it is written, typed and computed, and what its frame means.
+"""Window functions, one family per file: each defines its syntax, its type, its values, and the meaning of its frame.
 
 Importing a family registers its functions; `WINDOW_FUNCTIONS` finds them by name, `SPELLED` by the parsed form. To add
-one, write it next to its like and list its file here.
+one, write it next to similar ones and list its file here.
 """
 
 from freshet.windows import (  # noqa: F401  (importing a family registers its functions)

@@ -1,4 +1,4 @@
-"""A window function as it stands in a plan, and the frames of rows it may look at."""
+"""A window function in a plan, and the frames of rows that it reads."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class FrameUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows of a partition a window function sees from one row: places relative to it (`ROWS`), or as far as keys
-    lie from its own (`RANGE`: a literal to add to the key in the direction of the order, or 0 for the rows that tie
-    with it). None: to the partition's end on that side."""
+    """The rows of a partition that a window function sees from one row: positions relative to it (`ROWS`), or the
+    distance of their keys from its own (`RANGE`: a literal to add to the key in the direction of the order, or 0 for
+    the rows that tie with it). None: to the partition's end on that side."""
 
     unit: FrameUnit
     start: FrameEnd
@@ -34,8 +34,9 @@ ROWS_SO_FAR = Frame(FrameUnit.ROWS, None, 0)
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """One window function: its arguments as columns of the query below, and the constant that some take. It sees the
-    rows on which column `filter` is true; with `ignore_nulls`, those on which its first argument is not NULL."""
+    """One window function: its arguments as columns of the query below, and the constant that some functions take. It
+    sees the rows on which column `filter` is true; with `ignore_nulls`, those on which its first argument is not
+    NULL."""
 
     function: str
     args: tuple[int, ...]

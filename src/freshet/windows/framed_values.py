@@ -1,4 +1,4 @@
-"""FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value on one row of the frame, of those seen."""
+"""FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value on one row of the frame, among the visible rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _FramedValue(WindowFunction):
         return 0
 
     def number(self, call: WindowCall, first: Int64s, last: Int64s) -> Int64s:
-        """Of the row wanted, among the rows seen; `first` and `last` are those of each frame."""
+        """The value of the requested row, among the visible rows; `first` and `last` are those of each frame."""
         raise NotImplementedError
 
     def values(self, call: WindowCall, rows: OrderedRows) -> Column:

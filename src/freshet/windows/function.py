@@ -1,7 +1,7 @@
-"""What a window function is: one object that knows everything about it.
+"""A window function: one object with everything that is known about it.
 
-Law: the value on a row is a function of the rows of its partition, in their order, and of the row's place among them.
-So it can be computed again from the rows alone, whatever changed them.
+Law: the value on a row is a function of the rows of its partition, in their order, and of the row's position among
+them. So it can be recomputed from the rows alone, whatever changed them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from freshet.windows.value_order import valid_rows
 
 
 class WrittenWindow(Protocol):
-    """A window function as it is written in a query, with what is needed to bind its parts."""
+    """A window function in the text of a query, with the means to bind its parts."""
 
     call: exp.Expr
     ignore_nulls: bool
@@ -34,10 +34,10 @@ class WrittenWindow(Protocol):
     def condition(self, node: exp.Expr) -> Expression: ...
 
     def constant(self, node: exp.Expr, name: str, least: int | None = None) -> int:
-        """A constant argument of the function of this name: a whole number, not below `least`."""
+        """A constant argument of the function of this name: an integer, not below `least`."""
 
     def reads(self, *slots: str) -> None:
-        """Refuses a call that says more than these parts of it."""
+        """Refuses a call with clauses other than these."""
 
     def text(self, node: exp.Expr) -> str: ...
 
@@ -61,19 +61,19 @@ class BoundFunction:
 
 class WindowFunction:
     name: ClassVar[str]
-    #: Whether it says nothing without OVER.
+    #: Whether it requires OVER.
     needs_over: ClassVar[bool] = False
     #: Whether its value depends on the order of the partition, so that it must have one.
     ordered: ClassVar[bool] = False
-    #: Whether it looks at a frame. What does not may still name the one frame that says what it sees anyway.
+    #: Whether it reads a frame. Other functions may still name the one frame that is equivalent to what they read.
     framed: ClassVar[bool] = True
     own_frame: ClassVar[Frame | None] = None
-    #: Whether FILTER and IGNORE NULLS may say which rows it sees.
+    #: Whether FILTER and IGNORE NULLS may restrict the rows it sees.
     takes_filter: ClassVar[bool] = True
     takes_ignore_nulls: ClassVar[bool] = False
-    #: Whether a row and those before it in the partition decide it, whatever comes after.
+    #: Whether it depends only on a row and the rows before it in the partition.
     by_rows_before: ClassVar[bool] = False
-    #: Of a number that counts the partition's rows from its start: whether rows that tie share it. None for others.
+    #: For a number that counts the partition's rows from its start: whether rows that tie share it. None for others.
     shared_by_ties: ClassVar[bool | None] = None
 
     def bind(self, written: WrittenWindow) -> BoundFunction:
@@ -85,7 +85,7 @@ class WindowFunction:
 
 
 def rows_seen(call: WindowCall, rows: OrderedRows) -> Bools:
-    """The rows a function looks at."""
+    """The rows that a function reads."""
     seen = np.ones(len(rows), np.bool_)
     if call.filter is not None:
         passed = rows.columns[call.filter]
@@ -96,18 +96,18 @@ def rows_seen(call: WindowCall, rows: OrderedRows) -> Bools:
 
 
 BoundBy = Callable[[WrittenWindow], BoundFunction]
-#: By name, as plans hold it.
+#: By name, as stored in plans.
 WINDOW_FUNCTIONS: dict[str, WindowFunction] = {}
-#: By parsed form: the function it is of, and how it is bound.
+#: By parsed form: the function, and how it is bound.
 SPELLED: dict[type[exp.Expr], tuple[WindowFunction, BoundBy]] = {}
-#: The parsed forms of functions that say nothing without OVER.
+#: The parsed forms of functions that require OVER.
 NEEDS_OVER: list[type[exp.Expr]] = []
 
 W = TypeVar("W", bound=type[WindowFunction])
 
 
 def window_function(*forms: type[exp.Expr]) -> Callable[[W], W]:
-    """Registers a window function, and the parsed forms that are written for it."""
+    """Registers a window function with its parsed forms."""
 
     def register(made: W) -> W:
         function = made()

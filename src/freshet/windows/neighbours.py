@@ -1,4 +1,4 @@
-"""LAG and LEAD: the value on the row so many places before or after this one, of those seen."""
+"""LAG and LEAD: the value on the row at an offset before or after this one, among the visible rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Neighbour(WindowFunction):
         return BoundFunction(name, args, value.type, True, abs(distance), written.ignore_nulls)
 
     def numbers(self, before: Int64s, distance: int) -> Int64s:
-        """Of each row's neighbour, among the rows seen; `before`: how many of these come before each place."""
+        """The values of each row's neighbour, among the visible rows; `before`: how many of these precede each row."""
         raise NotImplementedError
 
     def values(self, call: WindowCall, rows: OrderedRows) -> Column:

@@ -1,8 +1,8 @@
-"""Which rows each row's frame has: rows of whole partitions, one partition after the other, each in its order.
+"""The rows of each row's frame, over whole partitions, one partition after the other, each in its order.
 
-Everything follows from four places a row knows: where its partition starts and ends, and where the rows that tie with
-it do. An end of RANGE is a value to look for among the keys, which are in order: so is what is looked for, and one walk
-along both finds all. A NULL key lies at no distance from another: such a row's frame ends with its ties.
+Everything follows from four positions of a row: where its partition starts and ends, and where the rows that tie with
+it start and end. A bound of RANGE is a value to search among the keys. Both keys and bounds are in order, so one merge
+pass finds all of them. A NULL key has no distance to other keys: such a row's frame ends with its ties.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OrderedRows:
         return places
 
     def _before(self, places: Int64s) -> Int64s:
-        """What the row before found; the first row of a partition stands at its start."""
+        """The result of the row before; for the first row of a partition, the start of the partition."""
         before = np.empty_like(places)
         before[1:] = places[:-1]
         fresh = self.starts == np.arange(len(self))
@@ -84,15 +84,15 @@ class OrderedRows:
         return before
 
     def _refuse(self, unfit: Bools) -> None:
-        """As in Spark a sum that does not fit is an error on a row whose frame it would decide: where the frame has
-        rows to take in or to leave behind, not where the walk has ended before."""
+        """As in Spark, a sum that does not fit is an error on a row whose frame depends on it: if there are rows left
+        to add to the frame or to remove from it, not if the pass has ended before."""
         if unfit.any():
             key = self.columns[self.order[0].column].type
             raise EvaluationError(f"the end of a RANGE frame does not fit {key}; order by a wider type")
 
     def _reached(self, offset: Literal, beyond: bool) -> tuple[Int64s, Bools]:
-        """For each row the first row whose key is not before its own plus the offset, or is beyond that; and the rows
-        where this sum does not fit the key's type."""
+        """For each row the first row whose key is not before its own plus the offset, or is beyond it; and the rows for
+        which this sum does not fit the key's type."""
         key, descending = self.columns[self.order[0].column], self.order[0].descending
         sums, unfit = _sums(key, offset, descending)
         both = codes(_stacked(key, sums), self.pool)
@@ -115,14 +115,14 @@ class OrderedRows:
 
 
 def _runs(fresh: Bools) -> tuple[Int64s, Int64s]:
-    """For each row the first row of its run, and the row after its last one."""
+    """For each row the first row of its run, and the row after the last one."""
     firsts = np.flatnonzero(fresh)
     lengths = np.diff(firsts, append=len(fresh))
     return np.repeat(firsts, lengths), np.repeat(firsts + lengths, lengths)
 
 
 def _sums(key: Column, offset: Literal, descending: bool) -> tuple[Column, Bools]:
-    """The key plus the offset, or minus it; the nearest value there is, and marked, where the sum does not fit."""
+    """The key plus the offset, or minus it; if the sum does not fit, the nearest valid value, and a mark."""
     assert isinstance(offset.value, (int, float))
     by = -offset.value if descending else offset.value
     unfit = np.zeros(len(key), np.bool_)
@@ -134,7 +134,7 @@ def _sums(key: Column, offset: Literal, descending: bool) -> tuple[Column, Bools
         return Column(key.type, data), unfit
     assert isinstance(by, int)
     if offset.type.name == "MONTHS" and not key.type.is_interval:
-        months = np.full(1, max(-MOST_MONTHS, min(by, MOST_MONTHS)), np.int64)  # past every date there is
+        months = np.full(1, max(-MOST_MONTHS, min(by, MOST_MONTHS)), np.int64)  # beyond every date
         if key.type.name == "DATE":
             return Column(key.type, moved(key.data, months)), unfit
         return Column(key.type, moved(key.data // DAY, months) * DAY + key.data % DAY), unfit
@@ -148,7 +148,7 @@ def _sums(key: Column, offset: Literal, descending: bool) -> tuple[Column, Bools
 
 
 def _wide_sums(key: Column, by: int) -> tuple[Column, Bools]:
-    """Of decimals of two lanes."""
+    """The same for decimals of two lanes."""
     (high, low), (top, bottom) = wide.split(by), wide.split(10**38 if by > 0 else -(10**38))
     data, before = key.data + np.int64(low), wide.high(key.data, key.hi)
     hi = before + np.int64(high) + (data.view(np.uint64) < key.data.view(np.uint64))

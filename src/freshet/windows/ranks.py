@@ -1,4 +1,4 @@
-"""ROW_NUMBER, RANK and what else follows from a row's place in its partition: differences of places."""
+"""ROW_NUMBER, RANK and other functions of a row's position in its partition: differences of positions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class CumeDist(_Place):
 
 @window_function(exp.Ntile)
 class Ntile(_Place):
-    """The number of the bucket, of so many as even as can be: the first ones have one row more."""
+    """The number of the bucket; buckets are as even as possible: the first ones have one row more."""
 
     name = "ntile"
 

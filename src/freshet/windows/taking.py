@@ -1,4 +1,4 @@
-"""Values taken from other rows: rows that FILTER or IGNORE NULLS leaves out are not seen, and the others are numbered
+"""Values taken from other rows: rows that FILTER or IGNORE NULLS excludes are not visible, and the others are numbered
 without them."""
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from freshet.state.arrays import Bools, Int64s
 
 
 def numbered(seen: Bools) -> tuple[Int64s, Int64s]:
-    """Where the rows seen stand, and how many of them come before each place."""
+    """The positions of the visible rows, and how many of them come before each row."""
     return np.flatnonzero(seen), np.concatenate([np.zeros(1, np.int64), np.cumsum(seen)])
 
 
 def places_of(numbers: Int64s, places: Int64s, exists: Bools) -> Int64s:
-    """The places of the rows seen that have these numbers; -1 where there is none."""
+    """The positions of the visible rows that have these numbers; -1 if there is none."""
     if not len(places):
         return np.full(len(numbers), -1, np.int64)
     return np.where(exists, places[np.where(exists, numbers, 0)], -1)
 
 
 def taken(column: Column, places: Int64s) -> Column:
-    """The column's values at places; NULL at -1."""
+    """The column's values at positions; NULL at -1."""
     if not len(column):
         return column
     values = column.take(np.maximum(places, 0))

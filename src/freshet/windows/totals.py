@@ -1,8 +1,8 @@
-"""Aggregates over the rows of a frame: those that are seen and on which no argument is NULL.
+"""Aggregates over the rows of a frame that are visible and on which no argument is NULL.
 
-COUNT and SUM are differences of prefix sums, of whole numbers in pieces of 32 bits so that nothing overflows on the
-way; MIN and MAX are the value at another place; VARIANCE and STDDEV follow from the sums of values, of their squares,
-and of what those lost to rounding.
+COUNT and SUM are differences of prefix sums, of integers in pieces of 32 bits so that nothing overflows on the way; MIN
+and MAX are the value on another row; VARIANCE and STDDEV follow from the sums of values, of their squares, and of the
+rounding errors of these.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from freshet.windows.value_order import codes, valid_rows
 
 @dataclass(slots=True)
 class _Framed:
-    """The rows that count, and where each row's frame of them starts and ends."""
+    """The rows that are aggregated, and where each row's frame starts and ends among them."""
 
     args: list[Column]
     counted: Bools
@@ -64,7 +64,7 @@ class _Framed:
         return self.sums(self.counted.astype(np.int64))
 
     def sums(self, numbers: Int64s) -> Int64s:
-        """Of numbers, one a row, over each frame."""
+        """The sums of numbers, one per row, over each frame."""
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(numbers)])
         sums: Int64s = before[self.high] - before[self.low]
         return sums
@@ -82,7 +82,7 @@ class _Total(WindowFunction):
 
 
 def _parts(written: WrittenWindow) -> list[exp.Expr]:
-    """The arguments as they are written."""
+    """The bound arguments."""
     first = written.call.this
     if isinstance(first, exp.Distinct):
         written.refuse("DISTINCT in a window function", "take the distinct rows in a FROM subquery")
@@ -99,7 +99,7 @@ class FrameCount(_Total):
     def bind(self, written: WrittenWindow) -> BoundFunction:
         written.reads("this", "expressions")
         args = [written.value(part) for part in _parts(written)]
-        # what is never NULL is counted for every row
+        # an argument that is never NULL is counted for every row
         return self.over(written, [a for a in args if functions.nullable(a)])
 
     def over(self, written: WrittenWindow, args: Sequence[Expression]) -> BoundFunction:
@@ -111,7 +111,7 @@ class FrameCount(_Total):
 
 @also_spelled("count", exp.CountIf)
 def count_if(written: WrittenWindow) -> BoundFunction:
-    """The rows on which its argument holds, counted."""
+    """Counts the rows on which its argument is true."""
     written.reads("this")
     (part,) = _parts(written)
     counted = written.condition(part)
@@ -246,8 +246,8 @@ class FrameStddevPop(_FrameSpread):
 
 
 def _moments(data: Floats, huge: bool, frames: _Framed) -> Floats:
-    """The sums of frames, as two doubles, and of their squares, as three; of huge values, all shrunk, or of the
-    others."""
+    """The sums of frames, as two doubles, and of their squares, as three; either of huge values, all scaled down, or of
+    the others."""
     values = data * SHRINK if huge else data
     (total, rest), (squares, lost), (rests, little) = _double_sums([values, *squared(data, huge)], frames)
     both = lost + rests
@@ -256,7 +256,7 @@ def _moments(data: Floats, huge: bool, frames: _Framed) -> Floats:
 
 
 def _double_sums(columns: list[Floats], frames: _Framed) -> list[tuple[Floats, Floats]]:
-    """The sum of each frame, and what rounding took from it."""
+    """The sum of each frame, and its rounding error."""
     out = np.empty((len(frames.low), 2 * len(columns)))
     frame_sums(np.column_stack(columns), frames.counted, frames.low, frames.high, out)
     made = []
@@ -273,7 +273,7 @@ def _whole_sums(column: Column, frames: _Framed) -> list[Int64s]:
     if column.type.lanes == 2:
         lanes.append(np.where(frames.counted, wide.high(column.data, column.hi), 0))
     pieces = [p for lane in lanes for p in (lane & 0xFFFFFFFF, (lane >> 32) & 0xFFFFFFFF)]
-    pieces[-1] = lanes[-1] >> 32  # the uppermost has the sign
+    pieces[-1] = lanes[-1] >> 32  # the highest has the sign
     out: list[Int64s] = []
     carry = np.zeros(len(frames.low), np.int64)
     for piece in pieces:

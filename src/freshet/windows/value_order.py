@@ -1,4 +1,4 @@
-"""Integers that sort like the values of a column, whatever its type, and are equal where those are."""
+"""Integers that sort like the values of a column of any type, and are equal if these are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def valid_rows(column: Column) -> Bools:
 
 
 def codes(column: Column, pool: StringPool) -> Int64s:
-    """What stands for a NULL is meaningless."""
+    """The integer for a NULL is meaningless."""
     lanes = values(column, pool)
     if column.type.is_fraction:
         return fraction_order(np.ascontiguousarray(lanes[:, 0]))

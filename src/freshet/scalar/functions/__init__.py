@@ -1,7 +1,7 @@
-"""Scalar functions: `build` types a call by Spark's ANSI rules, the families next to this file compute it.
+"""Scalar functions: `build` types a call by Spark's ANSI rules, the family modules in this folder compute it.
 
-One file a family, which ends with the records of its functions (see `registry`). To add a function, write its resolver,
-its step and its record there.
+There is one file per family, which ends with the records of its functions (see `registry`). To add a function, write
+its resolver, its step and its record there.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def build(name: str, args: Sequence[Expression], *, type: Type | None = None) -> Expression:
-    """The typed call of function or operator `name`; a literal when all arguments are. `type` is for casts alone."""
+    """The typed call of function or operator `name`; a literal if all arguments are. `type` is only for casts."""
     if name == "cast":
         assert type is not None and len(args) == 1, "cast takes one argument and a type"
         return cast(args[0], type)

@@ -63,7 +63,7 @@ def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _numbers(name: str, a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """Text next to a number is read as BIGINT or DOUBLE; a bare NULL takes the other side's type."""
+    """Text combined with a number is read as BIGINT or DOUBLE; a bare NULL takes the other side's type."""
     types = [t for t in (a.type, b.type) if t.name != "VOID"]
     if not all(t.is_numeric or t.name == "STRING" for t in types):
         raise refuse(name, (a, b))
@@ -106,7 +106,7 @@ def _resolve_signed(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _compute(call: Call) -> Step:
-    operands = call.args[0].type  # both have the same
+    operands = call.args[0].type  # both have the same type
     if operands.name == "DECIMAL":
         return _decimal_step(call)
     if operands.is_fraction:
@@ -115,7 +115,7 @@ def _compute(call: Call) -> Step:
 
 
 def _failure(call: Call, row: int, divisor: Column | None = None) -> EvaluationError:
-    """Zero divisor or a result that does not fit."""
+    """The error for a zero divisor or a result that does not fit."""
     sign = function_of(call).sign or call.name
     if divisor is not None:
         at = 0 if len(divisor) == 1 else row
@@ -179,7 +179,7 @@ def _decimal_step(call: Call) -> Step:
 
 
 def _sum_step(call: Call) -> Step:
-    """Both sides at the larger scale, added, and rounded where the result keeps fewer digits."""
+    """Both sides at the larger scale, added, and rounded if the result has fewer digits."""
     a, b = call.args
     scale, type, digits = max(a.type.scale, b.type.scale), call.type, call.type.precision
     up_a, up_b, down = scale - a.type.scale, scale - b.type.scale, scale - type.scale
@@ -266,7 +266,7 @@ def _power(digits: int) -> Int64s:
 
 
 def _scaled_literal(argument: Expression, up: int) -> Int64s | None:
-    """A literal side is brought to the common scale once, when the step is made."""
+    """A literal side is rescaled once, when the step is created."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, int):
         return None
     scaled = argument.value * 10**up
@@ -326,8 +326,8 @@ def _unary(call: Call) -> Step:
 
 
 def _duckdb(call: Call, args: Sequence[str]) -> str | None:
-    """Where the types alone say that every result fits: DuckDB does not compute what it can do without, and so does not
-    find all that fail."""
+    """SQL for DuckDB if the types alone guarantee that every result fits: DuckDB skips computations that it does not
+    need, and so misses some failures."""
     (x, y), target, product = call.args, call.type, call.name == "multiply"
     if not all(t.is_integer or t.name == "DECIMAL" for t in (x.type, y.type, target)):
         return None
@@ -343,7 +343,7 @@ def _duckdb(call: Call, args: Sequence[str]) -> str | None:
 
 
 def _greatest(expression: Expression) -> int:
-    """The greatest absolute value it may have, unscaled; casts between integers lose nothing where they are made."""
+    """The greatest absolute value it may have, unscaled; casts between integers are lossless where they occur."""
     if isinstance(expression, Literal) and isinstance(expression.value, int):
         return abs(expression.value)
     if isinstance(expression, Call) and expression.name == "cast" and expression.type.is_integer:

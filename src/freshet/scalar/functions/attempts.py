@@ -1,7 +1,7 @@
-"""TRY_CAST and the TRY_ operators: NULL where the plain form is an error. Errors inside their arguments stay errors,
-except where they read text as a number themselves.
+"""TRY_CAST and the TRY_ operators: NULL if the plain form is an error. Errors inside their arguments stay errors,
+unless the operator itself reads text as a number.
 
-Whoever fails is found by halving the batch: nothing is computed twice where nothing fails.
+Failing rows are found by halving the batch, so nothing is computed twice if no row fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def attempt(plain: Expression) -> Expression:
 
 def try_cast(expression: Expression, type: Type) -> Expression:
     known = isinstance(expression, Literal) and expression.value is None
-    if expression.type.name == "BINARY":  # bytes that are no text are not NULL in Spark either
+    if expression.type.name == "BINARY":  # bytes that are not text are not NULL in Spark either
         return cast(expression, type)
     if expression.type == type or known or not can_cast(expression.type, type):
         return cast(expression, type)
@@ -41,7 +41,7 @@ def _attempted(plain: str) -> Resolver:
         if len(args) != 2:
             raise refuse(name, args)
         number = next((a.type for a in args if a.type.is_numeric), None)
-        if number is not None:  # text next to a number is read as one, which is attempted too
+        if number is not None:  # text combined with a number is read as one, which is attempted too
             read = BIGINT if number.is_integer else DOUBLE
             args = tuple(try_cast(a, read) if a.type.name == "STRING" else a for a in args)
         return attempt(resolve(plain, args))

@@ -24,10 +24,10 @@ from freshet.scalar.types import BINARY, STRING
 _HEX = re.compile("[0-9A-Fa-f]*")
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OTHERS = bytes(set(range(256)) - set(_ALPHABET))
-#: Base 64 as TO_BINARY takes it, without the white space that may stand before the last padding.
+#: Base 64 as TO_BINARY accepts it, without the white space that may precede the last padding.
 _STRICT = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
-_SPACE = re.compile("[\t-\r\x1c-\x1f \u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")  # what Java calls so
-#: Spark's character sets, and Python's names of them; its UTF-16 and UTF-32 are big-endian where no mark says.
+_SPACE = re.compile("[\t-\r\x1c-\x1f \u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]")  # Java's name
+#: Spark's character sets, and Python's names of them; its UTF-16 and UTF-32 are big-endian without a byte order mark.
 _CHARSETS = {
     "US-ASCII": "ascii", "ISO-8859-1": "latin-1", "UTF-8": "utf-8", "UTF-16BE": "utf-16-be", "UTF-16LE": "utf-16-le",
     "UTF-16": "utf-16-be", "UTF-32": "utf-32-be",
@@ -48,12 +48,12 @@ def _resolve_to_binary(name: str, args: tuple[Expression, ...]) -> Expression:
         raise refuse(name, args)
     form = as_text(args[1]) if len(args) == 2 else Literal(STRING, "hex")
     if not isinstance(form, Literal):
-        raise SqlError(f"the format of {name.upper()} is no literal; write 'hex', 'base64' or 'utf-8'")
+        raise SqlError(f"the format of {name.upper()} is not a literal; write 'hex', 'base64' or 'utf-8'")
     known = str(form.value).lower()
     if form.value is None or (known not in _FORMATS and name == "try_to_binary"):
         return Literal(BINARY, None)
     if known not in _FORMATS:
-        raise SqlError(f"{brief(form.value)} is no format of {name.upper()}; write 'hex', 'base64' or 'utf-8'")
+        raise SqlError(f"{brief(form.value)} is not a format of {name.upper()}; write 'hex', 'base64' or 'utf-8'")
     text = as_text(args[0])
     if known.startswith("utf"):
         return cast(text, BINARY)
@@ -75,16 +75,16 @@ def written_as(name: str, data: Expression, form: Expression) -> Expression:
 
 
 def unhex(text: str) -> bytes | None:
-    """Of an odd number of digits the first stands alone."""
+    """If the number of digits is odd, the first digit is a byte by itself."""
     return bytes.fromhex("0" * (len(text) % 2) + text) if _HEX.fullmatch(text) else None
 
 
 def unbase64(text: str) -> bytes:
-    """As MIME is read: other characters are skipped; after the padding nothing of the alphabet may follow."""
+    """Decoded as in MIME: other characters are skipped; no character of the alphabet may follow the padding."""
     head, padding, rest = text.encode().partition(b"=")
     digits = head.translate(None, _OTHERS)
     over = len(digits) % 4
-    if padding and over == 2:  # of two, the second must follow at once
+    if padding and over == 2:  # of two padding characters, the second must follow directly
         padding, rest = (rest[:1] if rest[:1] == b"=" else b""), rest[1:]
         over = over if padding else 1
     if over == 1 or (padding and over == 0) or rest.translate(None, _OTHERS):
@@ -94,20 +94,20 @@ def unbase64(text: str) -> bytes:
 
 def to_binary(text: str, form: str) -> bytes:
     if form == "hex":
-        found = unhex(text)
+        data = unhex(text)
     else:
         digits = _SPACE.sub("", text.partition("=")[0]) + "=" * bool("=" in text) + text.partition("=")[2]
-        found = base64.b64decode(digits + "=" * (-len(digits) % 4)) if _STRICT.fullmatch(digits) else None
-    if found is None:
+        data = base64.b64decode(digits + "=" * (-len(digits) % 4)) if _STRICT.fullmatch(digits) else None
+    if data is None:
         remedy = "correct the text, or use TRY_TO_BINARY"
         raise EvaluationError(f"{brief(text)} is not {'hexadecimal' if form == 'hex' else 'base 64'}; {remedy}")
-    return found
+    return data
 
 
 def _charset(name: str) -> str:
     if name.upper() not in _CHARSETS:
         known = ", ".join(_CHARSETS).lower()
-        raise EvaluationError(f"{brief(name)} is no character set; these are: {known}")
+        raise EvaluationError(f"{brief(name)} is not a character set; the known ones are: {known}")
     return name.upper()
 
 
@@ -156,7 +156,7 @@ def decode_bytes(call: Call) -> Step:
 
 
 def _sized(name: str, times: int, step: Callable[[Column, Column], Column]) -> Step:
-    """The step where what it makes of each byte, and a mark, is not too long."""
+    """The step, with a check that its result, up to `times` bytes per byte and a mark, is not too long."""
 
     def sized(a: Column, charset: Column) -> Column:
         check_sizes(name, times * byte_sizes(a) + 2, every((a, charset)), longest(a, charset))

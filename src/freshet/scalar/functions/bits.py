@@ -70,7 +70,8 @@ def _not(call: Call) -> Step:
 
 
 def _shift(call: Call) -> Step:
-    """By the low bits of the second argument; what is shifted out of an INT is lost, and its 32nd bit is the sign."""
+    """Shifts by the low bits of the second argument; bits shifted out of an INT are lost, and its 32nd bit is the
+    sign."""
     left, narrow = call.name == "shiftleft", call.type.name == "INT"
     unsigned = call.name == "shiftrightunsigned"
 
@@ -94,7 +95,7 @@ def _get(call: Call) -> Step:
         bad = first_bad(np.broadcast_to((at.data < 0) | (at.data >= width), longest(a, at)), valid)
         if bad >= 0:
             shown = int(at.data[0 if len(at) == 1 else bad])
-            raise EvaluationError(f"there is no bit {shown} of {call.args[0].type}; it has 0 to {width - 1}", bad)
+            raise EvaluationError(f"{call.args[0].type} has no bit {shown}; it has bits 0 to {width - 1}", bad)
         return Column(TINYINT, (a.data >> (at.data & 63)) & 1, valid)
 
     return step

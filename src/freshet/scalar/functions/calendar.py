@@ -1,4 +1,4 @@
-"""Dates and timestamps counted: weeks, parts by name, epochs, what lies between two and what is added to one."""
+"""Calendar functions of dates and timestamps: weeks, parts by name, epochs, differences and sums."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def only(name: str, args: tuple[Expression, ...], *kinds: tuple[str, ...]) -> No
 
 
 def _thursday(days: Int64s) -> Int64s:
-    """The Thursday of a day's week, which decides what year the week belongs to."""
+    """The Thursday of a day's week, which determines the year of the week."""
     return days - (days + 3) % 7 + 3
 
 
@@ -85,7 +85,7 @@ def _resolve_date_part(name: str, args: tuple[Expression, ...]) -> Expression:
     only(name, args, ("STRING",), WHEN)
     if given not in _FIELD:
         known = ", ".join(words.split()[0].upper() for words in _FIELDS.values())
-        raise SqlError(f"there is no part {given.upper()} to extract; the parts are {known}")
+        raise SqlError(f"EXTRACT has no part {given.upper()}; the parts are {known}")
     return resolve(_FIELD[given], args[1:])
 
 
@@ -117,7 +117,7 @@ def _instant(unit: int) -> Strict:
 
 
 def _micros(count: Int64s, unit: int, valid: Bools | None) -> Int64s:
-    """So many units as microseconds; more than fit are far outside of time."""
+    """A number of units as microseconds; values that do not fit are far outside of the range of timestamps."""
     most = (1 << 62) // unit
     outside = (count > most) | (count < -most)
     far = first_bad(outside, valid)
@@ -160,13 +160,13 @@ def _make_date(call: Call) -> Step:
         first = first_day(count)
         bad = first_bad(wrong | (d > first_day(count + 1) - first), valid)
         if bad >= 0:
-            raise EvaluationError(f"there is no date {y[bad]}-{m[bad]}-{d[bad]}; correct the numbers", bad)
+            raise EvaluationError(f"{y[bad]}-{m[bad]}-{d[bad]} is not a date; correct the numbers", bad)
         return Column(DATE, first + d - 1, valid)
 
     return step
 
 
-# Two moments ------------------------------------------------------------------------------------------------------
+# Two timestamps----------------------------------------------------------------------------------------------------
 
 
 def _unit(name: str, argument: Expression) -> str:
@@ -201,7 +201,7 @@ def _between(call: Call) -> Step:
 
 
 def _packed(days: Int64s) -> Int64s:
-    """Months and the day in one number, ordered alike."""
+    """Months and the day in one number, in the same order."""
     return months(days) * 32 + day_of_month(days)
 
 
@@ -236,7 +236,8 @@ def _resolve_months_between(name: str, args: tuple[Expression, ...]) -> Expressi
 
 
 def _months_between(call: Call) -> Step:
-    """Whole months between equal days, and between last days; otherwise a month has 31 days. Eight digits."""
+    """Whole months between equal days of the month, and between last days; otherwise a month has 31 days. Eight
+    digits."""
 
     def step(a: Column, b: Column) -> Column:
         (x, x_time), (y, y_time) = np.divmod(a.data, DAY), np.divmod(b.data, DAY)

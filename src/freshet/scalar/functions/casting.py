@@ -37,7 +37,7 @@ _TEMPORAL = ("DATE", "TIMESTAMP")
 
 
 def cast(expression: Expression, type: Type) -> Expression:
-    """The expression as a value of `type`; itself when it already is one, a literal when it is a literal."""
+    """The expression cast to `type`: the expression itself if it has that type, a literal if it is a literal."""
     source = expression.type
     if source == type:
         return expression
@@ -52,7 +52,8 @@ def cast(expression: Expression, type: Type) -> Expression:
 
 
 def _holds(type: Type, literal: Literal) -> bool:
-    """Whether an integer stays as it is: IN may list thousands, and to compute each costs more than to read it."""
+    """Whether an integer literal keeps its value: IN may list thousands, and computing each would cost more than
+    parsing it."""
     if not (isinstance(literal.value, int) and literal.type.is_integer and type.is_integer):
         return False
     least, greatest = INTEGER_RANGE[type.name]
@@ -132,7 +133,7 @@ def unfit(value: object, target: Type, row: int) -> EvaluationError:
 
 
 def _from_integer(source: Type, target: Type) -> Step:
-    """From integers and BOOLEAN, which is 0 or 1."""
+    """Casts from integers and BOOLEAN, which is 0 or 1."""
     if target.is_fraction:
         width: type = np.float32 if target.name == "FLOAT" else np.float64
         return lambda a: Column(target, a.data.astype(width).astype(np.float64), a.valid)
@@ -202,7 +203,7 @@ def rescaled(a: Column, scale: int, target: Type, mode: int = wide.HALF_UP, digi
 
 
 def _rescaled_lane(data: Int64s, valid: Bools | None, shift: int, precision: int, mode: int) -> Int64s | None:
-    """The same in one lane; None when some value needs more, or more digits than there are: the wide kernel decides."""
+    """The same in one lane; None if some value needs more, or too many digits: then the wide kernel decides."""
     most = 10**precision - 1 if precision <= 18 else (1 << 62)
     if shift >= 0:
         if shift > 18:
@@ -225,16 +226,16 @@ def _rescaled_lane(data: Int64s, valid: Bools | None, shift: int, precision: int
 
 
 def as_double(a: Column, scale: int) -> npt.NDArray[np.float64]:
-    """The nearest double to each decimal. One division of two exact doubles rounds once; longer numbers go by text,
-    whose parser rounds once too."""
+    """The nearest double to each decimal. One division of two exact doubles rounds once; longer numbers go through
+    text, whose parser also rounds once."""
     if a.hi is None and scale <= _EXACT_POWER:
         size = np.abs(a.data)
         if not size.size or (size.max() <= _EXACT_DOUBLE and size.min() >= 0):
             divided: npt.NDArray[np.float64] = a.data / 10.0**scale
             return divided
     text = text_casts.decimals(a, scale)
-    found: npt.NDArray[np.float64] = pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False)
-    return found
+    doubles: npt.NDArray[np.float64] = pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False)
+    return doubles
 
 
 def _from_fraction(source: Type, target: Type) -> Step:
@@ -247,7 +248,7 @@ def _from_fraction(source: Type, target: Type) -> Step:
     def step(a: Column) -> Column:
         with np.errstate(invalid="ignore"):
             whole = np.trunc(a.data)
-            # 2**63 - 1 is no double; the first double beyond BIGINT is 2**63 itself.
+            # 2**63 - 1 is not a double; the first double beyond BIGINT is 2**63 itself.
             fits = (whole >= float(least)) & (whole < float(greatest + 1))
             bad = first_bad(~fits, a.valid)
             if bad >= 0:
@@ -259,7 +260,8 @@ def _from_fraction(source: Type, target: Type) -> Step:
 
 def from_doubles(a: Column, target: Type) -> Column:
     """Doubles as decimals: the shortest decimal text of each, rounded HALF_UP. The product with 10**scale decides,
-    except so near to a half, or so large, that its own rounding could tip the balance: those few go by their text."""
+    unless it is so close to a half, or so large, that its own rounding could change the result: those few go through
+    text."""
     finite = np.isfinite(a.data)
     bad = first_bad(~finite, a.valid)
     if bad >= 0:
@@ -327,12 +329,12 @@ def _from_timestamp(target: Type) -> Step:
 
 
 def _from_interval(source: Type, target: Type) -> Step:
-    """A number counts the last unit, seconds with their fraction; another interval is cut to its last unit."""
+    """A number is in the last unit, seconds with their fraction; another interval is truncated to its last unit."""
     size = SIZES[(target if target.is_interval else source).units[-1]]
 
     def cut(a: Column) -> Int64s:
-        found: Int64s = np.sign(a.data) * (np.abs(a.data) // size)
-        return found
+        whole: Int64s = np.sign(a.data) * (np.abs(a.data) // size)
+        return whole
 
     if target.is_interval:
         return lambda a: Column(target, a.data if size == 1_000_000 else cut(a) * size, a.valid)
@@ -344,7 +346,7 @@ def _from_interval(source: Type, target: Type) -> Step:
 
 
 def _to_interval(source: Type, target: Type) -> Step:
-    """A number counts the last unit; a fraction is rounded HALF_UP to months or microseconds."""
+    """A number is in the last unit; a fraction is rounded HALF_UP to months or microseconds."""
     size, scale = np.full(1, SIZES[target.units[-1]]), source.scale
     least, greatest = INTEGER_RANGE["INT" if target.name == "MONTHS" else "BIGINT"]
 
@@ -367,7 +369,7 @@ def _written(call: Call, args: Sequence[str]) -> str:
 
 
 def _duckdb(call: Call, args: Sequence[str]) -> str | None:
-    """From whole numbers and decimals to what holds them exactly, and from the latter to doubles."""
+    """SQL for DuckDB: from integers and decimals to types that hold them exactly, and from decimals to doubles."""
     source, target = call.args[0].type, call.type
     exact = source.is_integer or source.name in ("DECIMAL", "VOID") or source == target
     if not exact or not _never_fails(call) or target.name not in (*INTEGER_RANGE, "DECIMAL", "DOUBLE"):

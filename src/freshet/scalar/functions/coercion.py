@@ -1,4 +1,4 @@
-"""Which type several arguments share, and what precision decimal results have: Spark's ANSI rules."""
+"""The common type of several arguments, and the precision of decimal results: Spark's ANSI rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORDER = (*INTEGERS, "FLOAT", "DOUBLE")
 
 
 def as_decimal(type: Type) -> Type:
-    """The decimal that holds every value of an integer type; decimals are themselves."""
+    """The decimal that holds every value of an integer type; decimals are unchanged."""
     return type if type.name == "DECIMAL" else decimal(_INTEGER_DIGITS[type.name], 0)
 
 
@@ -37,13 +37,13 @@ def literal_decimal(expression: Expression) -> Type:
 
 
 def operand_decimal(expression: Expression) -> Type:
-    """As `literal_decimal` where the query writes the integer so; one that is computed is of its type."""
+    """As `literal_decimal` if the query writes the integer; a computed one has its type."""
     is_computed = isinstance(expression, Literal) and not expression.written
     return as_decimal(expression.type) if is_computed else literal_decimal(expression)
 
 
 def fitted(precision: int, scale: int) -> Type:
-    """Within 38 digits by giving up fractional digits, but not below six of them."""
+    """Reduced to 38 digits by dropping fractional digits, but not below six of them."""
     if precision <= MOST_DIGITS:
         return decimal(precision, scale)
     whole = precision - scale
@@ -70,7 +70,7 @@ def arithmetic_decimal(name: str, a: Type, b: Type) -> Type:
 
 
 def common_type(types: Iterable[Type]) -> Type | None:
-    """The type all can be cast to without a decision by the user; None when there is none. VOID when all are NULL."""
+    """The type that all can be cast to implicitly; None if there is none. VOID if all are NULL."""
     common = VOID
     for t in types:
         wider = _wider(common, t)

@@ -1,7 +1,7 @@
 """Comparisons, IN, and null-safe equality.
 
-Both sides are brought to one type first. NaN equals NaN and is greater than every number; -0.0 equals 0.0. Text
-compares by its bytes. Text that comes from state is ids of a pool: equality then compares ids and never reads the
+Both sides are cast to one type first. NaN equals NaN and is greater than every number; -0.0 equals 0.0. Text is
+compared by its bytes. Text from state consists of ids of a pool: equality then compares ids and never reads the
 characters.
 """
 
@@ -61,11 +61,11 @@ def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
 def aligned(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """All arguments cast to one type; CHAR(n) next to literals or other CHAR padded to the longest."""
     has_decimal = any(a.type.name == "DECIMAL" for a in args)
-    # A literal takes only the digits it has, so that the column next to it need not be cast.
+    # A literal takes only the digits it has, so that the column it is compared with need not be cast.
     common = common_type([literal_decimal(a) if has_decimal and a.type.is_integer else a.type for a in args])
     if common is None:
         raise refuse(name, args)
-    if common.is_interval:  # whatever units they are written in
+    if common.is_interval:  # whatever their units are
         return tuple(cast(a, common) if a.type.name == "VOID" else a for a in args)
     if common.name == "STRING" and any(a.type.char for a in args):
         args = _padded(args)
@@ -120,7 +120,7 @@ def _safe(call: Call) -> Step:
 
 
 def _resolve_before(name: str, args: tuple[Expression, ...]) -> Expression:
-    """Whether one value comes before the other, NULL before all: never NULL."""
+    """Whether one value is ordered before the other, with NULL first; never NULL."""
     return _resolve(name, args)
 
 
@@ -140,24 +140,24 @@ def _in(call: Call) -> Step:
     equals = [comparer("eq", (call.args[0], other)) for other in call.args[1:]]
 
     def step(a: Column, *others: Column) -> Column:
-        found: Any = np.zeros(len(a), np.bool_)
+        matches: Any = np.zeros(len(a), np.bool_)
         unknown: Any = np.zeros(1, np.bool_)
         for equal, other in zip(equals, others, strict=True):
             if other.valid is None:
-                found = found | equal(a, other)
+                matches = matches | equal(a, other)
             else:
-                found = found | (equal(a, other) & other.valid)
+                matches = matches | (equal(a, other) & other.valid)
                 unknown = unknown | ~other.valid
         valid = a.valid
         if unknown.any():
-            valid = both(valid, found | ~unknown)
-        return Column(BOOLEAN, found, valid)
+            valid = both(valid, matches | ~unknown)
+        return Column(BOOLEAN, matches, valid)
 
     return step
 
 
 def comparer(name: str, args: tuple[Expression, ...]) -> Callable[[Column, Column], Bools]:
-    """The comparison of two columns of the arguments' common type, NULLs aside."""
+    """The comparison of two columns of the arguments' common type, ignoring NULLs."""
     type = args[0].type if args[0].type.name != "VOID" else args[1].type
     if type.pooled:
         return _text(name, args)

@@ -1,6 +1,6 @@
-"""Expressions compiled to nodes: a closure a function of columns, made once for an expression and kept.
+"""Expressions compiled to nodes: closures that are functions of columns, created once per expression and cached.
 
-The memory is by identity, not by value: hashing a deep expression would cost more than computing it for one row.
+The cache is by identity, not by value: hashing a deep expression would cost more than computing it for one row.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _MOST = 8192
 
 
 def compiled(expression: Expression) -> Node:
-    """The node of an expression, made at the first call. The expression is kept alive: its identity stays its own."""
-    found = _kept.get(id(expression))
-    if found is None:
+    """The node of an expression, created at the first call. The expression is kept alive, so that its identity is not
+    reused."""
+    entry = _kept.get(id(expression))
+    if entry is None:
         if len(_kept) >= _MOST:
             _kept.clear()
-        found = _kept[id(expression)] = (expression, _compile(expression))
-    return found[1]
+        entry = _kept[id(expression)] = (expression, _compile(expression))
+    return entry[1]
 
 
 def _compile(expression: Expression) -> Node:
@@ -64,7 +65,7 @@ def _strict(step: Step, nodes: tuple[Node, ...]) -> Node:
 
 
 def is_total(expression: Expression, but_for_size: bool = False) -> bool:
-    """Whether evaluation cannot fail on any row, or fails only on what is too large."""
+    """Whether evaluation cannot fail on any row, or fails only on values that are too large."""
     if isinstance(expression, Call):
         certain = function_of(expression).is_total(expression, but_for_size)
         return certain and all(is_total(a, but_for_size) for a in expression.args)
@@ -77,8 +78,8 @@ def _no_columns(reference: Reference) -> Column:
 
 @contextmanager
 def unreached() -> Iterator[None]:
-    """Within it an expression of literals that has no value stays an expression: a row that never comes to it must not
-    fail the query, and one that does fails then."""
+    """Within this block a failing expression of literals stays an expression: a row that does not evaluate it must not
+    fail the query, and a row that does fails then."""
     before = _unreached.set(True)
     try:
         yield
@@ -87,8 +88,8 @@ def unreached() -> Iterator[None]:
 
 
 def fold(expression: Expression) -> Expression:
-    """The literal an expression of literals stands for; what ANSI gives no value is an error at once, or where it may
-    be `unreached` stays what it is."""
+    """The literal for an expression of literals; if it fails under ANSI rules, that is an error at once, or it stays an
+    expression if it may be `unreached`."""
     if not isinstance(expression, Call) or not all(isinstance(a, Literal) for a in expression.args):
         return expression
     if expression.type.name == "VOID" or _null_decides(expression):
@@ -103,8 +104,8 @@ def fold(expression: Expression) -> Expression:
 
 
 def fold_null(expression: Expression) -> Expression:
-    """NULL, where the expression is a strict function of a literal NULL, whatever else it reads. Not while names
-    are bound: a column that decides nothing must still be one that can be read."""
+    """NULL, if the expression is a strict function of a literal NULL, whatever else it reads. Not while names are
+    bound: even an irrelevant column must exist."""
     if isinstance(expression, Call) and _null_decides(expression):
         return Literal(expression.type, None)
     return expression

@@ -1,6 +1,6 @@
 """CASE, IF, COALESCE, NULLIF, GREATEST and LEAST.
 
-A branch is computed only for the rows that reach it, so a condition guards what stands behind it.
+A branch is computed only for the rows that reach it, so a condition guards the branches after it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _resolve_nvl2(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
-    """Unlike CASE, NULL is found where NULL is looked for, and what is for others is a text unless it is given."""
+    """Unlike CASE, NULL matches NULL, and the default is a text unless it is given."""
     if len(args) == 2:
         return Call(STRING, name, _decoded(name, args))
     if len(args) < 3:
@@ -89,8 +89,8 @@ def _resolve_decode(name: str, args: tuple[Expression, ...]) -> Expression:
     paired = 1 + (len(args) - 1) // 2 * 2
     pairs, rest = args[1:paired], args[paired:]
     branches: list[Expression] = []
-    for sought, found in zip(pairs[::2], pairs[1::2], strict=True):
-        branches += [resolve("not_distinct", (args[0], sought)), found]
+    for sought, value in zip(pairs[::2], pairs[1::2], strict=True):
+        branches += [resolve("not_distinct", (args[0], sought)), value]
     return _resolve_case("case", (*branches, *(rest or (Literal(STRING, None),))))
 
 
@@ -157,15 +157,15 @@ def _coalesce(call: Call, nodes: tuple[Node, ...]) -> Node:
         for candidate in nodes:
             if not len(left):
                 break
-            found = on_rows(candidate, columns, left, rows)
-            if found.valid is None:
+            column = on_rows(candidate, columns, left, rows)
+            if column.valid is None:
                 if not pieces:
-                    return _typed(found, type)
-                pieces.append((left, found))
+                    return _typed(column, type)
+                pieces.append((left, column))
                 left = left[:0]
                 break
-            valid = np.broadcast_to(found.valid, len(left))
-            pieces.append((left[valid], spread(found, len(left)).take(valid)))
+            valid = np.broadcast_to(column.valid, len(left))
+            pieces.append((left[valid], spread(column, len(left)).take(valid)))
             left = left[~valid]
         return gather(type, pieces, rows)
 
@@ -177,7 +177,7 @@ def _typed(column: Column, type: Type) -> Column:
 
 
 def _extreme(call: Call) -> Step:
-    """NULLs are skipped; the result is NULL when all are."""
+    """NULLs are skipped; the result is NULL if all arguments are."""
     beats = comparer("gt" if call.name == "greatest" else "lt", call.args[:2])
     type = call.type
 
@@ -210,23 +210,21 @@ def _resolve_single(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _single(call: Call) -> Step:
-    """The value of a subquery that must not have more than one row: `single` for each of its keys, `only_row` where it
-    has none."""
+    """The value of a subquery that must not have more than one row: `single` for each of its keys, `only_row` if it has
+    no keys."""
 
     def step(value: Column, rows: Column) -> Column:
         many = rows.data > 1 if rows.valid is None else (rows.data > 1) & rows.valid
         if many.any():
             most = int(rows.data[many].max())
-            raise EvaluationError(
-                f"a subquery that stands for one value has {most} rows; aggregate it, as with MAX, or select by a key"
-            )
+            raise EvaluationError(f"a scalar subquery has {most} rows; aggregate it, as with MAX, or select by a key")
         return value
 
     return step
 
 
 def _resolve_typeof(name: str, args: tuple[Expression, ...]) -> Expression:
-    """The name of its type, which every row has."""
+    """The name of its type, which is the same for every row."""
     if len(args) != 1:
         raise refuse(name, args)
     kind = args[0].type

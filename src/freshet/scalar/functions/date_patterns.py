@@ -1,6 +1,6 @@
 """Patterns of dates and times: runs of one letter, each a field of Java's DateTimeFormatter, and text between them.
 
-A pattern is a literal. Text in quotes is text; what stands in brackets may be missing where a text is read.
+A pattern is a literal. Text in quotes is literal; a section in brackets is optional when parsing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[\[\]]|[^A-Za-z'\[\]]+")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A field (`letter`, so many of them), a text, or with neither a bracket: `text` is "[" or "]"."""
+    """A field (`letter`, repeated `count` times), a text, or without a letter a bracket: `text` is "[" or "]"."""
 
     text: str
     letter: str = ""
@@ -38,41 +38,41 @@ class Piece:
 
 def literal_pattern(name: str, argument: Expression) -> Literal:
     """A pattern as a literal of text, which may be NULL."""
-    found = cast(argument, STRING)
-    if not isinstance(found, Literal):
+    pattern = cast(argument, STRING)
+    if not isinstance(pattern, Literal):
         raise UnsupportedError(f"the pattern of {name.upper()} is not a literal; write it as one")
-    return found
+    return pattern
 
 
 def cut(name: str, pattern: str) -> list[Piece]:
-    """The pieces of a pattern; which letters there are, and how many of one, whoever reads them says. A bracket that is
-    not closed ends with the pattern."""
+    """The pieces of a pattern; the caller decides which letters are valid, and how many of one. A bracket that is not
+    closed ends with the pattern."""
     at = depth = 0
     if len(pattern) > _LONGEST:
-        reason = f"the pattern of {name.upper()} has {len(pattern):,} characters; {_LONGEST} are the most"
-        raise SqlError(f"{reason}: write it in parts")
-    found: list[Piece] = []
+        reason = f"the pattern of {name.upper()} has {len(pattern):,} characters; the limit is {_LONGEST}"
+        raise SqlError(f"{reason}: split it")
+    pieces: list[Piece] = []
     while at < len(pattern):
         piece = _PIECES.match(pattern, at)
         if piece is None:
             raise SqlError(f"the pattern {pattern!r} of {name.upper()} has a quote that is not closed; close it")
         if piece[2]:
-            found.append(Piece(piece[0], piece[2]))
+            pieces.append(Piece(piece[0], piece[2]))
         elif piece[0] in "[]":
             depth += 1 if piece[0] == "[" else -1
             if depth < 0:
                 raise SqlError(
                     f"the pattern {pattern!r} of {name.upper()} closes a bracket that is not open; remove it"
                 )
-            found.append(Piece(piece[0], "[]"))
+            pieces.append(Piece(piece[0], "[]"))
         elif set("{}#") & set(piece[0]) and piece[1] is None:
             raise UnsupportedError(f"{{}}# in the pattern of {name.upper()} are not supported; put them into quotes")
         else:
-            found.append(
+            pieces.append(
                 Piece("'" if piece[0] == "''" else piece[0] if piece[1] is None else piece[1].replace("''", "'"))
             )
         at = piece.end()
-    return found + [Piece("]", "[]")] * depth
+    return pieces + [Piece("]", "[]")] * depth
 
 
 def unknown(name: str, piece: Piece, known: str) -> UnsupportedError:

@@ -1,9 +1,9 @@
-"""Texts read as timestamps by a pattern, a whole column at once.
+"""Texts parsed as timestamps by a pattern, a whole column at a time.
 
-A pattern becomes one regular expression with a group for each field. Java reads from left to right and never goes back;
-a regular expression does. Where that could matter, because what may be missing begins like what comes after it, Python
-matches each distinct text with groups it does not go back into. Fields that are there twice must say the same; what is
-missing is 1970-01-01 00:00.
+A pattern becomes one regular expression with a group for each field. Java parses from left to right and never
+backtracks; a regular expression does. If that could matter, because an optional part begins like what follows it,
+Python matches each distinct text with atomic groups. Repeated fields must agree; missing fields are those of 1970-01-01
+00:00.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from freshet.state.arrays import TEXT, Bools, Int64s
 _LETTERS = "y M L d D H k K h m s S a G O X x Z"
 _HALVES, _ERAS = ("am", "pm"), ("bc", "ad")
 _ERAS_IN_FULL = ("before christ", "anno domini")
-_DIGIT = "0"  # stands for every digit among the characters a piece may begin with
+_DIGIT = "0"  # represents every digit among the characters that a piece may begin with
 _END = ""
-#: Offsets from UTC: what is written for none, and how others are.
+#: Offsets from UTC: the text for a zero offset, and the form of others.
 _COLONS = r"([+-])(\d\d):(\d\d)(?::(\d\d))?"
 _OFFSETS = {
     "X": r"z|([+-])(\d\d)(\d\d)?()", "XX": r"z|([+-])(\d\d)(\d\d)()", "XXX": r"z|([+-])(\d\d):(\d\d)()",
@@ -51,8 +51,8 @@ _VARIABLE = r"\d{1,18}"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of a pattern as a regular expression. `begins`: the characters it may begin with; `field`: what its group
-    says; `size`: how many digits it has, None where that varies."""
+    """A piece of a pattern as a regular expression. `begins`: the characters it may begin with; `field`: the meaning of
+    its group; `size`: its number of digits, None if it varies."""
 
     regex: str
     begins: frozenset[str]
@@ -90,9 +90,9 @@ def _part(name: str, piece: Piece) -> _Part:
     if not letter:
         first = piece.text[0].lower()
         return _Part(_PUNCTUATION.sub(r"\\\g<0>", piece.text), frozenset((_DIGIT if first.isdigit() else first,)))
-    found = _numbered(letter, count)
-    if found is not None:
-        return found
+    part = _numbered(letter, count)
+    if part is not None:
+        return part
     if letter in "ML" and count in (3, 4):
         return _named(tuple(m[:3] if count == 3 else m for m in MONTHS), f"{'M' * count}")
     if piece.text == "a":
@@ -107,25 +107,26 @@ def _part(name: str, piece: Piece) -> _Part:
 
 @dataclass(slots=True)
 class _DateReader:
-    """The regular expression of a pattern, and what its groups say: a field, or four parts of an offset."""
+    """The regular expression of a pattern, and the meaning of its groups: a field, or four parts of an offset."""
 
     pattern: str
     regex: str
     fields: list[str]
-    atomic: bool  # whether it has groups that only Python knows
+    atomic: bool  # whether it has groups that only Python supports
 
     def groups(self, texts: pa.Array) -> tuple[list[pa.Array], Bools]:
-        """The texts of each group, empty where it is not there, and which texts fit."""
+        """The texts of each group, empty if it is missing, and which texts match."""
         if self.atomic:
             return self._groups_in_python(texts)
         if not self.fields:
             fits = pc.fill_null(pc.match_substring_regex(texts, self.regex), False)
             return [], np.array(fits.to_numpy(zero_copy_only=False))
-        found = pc.extract_regex(texts, self.regex)
+        matches = pc.extract_regex(texts, self.regex)
         columns = [
-            pc.fill_null(found.field(i), "") if found.null_count else found.field(i) for i in range(len(self.fields))
+            pc.fill_null(matches.field(i), "") if matches.null_count else matches.field(i)
+            for i in range(len(self.fields))
         ]
-        return columns, np.array(found.is_valid().to_numpy(zero_copy_only=False))
+        return columns, np.array(matches.is_valid().to_numpy(zero_copy_only=False))
 
     def _groups_in_python(self, texts: pa.Array) -> tuple[list[pa.Array], Bools]:
         codes = texts.dictionary_encode()
@@ -163,23 +164,23 @@ def _reader(name: str, pattern: str) -> _DateReader:
 
 
 def _is_atomic(name: str, pattern: str, pieces: list[Piece], parts: list[_Part | None]) -> bool:
-    """Whether Java, which never goes back, may read a text otherwise than a regular expression that does."""
+    """Whether Java, which never backtracks, may parse a text differently from a regular expression."""
 
     def begins(at: int) -> frozenset[str]:
         """The characters with which the rest of a pattern may begin."""
-        found: frozenset[str] = frozenset()
+        first: frozenset[str] = frozenset()
         while at < len(pieces):
             part = parts[at]
             if part is not None:
-                return found | part.begins
+                return first | part.begins
             if pieces[at].text == "[":
-                found |= begins(at + 1)
+                first |= begins(at + 1)
                 at = _closing(pieces, at)
             at += 1
-        return found | {_END}
+        return first | {_END}
 
     atomic = False
-    running = False  # whether a number of any length is being read, digits reserved for what comes right behind it
+    running = False  # in a number of variable length, which reserves digits for the fields after it
     for at, part in enumerate(parts):
         after = parts[at + 1] if at + 1 < len(parts) else None
         if part is None:
@@ -194,10 +195,10 @@ def _is_atomic(name: str, pattern: str, pieces: list[Piece], parts: list[_Part |
         follows = begins(at + 1)
         fixed = after is not None and after.size is not None
         if _DIGIT in follows and ((part.field == "S" or running) and not (fixed and part.field != "S")):
-            if after is None:  # a bracket: nothing is reserved for what comes behind it
+            if after is None:  # a bracket: nothing is reserved for what follows it
                 atomic = True
                 continue
-            what = "a number of any length comes right before another"
+            what = "a number of variable length is directly before another"
             raise SqlError(f"{what} in the pattern {pattern!r} of {name.upper()}; separate them")
     return atomic
 
@@ -209,7 +210,7 @@ def _closing(pieces: list[Piece], at: int) -> int:
             depth += 1 if pieces[i].text == "[" else -1
             if not depth:
                 return i
-    raise AssertionError("brackets are checked where the pattern is cut")
+    raise AssertionError("brackets are checked where the pattern is split")
 
 
 # Typing ---------------------------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ _DEFAULT = Literal(STRING, "yyyy-MM-dd HH:mm:ss")
 
 
 def _read(name: str, args: tuple[Expression, ...], attempt: bool = False) -> Expression:
-    """A text as the TIMESTAMP a pattern makes of it."""
+    """A text as the TIMESTAMP that a pattern reads."""
     text, pattern = args[0], literal_pattern(name, args[1])
     if pattern.value is None:
         return cast(pattern, TIMESTAMP)
@@ -274,14 +275,14 @@ def _compute(call: Call) -> Step:
         if bad.any():
             row = int(bad.argmax())
             shown = brief(texts[row].as_py())
-            raise EvaluationError(f"{shown} does not fit the pattern {reader.pattern!r}; correct one of them", row)
+            raise EvaluationError(f"{shown} does not match the pattern {reader.pattern!r}; correct one of them", row)
         return Column(TIMESTAMP, data, text.valid)
 
     return step
 
 
 class _Fields:
-    """What the groups of a column of texts say: numbers, and where they are there."""
+    """The groups of a column of texts as numbers, and where they are present."""
 
     def __init__(self, reader: _DateReader, texts: pa.Array) -> None:
         groups, self.good = reader.groups(texts)
@@ -300,7 +301,7 @@ class _Fields:
         self.values[name] = numbers, there
 
     def get(self, name: str, default: int, least: int, most: int) -> Int64s:
-        """A field, checked to lie within bounds where it is there."""
+        """A field, which is checked to be within bounds if it is present."""
         if name not in self.values:
             return np.full(self.rows, default, np.int64)
         numbers, there = self.values[name]
@@ -312,15 +313,15 @@ class _Fields:
 
 
 def _numbers(name: str, text: pa.Array) -> Int64s:
-    """The texts of a group as numbers; meaningless where there is none."""
+    """The texts of a group as numbers; meaningless where it is missing."""
     names = {"MMM": [m[:3].lower() for m in MONTHS], "MMMM": [m.lower() for m in MONTHS], "a": list(_HALVES),
              "sign": ["-", "+"]}.get(name)  # fmt: skip
     if name == "G":
         names = [*_ERAS, *_ERAS_IN_FULL]
     if names is not None:
         places = pc.index_in(pc.utf8_lower(text), pa.array(names, text.type))
-        found = np.asarray(pc.fill_null(places, 0)).astype(np.int64)
-        return found % 2 if name == "G" else found + (name in ("MMM", "MMMM"))
+        number = np.asarray(pc.fill_null(places, 0)).astype(np.int64)
+        return number % 2 if name == "G" else number + (name in ("MMM", "MMMM"))
     if name == "S":
         text = pc.utf8_slice_codeunits(pc.utf8_rpad(text, 6, "0"), 0, 6)
     digits = pc.if_else(pc.equal(text, ""), "0", text)
@@ -360,7 +361,8 @@ def _day(days: Int64s) -> Int64s:
 
 
 def _seconds(fields: _Fields) -> Int64s:
-    """Of the day. An hour of 24 decides; one of 12 is of the half that is named, or of the first."""
+    """The hour of the day. An hour of 24 takes precedence; one of 12 is in the named half of the day, or in the
+    first."""
     half, named = fields.get("a", 0, 0, 1), fields.has("a")
     whole, short = np.full(fields.rows, 0, np.int64), half * 12
     has_whole, has_short = np.zeros(fields.rows, np.bool_), named

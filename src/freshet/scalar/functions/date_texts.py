@@ -24,7 +24,7 @@ from freshet.state.arrays import TEXT, Int64s
 
 
 def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], Any]:
-    """Digits, with zeros before them up to a width."""
+    """Digits, padded with zeros to a width."""
 
     def write(t: Int64s) -> Any:
         text = pc.cast(pa.array(part(t)), TEXT)
@@ -34,7 +34,7 @@ def _number(width: int, part: Callable[[Int64s], Int64s]) -> Callable[[Int64s], 
 
 
 def _named(names: Sequence[str], part: Callable[[Int64s], Int64s], letters: int | None) -> Callable[[Int64s], Any]:
-    # Made at its first use: pyarrow's first array of a list imports pandas, which takes longer than Freshet itself.
+    # Created at first use: pyarrow's first array of a list imports pandas, which takes longer than Freshet itself.
     known = cache(lambda: pa.array([n[:letters] for n in names], TEXT))
     return lambda t: known().take(pa.array(part(t)))
 
@@ -52,7 +52,7 @@ _YEAR = _date_part(lambda d: months(d) // 12 + 1970)
 _MONTH = _date_part(lambda d: months(d) % 12)
 _DAY_OF_WEEK = _date_part(lambda d: (d + 3) % 7)
 _HOUR, _MINUTE, _SECOND = 3_600_000_000, 60_000_000, 1_000_000
-#: Fields that are numbers, and how many letters they may have at most.
+#: Numeric fields, and their maximal number of letters.
 _NUMBERS: dict[str, tuple[Callable[[Int64s], Int64s], int]] = {
     "y": (_YEAR, 6), "M": (lambda t: _MONTH(t) + 1, 2), "L": (lambda t: _MONTH(t) + 1, 2),
     "d": (_date_part(day_of_month), 2), "D": (_date_part(lambda d: d - year_start(d) + 1), 3),
@@ -62,7 +62,7 @@ _NUMBERS: dict[str, tuple[Callable[[Int64s], Int64s], int]] = {
     "h": (_time_part(_HOUR, 12, 1), 2), "m": (_time_part(_MINUTE, 60), 2), "s": (_time_part(_SECOND, 60), 2),
 }  # fmt: skip
 _QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-#: Fields that are the same for every moment, in UTC: by their letters.
+#: Fields that are constant in UTC, by their letters.
 _CONSTANT = {
     **dict.fromkeys(("G", "GG", "GGG"), "AD"), "GGGG": "Anno Domini",
     **dict.fromkeys(("VV", "z", "zz", "zzz", "v"), "UTC"), "zzzz": "Coordinated Universal Time",
@@ -74,7 +74,7 @@ _LETTERS = "y M L d D g Q q F E H k K h m s S a G V z v O X x Z"
 
 
 def _writer(name: str, piece: Piece) -> str | Callable[[Int64s], Any]:
-    """What writes a piece of a pattern: a text, or a function of moments."""
+    """The formatter of a piece of a pattern: a text, or a function of timestamps."""
     letter, count = piece.letter, piece.count
     if not letter:
         return piece.text

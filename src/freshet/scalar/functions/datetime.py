@@ -17,7 +17,7 @@ from freshet.scalar.types import DATE, INT, STRING, TIMESTAMP, Type
 from freshet.state.arrays import Bools, Int64s
 
 DAY = 86_400_000_000
-#: More months, or microseconds, than lie between any two dates; sums with fewer do not overflow.
+#: More months, or microseconds, than there are between any two dates; sums with fewer do not overflow.
 MOST_MONTHS, _MOST_MICROS = 12 * 10_000, 366 * 10_000 * DAY
 
 
@@ -41,7 +41,7 @@ def _day_of_year(days: Int64s) -> Int64s:
     return days - year_start(days) + 1
 
 
-#: The first day of the unit a day lies in, and the length of units within a day.
+#: The first day of the unit that contains a day, and the length of units within a day.
 _DATE_UNITS: dict[str, Callable[[Int64s], Int64s]] = {
     "year": year_start,
     "quarter": lambda d: first_day(months(d) // 3 * 3),
@@ -149,7 +149,7 @@ def _datediff(call: Call) -> Step:
 
 
 def moved(days: Int64s, by: Int64s) -> Int64s:
-    """The same day of a month so many later, or that month's last day when it is shorter; at most MOST_MONTHS."""
+    """The same day some months later, or the last day of a shorter month; at most MOST_MONTHS."""
     month = months(days) + by
     first = first_day(month)
     last: Int64s = first_day(month + 1) - first - 1
@@ -157,7 +157,7 @@ def moved(days: Int64s, by: Int64s) -> Int64s:
 
 
 def plus_months(days: Int64s, by: Int64s, valid: Bools | None, type: Type) -> Int64s:
-    """So many months later; more than lead out of the years there are from any of them are an error."""
+    """Some months later; a number that leads out of the valid years from any date is an error."""
     return moved(days, _bounded(by, days, MOST_MONTHS, valid, type))
 
 

@@ -1,4 +1,4 @@
-"""Digests and encodings of BINARY, and of text, which are of its UTF-8 bytes; numbers written for people."""
+"""Digests and encodings of BINARY, and of the UTF-8 bytes of text; FORMAT_NUMBER."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from freshet.scalar.hexadecimal import digits
 from freshet.scalar.types import BIGINT, DOUBLE, INT, STRING, Type
 from freshet.state.arrays import Int64s
 
-#: The digits after the point that FORMAT_NUMBER shows of a decimal, and of other numbers.
+#: The maximal digits after the point in FORMAT_NUMBER, for a decimal and for other numbers.
 _MOST_DIGITS, _LANE_DIGITS = 10_000, 340
 _WIDEST = 420  # bytes before the point
 _EXACT = Context(prec=_MOST_DIGITS + 400, rounding=ROUND_HALF_EVEN)
@@ -60,12 +60,12 @@ def _digest(call: Call) -> Step:
 
 
 def _of_bytes(step: Step) -> Step:
-    """The step on the first argument's bytes."""
+    """A step on the first argument's bytes."""
     return lambda a, *rest: step(as_bytes(a), *rest)
 
 
 def sha2(data: bytes, bits: int) -> str | None:
-    """0 is 256; lengths that do not exist give NULL."""
+    """0 means 256; invalid lengths give NULL."""
     if bits not in (0, 224, 256, 384, 512):
         return None
     return hashlib.new(f"sha{bits or 256}", data).hexdigest()
@@ -90,7 +90,7 @@ def _base64(call: Call) -> Step:
 
 
 def _sized(call: Call, step: Step, made: Callable[[Int64s], Int64s]) -> Step:
-    """The step on the bytes of texts, where those it makes are not too long."""
+    """A step on the bytes of texts, whose results are checked for their size."""
 
     def sized(a: Column) -> Column:
         check_sizes(call.name, made(byte_sizes(a)), a.valid, len(a))
@@ -106,14 +106,14 @@ def _hex(call: Call) -> Step:
 
 
 def format_number(written: str, digits: int, source: Type) -> str | None:
-    """Groups of three, and half to even. A double is rounded by the digits that show it, but where those lie half way
-    between two results its exact value decides, as in Java."""
+    """Groups of three, and half to even. A double is rounded by its shortest digits, but if these are halfway between
+    two results, its exact value decides, as in Java."""
     if digits < 0:
         return None
     if source.name != "DECIMAL":
         digits = min(digits, _LANE_DIGITS)
     if digits > _MOST_DIGITS:
-        raise EvaluationError(f"FORMAT_NUMBER with {digits} digits; {_MOST_DIGITS} are the most")
+        raise EvaluationError(f"FORMAT_NUMBER with {digits} digits; the limit is {_MOST_DIGITS}")
     if written in _WORDS:
         return _WORDS[written]
     unit = Decimal(1).scaleb(-digits, _EXACT)

@@ -1,4 +1,4 @@
-"""A sum of doubles over rows that come in many copies, which plans alone use: rounded once, as if added one by one."""
+"""A sum of doubles over rows with many copies, which only plans use: rounded once, as if added one by one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from freshet.state.exact_sum import ExactSum
 
 
 def _exact_total(call: Call) -> Step:
-    """The first argument says how many copies there are of each of the next, which add up to the sum of one. The last
-    is a literal: which of the doubles is asked for that the whole sum goes up as."""
+    """The first argument is the number of copies of the following ones, which add up to the sum of one copy. The last
+    is a literal: the number of the double to return, of those that represent the whole sum."""
     term = call.args[-1]
     assert isinstance(term, Literal)
     place = int(term.value)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Arithmetic that plans alone use: least and greatest values of products and sums, and a check that they fit a type.
+"""Arithmetic that only plans use: least and greatest values of products and sums, and a check that they fit a type.
 
-What is `clamped` stops at the largest number of 38 digits instead of failing. That is far beyond any type that is
-checked, and times anything but 0 it stays there; so a number that was cut is told to be too large wherever the true one
-would be. Scales are the caller's affair: these are sums and products of unscaled integers.
+A `clamped` result stops at the largest number of 38 digits instead of failing. That is far beyond any type that is
+checked, and it stays there if multiplied by anything but 0; so a clamped number is reported as too large whenever the
+true one would be. The caller handles scales: these are sums and products of unscaled integers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from freshet.state import wide
 from freshet.state.arrays import Int64s
 
 DIGITS = 38
-_FAR, _LANE = 9e37, 9e18  # by its leading digits: from where a result is cut, and up to where it fits a lane
+_FAR, _LANE = 9e37, 9e18  # by the leading digits: from where a result is clamped, and up to where it fits a lane
 _MOST = wide.split(10**DIGITS - 1), wide.split(1 - 10**DIGITS)
 _ZERO, _ONE = np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 def clamped(name: str, scale: int, *args: Expression) -> Expression:
-    """The call of one of these, with a result of that scale."""
+    """A call of one of these functions, with a result of that scale."""
     return Call(decimal(DIGITS, scale), name, args)
 
 
@@ -53,7 +53,7 @@ def _leading(column: Column) -> npt.NDArray[np.float64]:
 
 
 def _cut(type_: Type, x: Column, y: Column, product: bool) -> Column:
-    """x * y or x + y, cut."""
+    """x * y or x + y, clamped."""
     a, b, rows, valid = _leading(x), _leading(y), longest(x, y), both(x.valid, y.valid)
     about = np.broadcast_to(a * b if product else a + b, rows)
     if x.hi is None and y.hi is None and np.abs(about).max(initial=0.0) < _LANE:
@@ -65,14 +65,14 @@ def _cut(type_: Type, x: Column, y: Column, product: bool) -> Column:
         bad = wide.ratio(*_lanes(x), *_lanes(y), _ZERO, _ONE, near, 0, 0, wide.DOWN, DIGITS, hi, lo)
     else:
         bad = wide.blend(*_lanes(x), *_lanes(y), near, 1, 0, 0, 0, DIGITS, hi, lo)
-    assert bad < 0, "what is not cut fits"
+    assert bad < 0, "a result that is not clamped fits"
     for (most_hi, most_lo), there in zip(_MOST, (far & (about > 0), far & (about < 0)), strict=True):
         hi[there], lo[there] = most_hi, most_lo
     return Column(type_, lo, valid, wide.narrow(lo, hi))
 
 
 def _exact(call: Call) -> Step:
-    """Multiplication and addition that plans make of others: in 38 digits, whatever the types are."""
+    """Multiplication and addition in plans: in 38 digits, whatever the types are."""
     name = call.name.removeprefix("exact_")
     strict = FUNCTIONS[name].strict
     assert strict is not None
@@ -88,7 +88,7 @@ def _sum(call: Call) -> Step:
 
 
 def _extreme_product(call: Call) -> Step:
-    """Of a number between the first two and one between the last two: that of two of these four."""
+    """The extreme of a number between the first two and one between the last two: one of the results of these four."""
     least = call.name == "least_product"
 
     def step(a: Column, b: Column, c: Column, d: Column) -> Column:
@@ -111,8 +111,8 @@ def _extreme_product(call: Call) -> Step:
 
 
 def _within(call: Call) -> Step:
-    """The first value, where the next two, the least and the greatest that something has, fit the type of the last;
-    `within_bounds` of bounds that may lie further apart than any value."""
+    """The first value, if the next two, the least and the greatest value of something, fit the type of the last;
+    `within_bounds` is for bounds that need not be reached."""
     type_, does = call.args[3].type, "does" if call.name == "within" else "may"
     (least_hi, least_lo), (most_hi, most_lo) = (wide.split(bound) for bound in limits(type_))
     shape = np.ones(1, np.int64)

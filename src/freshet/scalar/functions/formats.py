@@ -1,7 +1,7 @@
-"""FORMAT_STRING and PRINTF, taken apart: each specifier of the format is an expression over its argument.
+"""FORMAT_STRING and PRINTF: each specifier of the format becomes an expression over its argument.
 
-A specifier is %[argument$][flags][width][.precision]conversion, as in Java. NULL is written "null", cut to a precision;
-what is narrower than its width is filled with spaces.
+A specifier is %[argument$][flags][width][.precision]conversion, as in Java. NULL is written "null", truncated to a
+precision; values that are narrower than the width are padded with spaces.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
     if given.value is None:
         return given
     pieces, following = list[Expression](), 0
-    for found in _PARTS.finditer(str(given.value)):
-        at, flags, width, precision, conversion, text, stray = found.groups()
+    for match in _PARTS.finditer(str(given.value)):
+        at, flags, width, precision, conversion, text, stray = match.groups()
         if stray:
             raise SqlError(f"a % without a conversion in the format of {name.upper()}; write %% for a percent sign")
         if text or conversion in "%n":
@@ -50,9 +50,9 @@ def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
             following += 1
         place = following if at is None else int(at)
         if not 1 <= place <= len(values):
-            missing = f"{found[0]} in the format of {name.upper()} has no argument"
-            raise SqlError(f"{missing}; there are {len(values)}: give one for each specifier")
-        pieces.append(_specified(name, found[0], values[place - 1], flags, width, precision, conversion))
+            missing = f"{match[0]} in the format of {name.upper()} has no argument"
+            raise SqlError(f"{missing}; there are {len(values)}: give one per specifier")
+        pieces.append(_specified(name, match[0], values[place - 1], flags, width, precision, conversion))
         if len(pieces) > _MOST:
             raise SqlError(f"the format of {name.upper()} has more than {_MOST} parts; write it in several calls")
     return _made("concat", tuple(pieces)) if pieces else _text("")
@@ -61,7 +61,7 @@ def _resolve(name: str, args: tuple[Expression, ...]) -> Expression:
 def _specified(
     name: str, written: str, value: Expression, flags: str, width: str | None, precision: str | None, conversion: str
 ) -> Expression:
-    """One argument as its specifier writes it."""
+    """One argument, formatted by its specifier."""
     kind = conversion.lower()
     if kind not in _FLAGS or conversion in ("D", "F"):
         raise UnsupportedError(f"{written} in the format of {name.upper()} is not supported; these are: %s %d %x %f")
@@ -111,12 +111,12 @@ def _hexadecimal(name: str, written: str, value: Expression, prefixed: bool, fil
 def _number(
     name: str, written: str, value: Expression, kind: str, flags: str, digits: int, fill: int
 ) -> Expression:  # fmt: skip
-    """Digits, and the sign in front of them; a negative number that is rounded to nothing keeps it."""
+    """Digits, and the sign before them; a negative number that is rounded to zero keeps it."""
     fits = value.type.is_integer if kind == "d" else value.type.is_fraction
     if not (fits or value.type.name == "VOID"):
         raise _unfit(name, written, value, "an integer" if kind == "d" else "a DOUBLE or FLOAT")
     if kind == "f" and digits > 20:
-        raise UnsupportedError(f"{written} in the format of {name.upper()} is not supported; 20 digits are the most")
+        raise UnsupportedError(f"{written} in the format of {name.upper()} is not supported; the limit is 20 digits")
     exact = cast(value, decimal(38, digits if kind == "f" else 0))
     size = _made("abs", (exact,))
     grouped = "," in flags

@@ -1,6 +1,5 @@
-"""Intervals as text, as Spark writes and reads them: INTERVAL '1 02:03:04.5' DAY TO SECOND.
-
-How one is written is said in `freshet.scalar.interval`; here are columns of them.
+"""Columns of intervals as text, as Spark formats and parses them: INTERVAL '1 02:03:04.5' DAY TO SECOND.
+`freshet.scalar.interval` formats single intervals.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from freshet.state.arrays import TEXT, Int64s
 def written(a: Column) -> pa.LargeStringArray:
     """A column of intervals as text."""
     type = a.type
-    sizes = np.abs(a.data)  # the least of all has no positive twin, but its digits are right when read unsigned
+    sizes = np.abs(a.data)  # the least value stays negative, but its digits are right when unsigned
     pieces: list[Any] = ["INTERVAL '", pc.if_else(pa.array(a.data < 0), "-", "")]
     for place, unit in enumerate(type.units):
         counts = sizes.view(np.uint64) // np.uint64(SIZES[unit])
@@ -46,7 +45,7 @@ def _fraction(sizes: Int64s) -> Any:
 
 @cache
 def _pattern(type: Type) -> re.Pattern[str]:
-    """A value of the type alone, or the literal of it."""
+    """A pattern for the value alone, or for its literal."""
     value = ""
     for place, unit in enumerate(type.units):
         value += (BEFORE[unit] if place else "") + (r"(\d{1,9})" if not place else r"(\d{1,2})")
@@ -57,12 +56,12 @@ def _pattern(type: Type) -> re.Pattern[str]:
 
 
 def read(text: str, type: Type) -> int | None:
-    """The interval that a text is; None where it is none, or does not fit."""
-    found = _pattern(type).fullmatch(text.strip())
-    if found is None:
+    """The interval of a text; None if it is not an interval, or does not fit."""
+    match = _pattern(type).fullmatch(text.strip())
+    if match is None:
         return None
     many = len(type.units) + (type.units[-1] == "SECOND")
-    groups = found.groups()
+    groups = match.groups()
     literal = groups[1] is None
     signs = groups[1 + many : 3 + many] if literal else groups[:1]
     digits = groups[3 + many :] if literal else groups[1 : 1 + many]

@@ -1,7 +1,7 @@
 """Intervals: of years and months, counted in months, and of days to seconds, counted in microseconds.
 
-An interval's type says from which unit to which it is written (INTERVAL DAY TO SECOND); its value does not depend on
-that, so two of one family compare, add and subtract as the numbers they are. What is rounded is rounded half up.
+An interval's type has its first and last unit (INTERVAL DAY TO SECOND); its value does not depend on these, so two
+intervals of one family are compared, added and subtracted as numbers. Rounding is half up.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def bounds(type: Type) -> tuple[int, int]:
 
 
 def resolve_temporal(name: str, a: Expression, b: Expression) -> Expression:
-    """An operator of arithmetic with a DATE, a TIMESTAMP or an interval on one side at least."""
+    """An arithmetic operator with a DATE, a TIMESTAMP or an interval on at least one side."""
     if name == "add" and (b.type.name in _MOMENTS or (a.type.is_interval and b.type.name == "STRING")):
         a, b = b, a
     if a.type.is_interval or b.type.is_interval:
@@ -68,7 +68,7 @@ def resolve_temporal(name: str, a: Expression, b: Expression) -> Expression:
 
 
 def _difference(a: Expression, b: Expression) -> Expression:
-    """Of two dates whole days, of two moments the time between them."""
+    """The whole days between two dates, or the time between two timestamps."""
     if "TIMESTAMP" in (a.type.name, b.type.name):
         return Call(MICROS, "moment_difference", (cast(a, TIMESTAMP), cast(b, TIMESTAMP)))
     return Call(interval("DAY"), "date_difference", (cast(a, DATE), cast(b, DATE)))
@@ -78,7 +78,7 @@ def _with_interval(name: str, a: Expression, b: Expression) -> Expression:
     if name in ("add", "subtract"):
         if a.type.name in _MOMENTS and b.type.is_interval:
             return resolve("plus_interval", (a, b if name == "add" else fold(resolve("negate", (b,)))))
-        if a.type.name == "STRING":  # a moment as text stays text
+        if a.type.name == "STRING":  # a timestamp as text stays text
             return cast(resolve_temporal(name, cast(a, TIMESTAMP), b), STRING)
         common = common_type((a.type, b.type))
         if common is not None and common.is_interval:
@@ -94,7 +94,7 @@ def _with_interval(name: str, a: Expression, b: Expression) -> Expression:
 
 
 def _typed(e: Expression, type: Type) -> Expression:
-    """A bare NULL as an interval; the units a value is written in do not matter here."""
+    """A bare NULL as an interval; the units do not matter here."""
     return cast(e, type) if e.type.name == "VOID" else e
 
 
@@ -108,7 +108,7 @@ def _factor(name: str, a: Expression, b: Expression) -> Expression:
     return cast(b, BIGINT)
 
 
-#: The units that can be extracted: how many of the smallest they are, up to how many, and as what.
+#: The units that can be extracted: their size in the smallest unit, their number in the next one, and their type.
 _PARTS: dict[str, tuple[int, int | None, Type]] = {
     "year": (12, None, INT), "month": (1, 12, TINYINT), "day": (SIZES["DAY"], None, INT),
     "hour": (SIZES["HOUR"], 24, TINYINT), "minute": (SIZES["MINUTE"], 60, TINYINT),
@@ -117,7 +117,7 @@ _PARTS: dict[str, tuple[int, int | None, Type]] = {
 
 
 def part(field: str, e: Expression) -> Expression:
-    """EXTRACT(field FROM interval), of the units the interval is written in."""
+    """EXTRACT(field FROM interval), for the units of the interval's type."""
     within = e.type.units
     if field.upper() not in within:
         known = ", ".join(within)
@@ -150,7 +150,7 @@ def _whole(name: str, args: tuple[Expression, ...], e: Expression, type: Type) -
 
 
 def _too_long(type: Type, row: int) -> EvaluationError:
-    return EvaluationError(f"an interval longer than {type} holds; use smaller numbers", row)
+    return EvaluationError(f"the interval does not fit {type}; use smaller numbers", row)
 
 
 def _dates(call: Call) -> Step:
@@ -162,7 +162,7 @@ def _moments(call: Call) -> Step:
 
 
 def _part(call: Call) -> Step:
-    """Towards zero: the parts of a negative interval are negative."""
+    """Truncates towards zero: the parts of a negative interval are negative."""
     assert isinstance(call.args[0], Literal)
     size, many, _ = _PARTS[str(call.args[0].value)]
 
@@ -198,7 +198,7 @@ def _scaled(call: Call) -> Step:
 
 
 def _rounded(exact: npt.NDArray[np.float64], least: int, greatest: int) -> tuple[npt.NDArray[np.int64], Bools]:
-    """Doubles as whole numbers, half up; and those that do not fit."""
+    """Doubles rounded to integers, half up, and which do not fit."""
     with np.errstate(invalid="ignore", over="ignore"):
         near = np.rint(exact)
         near = np.where(np.abs(exact - near) == 0.5, exact + np.copysign(0.5, exact), near)
@@ -209,7 +209,7 @@ def _rounded(exact: npt.NDArray[np.float64], least: int, greatest: int) -> tuple
 def _exact(
     a: Column, b: Column, scale: int, divides: bool, valid: Bools | None, least: int, greatest: int
 ) -> tuple[npt.NDArray[np.int64], Bools]:
-    """By a whole number or a decimal; half up."""
+    """Division by an integer or a decimal, rounded half up."""
     rows = longest(a, b)
     hi, lo = np.empty(rows, np.int64), np.empty(rows, np.int64)
     x, y = lane(a.data), lane(b.data)

@@ -1,7 +1,7 @@
 """LIKE and ILIKE. ILIKE is LIKE between the lower-case forms of text and pattern, as in Spark.
 
-A literal pattern is taken apart once, and becomes an Arrow call that compares or finds a plain text where it can be
-one; any other is run by `state.texts`.
+A literal pattern is parsed once, and becomes an Arrow call that compares or searches for a plain text if possible;
+`state.texts` runs all others.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _resolve_ilike(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _tokens(pattern: str, escape: str) -> list[int]:
-    """Code points, ANY for `_` and MANY for `%`. An escape may stand before `_`, `%` and itself only."""
+    """Code points, ANY for `_` and MANY for `%`. An escape may precede only `_`, `%` and itself."""
     tokens: list[int] = []
     rest = iter(pattern)
     for c in rest:
@@ -76,7 +76,7 @@ def _plain(tokens: list[int]) -> str | None:
 
 
 def _matcher(tokens: list[int]) -> Callable[[Any], Any] | None:
-    """The Arrow call that tests a pattern, where it is a comparison with a plain text or a search for one."""
+    """The Arrow call that tests a pattern, if it is a comparison with a plain text or a search for one."""
     whole = _plain(tokens)
     if whole is not None:
         return lambda text: pc.equal(text, whole)
@@ -90,8 +90,8 @@ def _matcher(tokens: list[int]) -> Callable[[Any], Any] | None:
 
 
 def _few_steps(call: Call) -> bool:
-    """Whether the pattern is known, so that its escapes were checked, and short: each of its tokens may be compared
-    with each character."""
+    """Whether the pattern is a literal, so that its escapes were checked, and short, because each of its tokens may be
+    compared with each character."""
     pattern = call.args[1]
     return isinstance(pattern, Literal) and len(str(pattern.value)) < STEPS_A_BYTE
 
@@ -107,7 +107,7 @@ def _like(call: Call) -> Step:
         return lambda a, *_: _run(a, np.zeros(len(a), np.int64), begins, joined, a.valid, (a,))
 
     def step(a: Column, b: Column, *_: Column) -> Column:
-        """Each distinct pattern is taken apart once."""
+        """Parses each distinct pattern once."""
         rows, valid = longest(a, b), every((a, b))
         codes = text_or_null(spread(b, rows), valid).dictionary_encode()
         which = codes.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)

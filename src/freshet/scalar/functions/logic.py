@@ -46,26 +46,26 @@ def _resolve_null(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _compute(call: Call, nodes: tuple[Node, ...]) -> Node:
-    decides = call.name == "or"  # the truth value that decides the result alone
+    decides = call.name == "or"  # the truth value that determines the result by itself
     others = [(node, is_total(arg)) for node, arg in zip(nodes[1:], call.args[1:], strict=True)]
 
     def node(columns: Columns, rows: int) -> Column:
-        found = nodes[0](columns, rows)
+        result = nodes[0](columns, rows)
         for right, eager in others:
-            x = truth(found)
+            x = truth(result)
             if not eager:
-                decided = x == decides if found.valid is None else (x == decides) & found.valid
+                decided = x == decides if result.valid is None else (x == decides) & result.valid
                 open_rows = np.flatnonzero(~np.broadcast_to(decided, rows))
                 if not len(open_rows):
                     return Column(BOOLEAN, np.full(rows, decides))
                 if len(open_rows) < rows:
-                    found = _patched(found, on_rows(right, columns, open_rows, rows), open_rows, rows)
+                    result = _patched(result, on_rows(right, columns, open_rows, rows), open_rows, rows)
                     continue
-            found = _joined(found, x, right(columns, rows))
-        return found
+            result = _joined(result, x, right(columns, rows))
+        return result
 
     def _patched(a: Column, b: Column, open_rows: Int64s, rows: int) -> Column:
-        """The left side's decisions, with the rest filled from what both sides say of the open rows."""
+        """The left side's results, with those of the open rows filled in from both sides."""
         part = _joined(spread(a, rows).take(open_rows), truth(spread(a, rows))[open_rows], b)
         data = np.full(rows, decides)
         data[open_rows] = part.data

@@ -1,7 +1,7 @@
-"""Functions of real numbers: logarithms, powers of e, angles. Computed in doubles; the last digit may differ from
-Java's, as the C library's does.
+"""Functions of real numbers: logarithms, powers of e, trigonometry. They are computed in doubles with the C library, so
+the last digit may differ from Java's.
 
-A logarithm of what has none is NULL, as in Spark, not an error and not NaN.
+A logarithm that is undefined is NULL, as in Spark, not an error and not NaN.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _known(valid: Bools | None, has: Bools) -> Bools | None:
 
 
 def _logarithm(operation: Callable[[Doubles], Any], none: float = 0.0) -> Strict:
-    """`none`: the greatest number that has no logarithm."""
+    """`none`: the greatest number without a logarithm."""
 
     def step(a: Column) -> Column:
         with np.errstate(all="ignore"):
@@ -126,7 +126,8 @@ def _factorial(call: Call) -> Step:
 
 
 def _width_bucket(call: Call) -> Step:
-    """From 1 on, upwards or downwards as the bounds go; 0 before the first, one more than there are beyond the last."""
+    """Buckets from 1 on, ascending or descending like the bounds; 0 before the first, one more than their number beyond
+    the last."""
 
     def step(a: Column, low: Column, high: Column, many: Column) -> Column:
         v, b, e = (np.asarray(c.data, np.float64) for c in (a, low, high))
@@ -136,14 +137,14 @@ def _width_bucket(call: Call) -> Step:
         with np.errstate(all="ignore"):
             inside = count * np.abs(v - b) / np.abs(e - b)
             before, beyond = np.where(up, v < b, v > b), np.where(up, v >= e, v <= e)
-            found = np.where(has & ~before & ~beyond, inside, 0).astype(np.int64) + 1
-        data = np.where(before, 0, np.where(beyond, np.where(has, count, 0) + 1, found))
+            bucket = np.where(has & ~before & ~beyond, inside, 0).astype(np.int64) + 1
+        data = np.where(before, 0, np.where(beyond, np.where(has, count, 0) + 1, bucket))
         return Column(BIGINT, np.where(has, data, 0), _known(every((a, low, high, many)), has))
 
     return step
 
 
-# Doubles that are no numbers --------------------------------------------------------------------------------------
+# NaN --------------------------------------------------------------------------------------------------------------
 
 
 def _resolve_nanvl(name: str, args: tuple[Expression, ...]) -> Expression:
@@ -191,7 +192,7 @@ declare(
     _log_of("log10", _logarithm(np.log10)),
     _log_of("log2", _logarithm(np.log2)),
     _log_of("log1p", _logarithm(np.log1p, none=-1.0)),
-    # -0.0 is 0.0 to Spark here
+    # Spark treats -0.0 as 0.0 here
     Function("atan2", "two numbers", _resolve_pair, _pair(lambda y, x: np.arctan2(y + 0.0, x + 0.0)), total=True),
     Function("hypot", "two numbers", _resolve_pair, _pair(np.hypot), total=True),
     Function("log", "a number, or a base and a number", _resolve_log, _log, nulls=IF_ANY_OR_ELSE, total=True),

@@ -1,4 +1,4 @@
-"""Numbers and codes that text has: its bytes, its sound, how far it is from another."""
+"""Numbers and codes computed from text: its size, its sound, its distance from another text."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _bit_length(call: Call) -> Step:
 
 
 def _has_short(call: Call) -> bool:
-    """Whether one of the texts is known, and so short that each of its characters may be compared with each of the
+    """Whether one of the texts is a literal, and short enough to compare each of its characters with each of the
     other's."""
     return any(isinstance(a, Literal) and len(str(a.value)) < STEPS_A_BYTE for a in call.args[:2])
 
 
 def _levenshtein(call: Call) -> Step:
-    """Characters to insert, delete or replace; -1 beyond the greatest distance asked for."""
+    """The number of characters to insert, delete or replace; -1 beyond the given greatest distance."""
 
     def step(a: Column, b: Column, *most: Column) -> Column:
         args = (a, b, *most)
@@ -52,13 +52,14 @@ def _levenshtein(call: Call) -> Step:
     return step
 
 
-#: The digit of each letter; vowels part equal digits, H and W do not.
+#: The digit of each letter; vowels separate equal digits, H and W do not.
 _DIGITS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202", strict=True))
 _VOWEL, _SILENT = "0", "7"
 
 
 def soundex(text: str) -> str:
-    """Text that does not begin with a letter from A to Z is its own code; other characters part digits as vowels do."""
+    """Text that does not begin with a letter from A to Z is its own code; other characters separate digits as vowels
+    do."""
     first = text[:1].upper() if text[:1].isascii() else ""
     if first not in _DIGITS:
         return text
@@ -84,9 +85,9 @@ def _luhn_check(call: Call) -> Step:
 
 
 def passes_luhn(text: str) -> bool:
-    """Whether the last digit fits the others, as in the numbers of credit cards: from the right, every second digit
-    counts twice, by the digits of its double, and all add up to a multiple of ten. The digits of any script count, up
-    to U+FFFF: those beyond are two characters to Java."""
+    """Whether the last digit is a valid checksum, as in credit card numbers: from the right, every second digit is
+    doubled and its digits are added, and the sum of all is a multiple of ten. Digits of any script are accepted, up to
+    U+FFFF: those beyond are two characters in Java."""
     if not text or not all(c.isdecimal() and c <= "\uffff" for c in text):
         return False
     digits = [int(c) for c in reversed(text)]

@@ -1,8 +1,9 @@
-"""CORR, COVAR and REGR_* from counts and sums that are already there. No SQL names these: aggregates are made of them.
+"""CORR, COVAR and REGR_* from given counts and sums. These functions have no SQL names: aggregates are composed of
+them.
 
 `product` and `product_rest` are the two doubles that add up to a product. The others take a count, then for each value
 the two doubles of its sum, then those of the sums of products, and work on n Σab − Σa Σb in pairs of doubles: twice the
-digits, so that a mean that is large against the spread does not cost any.
+digits, so that a mean that is large compared with the spread does not cost precision.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from freshet.scalar.types import DOUBLE
 Doubles = npt.NDArray[np.float64]
 Pair = tuple[Doubles, Doubles]
 
-_SPLIT = 134217729.0  # 2**27 + 1: cuts a double into two halves of 26 bits
+_SPLIT = 134217729.0  # 2**27 + 1: splits a double into two halves of 26 bits
 
 
 def _halves(a: Doubles) -> Pair:
@@ -31,7 +32,7 @@ def _halves(a: Doubles) -> Pair:
 
 
 def product(a: Doubles, b: Doubles) -> Pair:
-    """A product and what it lost to rounding, exactly; 0 for the rest of what does not fit."""
+    """A product and its exact rounding error; the error is 0 if the product does not fit."""
     with np.errstate(over="ignore", invalid="ignore"):
         whole = a * b
         (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
@@ -45,8 +46,8 @@ def _comoment(n: Doubles, a: Pair, b: Pair, ab: Pair) -> Doubles:
         left, left_rest = product(n, ab[0])
         right, right_rest = product(a[0], b[0])
         rest = left_rest + n * ab[1] - (right_rest + a[0] * b[1] + a[1] * b[0])
-        found: Doubles = (left - right) + np.where(np.isfinite(rest), rest, 0.0)
-    return found
+        result: Doubles = (left - right) + np.where(np.isfinite(rest), rest, 0.0)
+    return result
 
 
 def _product(place: int) -> Strict:
@@ -58,7 +59,7 @@ def _product(place: int) -> Strict:
 
 
 def _of(least: int, formula: Callable[[Doubles, list[Pair]], Doubles]) -> Strict:
-    """A function of a count and sums; NULL for fewer rows than `least`, and where the formula is NaN but its sums are
+    """A function of a count and sums; NULL for fewer rows than `least`, and if the formula is NaN but its sums are
     not."""
 
     def step(count: Column, *sums: Column) -> Column:
@@ -67,18 +68,18 @@ def _of(least: int, formula: Callable[[Doubles, list[Pair]], Doubles]) -> Strict
         doubles = [np.broadcast_to(np.asarray(c.data, np.float64), n) for c in sums]
         pairs = list(zip(doubles[::2], doubles[1::2], strict=True))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = formula(np.maximum(counts, 1.0), pairs)
+            result = formula(np.maximum(counts, 1.0), pairs)
         strange = ~np.isfinite(sum(doubles[::2], np.zeros(n)))
-        known = (counts >= least) & (strange | ~np.isnan(found))
-        return Column(DOUBLE, np.ascontiguousarray(found), both(known, every((count, *sums))))
+        known = (counts >= least) & (strange | ~np.isnan(result))
+        return Column(DOUBLE, np.ascontiguousarray(result), both(known, every((count, *sums))))
 
     return lambda call: step
 
 
 def _square(n: Doubles, a: Pair, aa: Pair) -> Doubles:
     """A comoment of a value with itself, which is not negative."""
-    found: Doubles = np.maximum(_comoment(n, a, a, aa), 0.0)
-    return found
+    result: Doubles = np.maximum(_comoment(n, a, a, aa), 0.0)
+    return result
 
 
 def _slope(n: Doubles, s: list[Pair]) -> Doubles:
@@ -86,25 +87,26 @@ def _slope(n: Doubles, s: list[Pair]) -> Doubles:
 
 
 def _some(spread: Doubles) -> Doubles:
-    """Where values do not differ there is nothing to divide by."""
-    found: Doubles = np.where(spread == 0, np.nan, spread)
-    return found
+    """NaN if all values are equal, since there is nothing to divide by."""
+    result: Doubles = np.where(spread == 0, np.nan, spread)
+    return result
 
 
 def _r2(n: Doubles, s: list[Pair]) -> Doubles:
     yy, xx = _square(n, s[0], s[2]), _square(n, s[1], s[4])
     yx = _comoment(n, s[0], s[1], s[3])
-    found: Doubles = np.where(xx == 0, np.nan, np.where(yy == 0, 1.0, (yx / _some(xx)) * (yx / _some(yy))))
-    return found
+    result: Doubles = np.where(xx == 0, np.nan, np.where(yy == 0, 1.0, (yx / _some(xx)) * (yx / _some(yy))))
+    return result
 
 
 def _corr(n: Doubles, s: list[Pair]) -> Doubles:
     yy, xx = _square(n, s[0], s[2]), _square(n, s[1], s[4])
-    found: Doubles = _comoment(n, s[0], s[1], s[3]) / (np.sqrt(_some(yy)) * np.sqrt(_some(xx)))
-    return np.clip(found, -1.0, 1.0)
+    result: Doubles = _comoment(n, s[0], s[1], s[3]) / (np.sqrt(_some(yy)) * np.sqrt(_some(xx)))
+    return np.clip(result, -1.0, 1.0)
 
 
-# Sums come as: the two values', then the products' in the order yy, yx, xx; or yx alone; or of one value its square.
+# The order of sums: those of the two values, then those of the products yy, yx, xx; or only yx; or the square of one
+# value.
 declare(
     Function("product", strict=_product(0), total=True),
     Function("product_rest", strict=_product(1), total=True),

@@ -1,4 +1,4 @@
-"""Whether an expression can be NULL, as its columns, literals and functions have it."""
+"""Whether an expression can be NULL, derived from its columns, literals and functions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a function does with NULL: as much as the compiler, the nullability of columns and the rewrites of outer joins
+"""How a function treats NULL: everything that the compiler, the nullability of columns and the rewrites of outer joins
 need to know, in one place, so that they cannot disagree.
 
-Each answer is a function of one flag per argument.
+Each property is a function of one flag per argument.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Flags = Sequence[bool]
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    #: Whether it can be NULL, given which of its arguments can be.
+    #: Whether the result can be NULL, given which arguments can be.
     may: Callable[[Flags], bool]
-    #: Whether it is certainly NULL, given which of its arguments certainly are.
+    #: Whether the result is certainly NULL, given which arguments certainly are.
     surely: Callable[[Flags], bool]
-    #: Whether one NULL argument is enough, whatever the others are: such a call need not be computed.
+    #: Whether one NULL argument suffices, whatever the others are: such a call need not be computed.
     decides: bool = False
 
 
@@ -35,25 +35,25 @@ def _first(flags: Flags) -> bool:
 
 
 def _branches(flags: Flags) -> bool:
-    """A condition of CASE that is NULL only sends the row on."""
+    """A condition of CASE that is NULL only passes the row on to the next one."""
     return any(flags[1::2]) or flags[-1]
 
 
-#: NULL where an argument is, and nowhere else: most functions.
+#: NULL exactly where an argument is: most functions.
 IF_ANY = Nulls(any, any, decides=True)
-#: NULL where an argument is, and for some arguments that are not, as the logarithm of 0.
+#: NULL where an argument is, and for some arguments that are not NULL, such as the logarithm of 0.
 IF_ANY_OR_ELSE = Nulls(_always, any, decides=True)
-#: NULL only where all arguments are: COALESCE.
+#: NULL only if all arguments are: COALESCE.
 IF_ALL = Nulls(all, all)
-#: NULL where the first argument is, and nowhere else.
+#: NULL exactly where the first argument is.
 IF_FIRST = Nulls(_first, _first)
 #: Never NULL: IS NULL.
 NEVER = Nulls(_never, _never)
-#: AND, OR: one argument may decide, so that NULL is certain only where all are NULL.
+#: AND, OR: one argument may decide, so that NULL is certain only if all are NULL.
 UNLESS_DECIDED = Nulls(any, all)
-#: IN: NULL where the operand is, or where nothing is found and something in the list is NULL.
+#: IN: NULL where the operand is, or where nothing matches and an element of the list is NULL.
 UNLESS_FOUND = Nulls(any, _first)
-#: CASE: what the branches are.
+#: CASE: depends on the branches.
 OF_BRANCHES = Nulls(_branches, _never)
-#: It looks at NULLs itself; without one among its arguments it is not NULL.
+#: It handles NULLs itself; if no argument is NULL, neither is the result.
 OWN = Nulls(any, _never)

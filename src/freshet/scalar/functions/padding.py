@@ -1,4 +1,4 @@
-"""Texts brought to a number of characters: LPAD, RPAD and CHAR(n)."""
+"""Texts padded or truncated to a number of characters: LPAD, RPAD and CHAR(n)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPACE = constant(Literal(STRING, " "))
 
 
 def padded(what: str, left: bool, a: Column, width: Column, filler: Column = SPACE) -> pa.LargeStringArray:
-    """Texts cut to so many characters, or filled up to them on one side. `what` does it, in an error."""
+    """Texts truncated to a number of characters, or padded to it on one side. `what` names the function in errors."""
     args = (a, width, filler)
     rows, x, y = longest(*args), Texts(a), Texts(filler)
     sizes, ok, widths = np.empty(rows, np.int64), known(every(args), rows), lane(width.data)

@@ -1,10 +1,10 @@
 """Regular expressions that mean the same in Java, where Spark runs them, and in the two engines that run them here.
 
-A pattern is read into characters, sets of characters, ends of the text, groups, alternatives and repetitions, and
-written for RE2 (Arrow's, which says whether a text matches) and as a program of `state.regex` (which says where), with
-every set spelled out: `.` leaves out what Java calls line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only,
-`$` also stands before a last line end. Both engines take time linear in the text. What is not read here is refused:
-look-around, back references, \\b, possessive quantifiers, classes inside classes, \\p{..}, repetitions of what may be
+A pattern is parsed into characters, sets of characters, ends of the text, groups, alternatives and repetitions, and
+written for RE2 (Arrow's, which tests whether a text matches) and as a program of `state.regex` (which finds where),
+with every set spelled out: `.` excludes Java's line ends, \\d \\w \\s are ASCII, (?i) folds ASCII letters only, `$`
+also matches before a last line end. Both engines take time linear in the text. Other syntax is refused: look-around,
+back references, \\b, possessive quantifiers, classes inside classes, \\p{..}, repetitions of patterns that may be
 empty, whose groups engines fill differently, and patterns whose program is too long.
 """
 
@@ -21,14 +21,14 @@ from freshet.scalar.functions.program import Code, Program, Ranges, program
 from freshet.state import regex
 
 _LAST = 0x10FFFF
-_MOST = 1000  # repetitions RE2 takes
+_MOST = 1000  # repetitions that RE2 accepts
 _LONGEST = 10_000  # instructions of a program
-_QUICK = 100  # instructions up to which RE2, which gives each character no more than a few steps for each, is not slow
+_QUICK = 100  # instructions up to which RE2 is fast: it takes a few steps for each of them per character
 
 
-def _ranges(found: Sequence[tuple[int, int]]) -> Ranges:
+def _ranges(spans: Sequence[tuple[int, int]]) -> Ranges:
     merged: list[tuple[int, int]] = []
-    for low, high in sorted(found):
+    for low, high in sorted(spans):
         if merged and low <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
@@ -71,16 +71,16 @@ class Pattern:
     re2: str
     code: Code
     groups: int
-    #: Whether `$` stands in it, for which RE2 reads the very end: wrong on texts that end in a line end.
+    #: Whether it contains `$`, which in RE2 is the very end: wrong for texts that end in a line end.
     has_dollar: bool
 
     @property
     def is_quick(self) -> bool:
-        """Whether RE2 tests it in no more than a few steps a character."""
+        """Whether RE2 tests it in a few steps per character."""
         return len(self.code) <= _QUICK
 
     def program(self, *groups: int) -> Program:
-        """What finds it, and the spans of some of its groups."""
+        """The program that finds it, and the spans of some of its groups."""
         return program(self.code, groups)
 
     @cached_property
@@ -89,7 +89,7 @@ class Pattern:
 
 
 def read(text: str) -> Pattern:
-    """The pattern, or the error that says which construct of it is refused."""
+    """The pattern, or an error that says which construct is refused."""
     reader = _PatternReader(text)
     node = reader.alternatives(0)
     if reader.at < len(text):
@@ -167,11 +167,9 @@ class _PatternReader:
         if bounds is None:
             return node
         if is_end:
-            self.refuse(
-                f"the repeated {self.text[begin : self.at]}", "an end of the text is not repeated: write it once"
-            )
+            self.refuse(f"the repeated {self.text[begin : self.at]}", "an anchor cannot be repeated: write it once")
         if node.may_be_empty:
-            what = f"the repetition {self.text[begin : self.at]} of what may be empty"
+            what = f"the repetition {self.text[begin : self.at]} of a pattern that may be empty"
             self.refuse(what, "repeat something that matches at least one character")
         least, most = bounds
         mark = f"{{{least}}}" if most == least else f"{{{least},{'' if most is None else most}}}"
@@ -186,21 +184,21 @@ class _PatternReader:
         return PatternNode(f"(?:{node.re2}){mark}", _repetition(node.code, least, most, lazy), least == 0)
 
     def bounds(self) -> tuple[int, int | None] | None:
-        """How often the part before is repeated; None where no quantifier follows."""
+        """How often the part before is repeated; None if no quantifier follows."""
         if self.peek() in ("*", "+", "?"):
             return _REPEATS[self.take()]
         if self.peek() != "{":
             return None
-        found = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}").match(self.text, self.at)
-        if found is None:
-            self.wrong("has { that begins no repetition; write \\\\{ for the character")
-        least = int(found[1])
-        most = int(found[3]) if found[3] else None if found[2] else least
+        match = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}").match(self.text, self.at)
+        if match is None:
+            self.wrong("has { that does not begin a repetition; write \\\\{ for the character")
+        least = int(match[1])
+        most = int(match[3]) if match[3] else None if match[2] else least
         if max(least, most or 0) > _MOST:
-            self.refuse(f"the repetition {found[0]}", f"repeat at most {_MOST} times")
+            self.refuse(f"the repetition {match[0]}", f"repeat at most {_MOST} times")
         if most is not None and most < least:
-            self.wrong(f"repeats {found[0]}, at least more often than at most")
-        self.at = found.end()
+            self.wrong(f"repeats {match[0]}, whose minimum is above its maximum")
+        self.at = match.end()
         return least, most
 
     def atom(self, depth: int) -> PatternNode:
@@ -219,7 +217,7 @@ class _PatternReader:
         if character in "*+?":
             self.wrong(f"has nothing that {character} could repeat")
         if character == "{":
-            self.wrong("has { that begins no repetition; write \\\\{ for the character")
+            self.wrong("has { that does not begin a repetition; write \\\\{ for the character")
         if character != "\\":
             return self.written(self.folded(_of(character)))
         if self.peek() in ("A", "z"):
@@ -248,7 +246,7 @@ class _PatternReader:
     # Characters ---------------------------------------------------------------------------------------------------
 
     def escaped(self) -> Ranges:
-        """What an escape stands for, in a class or outside."""
+        """The meaning of an escape, in a class or outside."""
         character = self.take()
         if character in _SETS:
             return _SETS[character]
@@ -256,11 +254,11 @@ class _PatternReader:
             return _of(_ESCAPES[character])
         if character in ("x", "u"):
             digits = r"([0-9A-Fa-f]{4})" if character == "u" else r"([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\}"
-            found = re.compile(digits).match(self.text, self.at)
-            code = int(next(g for g in found.groups() if g), 16) if found else _LAST + 1
-            if found is None or code > _LAST or 0xD800 <= code <= 0xDFFF:
+            match = re.compile(digits).match(self.text, self.at)
+            code = int(next(g for g in match.groups() if g), 16) if match else _LAST + 1
+            if match is None or code > _LAST or 0xD800 <= code <= 0xDFFF:
                 self.wrong(f"has \\{character} without the digits of a character")
-            self.at = found.end()
+            self.at = match.end()
             return self.folded(_of(chr(code)))
         if character.isascii() and not character.isalnum():
             return _of(character)
@@ -269,13 +267,13 @@ class _PatternReader:
     def char_class(self) -> Ranges:
         negated = self.peek() == "^"
         self.at += negated
-        found: list[tuple[int, int]] = []
+        members: list[tuple[int, int]] = []
         if self.peek() == "]":
             self.refuse("] as the first character of a class", "write \\\\]")
         while self.peek() != "]":
             low = self.member()
             if self.peek() != "-" or self.peek(1) in ("]", ""):
-                found += low
+                members += low
                 continue
             self.at += 1
             high = self.member()
@@ -283,15 +281,15 @@ class _PatternReader:
                 self.refuse("a range between sets of characters", "write \\\\- for the character")
             if low[0][0] > high[0][0]:
                 self.wrong("has a range that ends before it begins")
-            found.append((low[0][0], high[0][0]))
+            members.append((low[0][0], high[0][0]))
             if self.peek() == "-" and self.peek(1) != "]":
                 self.refuse("- after a range", "write \\\\- for the character")
         self.at += 1
-        ranges = self.folded(_ranges(found))
+        ranges = self.folded(_ranges(members))
         return _others(ranges) if negated else ranges
 
     def member(self) -> Ranges:
-        """One character of a class, or a set of them; not yet folded, for it may begin a range."""
+        """One character of a class, or a set of them; not yet folded, because it may begin a range."""
         character = self.take()
         if character == "[":
             self.refuse("[ inside a class", "write \\\\[ for the character, or one class")
@@ -305,7 +303,7 @@ class _PatternReader:
         return made
 
     def folded(self, ranges: Ranges) -> Ranges:
-        """With the other case of its ASCII letters, under (?i)."""
+        """Adds the other case of ASCII letters, under (?i)."""
         if not self.fold:
             return ranges
         more = list(ranges)
@@ -325,7 +323,7 @@ class _PatternReader:
 
 
 def _repetition(code: Code, least: int, most: int | None, lazy: bool) -> Code:
-    """At least and at most so many times; what is repeated reads at least one character."""
+    """A repetition between two counts; the repeated part matches at least one character."""
 
     def fork(on: int, past: int) -> Code:
         return ((regex.FORK, past, on),) if lazy else ((regex.FORK, on, past),)

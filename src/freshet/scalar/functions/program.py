@@ -1,7 +1,7 @@
 """Regular expressions as the programs that `state.regex` runs.
 
-A pattern's code names its sets by their ranges and saves every group. A program has its sets numbered, saves the groups
-asked for alone, and knows which bytes a match can begin with.
+A pattern's code names its sets by their ranges and saves every group. A program numbers its sets, saves only the
+requested groups, and knows which bytes a match can begin with.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ class Program:
     ascii: Bools  # [sets, 128]
     starts: Int64s  # the first of each set's ranges, and the end
     ranges: Int64s
-    leads: Bools  # the bytes a match can begin with; none where it may be empty
+    leads: Bools  # the bytes a match can begin with; empty if it may be empty
     slots: int
 
     @property
     def parts(self) -> tuple[Int64s, Bools, Int64s, Int64s, Bools, int]:
-        """As kernels take it."""
+        """The form that kernels take."""
         return self.code, self.ascii, self.starts, self.ranges, self.leads, self.slots
 
 
 def program(code: Code, groups: Sequence[int]) -> Program:
-    """What finds the code's match, slots 0 and 1, and then the spans of the groups asked for, two slots each."""
+    """The program that finds the code's match, slots 0 and 1, and then the spans of the requested groups, two slots
+    each."""
     slots = {2 * g + end: 2 * (i + 1) + end for i, g in enumerate(groups) for end in (0, 1)}
     whole: Code = ((regex.SAVE, 0, 0), *code, (regex.SAVE, 1, 0), (regex.MATCH, 0, 0))
     sets: dict[Ranges, int] = {}
@@ -62,8 +63,8 @@ def program(code: Code, groups: Sequence[int]) -> Program:
 
 
 def _leads(code: Code) -> Bools:
-    """The first bytes of what may be read first, whatever ends of the text are asserted before."""
-    found: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
+    """The possible first bytes of a match, whatever anchors come before."""
+    leads: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
     seen, left = set(), [0]
     while left:
         at = left.pop()
@@ -75,15 +76,15 @@ def _leads(code: Code) -> Bools:
             return np.zeros(0, np.bool_)
         if operation == regex.SET:
             for low, high in x:
-                found[_lead(low) : _lead(high) + 1] = True
+                leads[_lead(low) : _lead(high) + 1] = True
         elif operation == regex.FORK:
             left += [at + x, at + y]
         else:
             left.append(at + x if operation == regex.JUMP else at + 1)
-    found[0x80:0xC0] = False  # what goes on in a character begins none
-    return found
+    leads[0x80:0xC0] = False  # continuation bytes do not begin a character
+    return leads
 
 
 def _lead(code: int) -> int:
-    """The first byte of a character; those of surrogates, which no text has, are as if it had."""
+    """The first byte of a character; surrogates, which do not occur in texts, are treated like other characters."""
     return chr(code).encode("utf-8", "surrogatepass")[0]

@@ -29,7 +29,7 @@ def _conv(call: Call) -> Step:
 
 
 def _converted(text: str, base: int, to: int) -> str | None:
-    """Digits up to the first character that is none. A negative base writes the 64 bits as a signed number."""
+    """Digits up to the first other character. A negative base formats the 64 bits as a signed number."""
     text = text.strip(" ")
     if not text or not 2 <= base <= 36 or not 2 <= abs(to) <= 36:
         return None

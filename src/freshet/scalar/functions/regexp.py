@@ -1,7 +1,7 @@
-"""RLIKE and the REGEXP functions. A pattern is a literal that `pattern` can read; see there for what that is.
+"""RLIKE and the REGEXP functions. A pattern is a literal that `pattern` can parse; see there for its syntax.
 
-Whether a text matches is RE2's work, except for long patterns, and for texts that end in a line end where the pattern
-has `$`, of which RE2 knows nothing. Where it matches, and all that is made of that, is the work of `state.regex`.
+RE2 tests whether a text matches, except for long patterns, and for texts that end in a line end if the pattern has `$`,
+which RE2 treats differently. `state.regex` finds where it matches, and all functions of that use it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def _matching(type: Type) -> Resolver:
 
 
 def _call(type: Type, canonical: str, name: str, args: tuple[Expression, ...]) -> Call:
-    """With the pattern read, so that what it has wrong is an error of the query."""
+    """Parses the pattern, so that a mistake in it is an error of the query."""
     pattern = fold(as_text(args[1]))
     if not isinstance(pattern, Literal):
         raise UnsupportedError(
-            f"{name.upper()} with a pattern that is no literal is not supported; write the pattern out"
+            f"{name.upper()} with a pattern that is not a literal is not supported; write the pattern out"
         )
     if pattern.value is not None:
         _read(str(pattern.value))
@@ -67,14 +67,14 @@ def _resolve_extract(name: str, args: tuple[Expression, ...]) -> Expression:
         raise refuse(name, args)
     group = args[2] if len(args) == 3 else Literal(INT, 1)
     if not isinstance(group, Literal) or not (group.type.is_integer or group.type.name == "VOID"):
-        raise UnsupportedError(f"{name.upper()} with a group that is no literal number is not supported; write it out")
+        raise UnsupportedError(f"{name.upper()} takes a literal number of a group; write it out")
     call = _call(STRING, name, name, (args[0], args[1], group))
     pattern, number = literal(call.args[1]), group.value
     if pattern is not None and number is not None:
         groups = _read(pattern).groups
         if not 0 <= int(number) <= groups:
             raise SqlError(
-                f"no group {int(number)} in the regular expression {brief(pattern)}, which has {groups}; 0 is all of it"
+                f"no group {int(number)} in the regular expression {brief(pattern)}, which has {groups}; 0 is the match"
             )
     return call
 
@@ -88,7 +88,7 @@ def _resolve_replace(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 3:
         raise refuse(name, args)
     if not isinstance(args[2], Literal):
-        raise UnsupportedError("REGEXP_REPLACE by what is no literal is not supported; write the replacement out")
+        raise UnsupportedError("REGEXP_REPLACE takes a literal replacement; write the replacement out")
     call = _call(STRING, name, name, (*args[:2], fold(as_text(args[2]))))
     pattern, replacement = literal(call.args[1]), literal(call.args[2])
     if pattern is not None and replacement is not None:
@@ -97,8 +97,8 @@ def _resolve_replace(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _pieces(replacement: str, groups: int) -> list[str | int]:
-    """Texts and numbers of groups: $1 is a group, and of $12 the 2 is text where there are not twelve; \\ takes the
-    next character as it is."""
+    """Texts and numbers of groups: $1 is a group, and in $12 the 2 is text if there are fewer than twelve; \\ quotes
+    the next character."""
     pieces: list[str | int] = []
     at = 0
     while at < len(replacement):
@@ -114,7 +114,7 @@ def _pieces(replacement: str, groups: int) -> list[str | int]:
                     f"${{name}} in {brief(replacement)} is not supported; write the number of the group"
                 )
             if not (following.isascii() and following.isdigit()) or int(following) > groups:
-                what = f"the replacement {brief(replacement)} names a group by $ that does not exist"
+                what = f"the replacement {brief(replacement)} names a group with $ that does not exist"
                 raise SqlError(f"{what}; write \\\\$ for the character")
             number, at = int(following), at + 2
             while replacement[at : at + 1].isdigit() and replacement[at].isascii():
@@ -139,18 +139,18 @@ def _pattern(call: Call) -> Pattern:
 
 
 def _few_steps(call: Call) -> bool:
-    """Whether no text takes more steps than its bytes allow: an instruction takes three at most for a character."""
+    """Whether no text takes more steps than its bytes allow: an instruction takes at most three per character."""
     return isinstance(call.args[1], Literal) and (
         call.args[1].value is None or 3 * (len(_pattern(call).code) + 3) < STEPS_A_BYTE
     )
 
 
-def _first(name: str, a: Column, found: Program) -> Int64s:
-    """The slots of each row's first match, -1 where there is none or the row is NULL."""
-    out = np.empty((len(a), found.slots), np.int64)
+def _first(name: str, a: Column, program: Program) -> Int64s:
+    """The slots of each row's first match, -1 if there is none or the row is NULL."""
+    out = np.empty((len(a), program.slots), np.int64)
     texts = Texts(a)
     bad = regex.first_matches(
-        texts.offsets, texts.data, known(a.valid, len(a)), *found.parts, most_steps((a,), len(a)), out
+        texts.offsets, texts.data, known(a.valid, len(a)), *program.parts, most_steps((a,), len(a)), out
     )
     if bad >= 0:
         raise too_many_steps(name, (a,), len(a), bad, _REMEDY)
@@ -158,7 +158,7 @@ def _first(name: str, a: Column, found: Program) -> Int64s:
 
 
 def _tested(pattern: Pattern, text: pa.LargeStringArray) -> Bools | None:
-    """Which texts match, by RE2; None where it does not take the pattern."""
+    """Which texts match, by RE2; None if it does not accept the pattern."""
     try:
         return flags(pc.match_substring_regex(text, pattern.re2))
     except pa.ArrowInvalid:
@@ -170,21 +170,21 @@ def _rlike(call: Call) -> Step:
 
     def step(a: Column, _: Column) -> Column:
         text = text_of(a)
-        found = _tested(pattern, text) if pattern.is_quick else None
-        if found is None:
+        matches = _tested(pattern, text) if pattern.is_quick else None
+        if matches is None:
             return Column(BOOLEAN, _first("rlike", a, pattern.whole)[:, 0] >= 0, a.valid)
         if pattern.has_dollar:
             ended = np.flatnonzero(flags(pc.match_substring_regex(text, _ENDS)))
             if len(ended):
-                found = np.array(found)
-                found[ended] = _first("rlike", a.take(ended), pattern.whole)[:, 0] >= 0
-        return Column(BOOLEAN, found, a.valid)
+                matches = np.array(matches)
+                matches[ended] = _first("rlike", a.take(ended), pattern.whole)[:, 0] >= 0
+        return Column(BOOLEAN, matches, a.valid)
 
     return step
 
 
 def _between(a: Column, begin: Int64s, end: Int64s) -> pa.LargeStringArray:
-    """The bytes of each text from one place to another; none where a place is below zero."""
+    """The bytes of each text from one position to another; empty if a position is negative."""
     sizes = np.where((begin >= 0) & (end >= 0), end - begin, 0)
     texts, out = Texts(a), np.empty(int(sizes.sum()), np.uint8)
     regex.copy_spans(texts.offsets, texts.data, np.ascontiguousarray(begin), sizes, out)
@@ -192,33 +192,33 @@ def _between(a: Column, begin: Int64s, end: Int64s) -> pa.LargeStringArray:
 
 
 def _extract(call: Call) -> Step:
-    """Empty where nothing matches, or where the group is in a branch that was not taken."""
+    """Empty if nothing matches, or if the group is in a branch that was not taken."""
     group = int(literal(call.args[2]))
-    found = _pattern(call).program(*([group] if group else []))
+    program = _pattern(call).program(*([group] if group else []))
 
     def step(a: Column, *_: Column) -> Column:
-        slots = _first(call.name, a, found)
+        slots = _first(call.name, a, program)
         return Column(STRING, _between(a, slots[:, -2], slots[:, -1]), a.valid)
 
     return step
 
 
 def _substr(call: Call) -> Step:
-    """NULL where nothing matches, and where what matches is empty."""
-    found = _pattern(call).whole
+    """NULL if nothing matches, or if the match is empty."""
+    program = _pattern(call).whole
 
     def step(a: Column, _: Column) -> Column:
-        slots = _first(call.name, a, found)
+        slots = _first(call.name, a, program)
         return Column(STRING, _between(a, slots[:, 0], slots[:, 1]), both(a.valid, slots[:, 1] > slots[:, 0]))
 
     return step
 
 
 def _instr(call: Call) -> Step:
-    found = _pattern(call).whole
+    program = _pattern(call).whole
 
     def step(a: Column, _: Column) -> Column:
-        begin, texts = np.ascontiguousarray(_first(call.name, a, found)[:, 0]), Texts(a)
+        begin, texts = np.ascontiguousarray(_first(call.name, a, program)[:, 0]), Texts(a)
         out = np.empty(len(a), np.int64)
         regex.count_characters(texts.offsets, texts.data, begin, out)
         return Column(INT, out + 1, a.valid)
@@ -227,16 +227,16 @@ def _instr(call: Call) -> Step:
 
 
 def _every(
-    name: str, a: Column, found: Program, pieces: Int64s, written: bytes
+    name: str, a: Column, program: Program, pieces: Int64s, written: bytes
 ) -> tuple[Int64s, Callable[[], pa.LargeStringArray]]:
-    """How many matches each row has, and what makes the texts with all of them replaced, once its size is known."""
+    """The number of matches of each row, and a function that replaces all of them once the size is known."""
     rows, texts, valid = len(a), Texts(a), known(a.valid, len(a))
     counts, sizes = np.empty(rows, np.int64), np.empty(rows, np.int64)
     replacement = pa.py_buffer(written or b" ")
 
     def run(out: int) -> None:
         bad = regex.all_matches(
-            texts.offsets, texts.data, valid, *found.parts, most_steps((a,), rows), counts, LONGEST_TEXT, pieces,
+            texts.offsets, texts.data, valid, *program.parts, most_steps((a,), rows), counts, LONGEST_TEXT, pieces,
             replacement.address, sizes, out,
         )  # fmt: skip
         if bad >= 0:
@@ -253,8 +253,8 @@ def _every(
 
 
 def _count(call: Call) -> Step:
-    found, nothing = _pattern(call).whole, np.empty((0, 2), np.int64)
-    return lambda a, _: Column(INT, _every(call.name, a, found, nothing, b"")[0], a.valid)
+    program, nothing = _pattern(call).whole, np.empty((0, 2), np.int64)
+    return lambda a, _: Column(INT, _every(call.name, a, program, nothing, b"")[0], a.valid)
 
 
 def _replace(call: Call) -> Step:
@@ -268,8 +268,8 @@ def _replace(call: Call) -> Step:
         else:
             pieces.append((len(written), len(written) + len(part.encode())))
             written += part.encode()
-    found, spans = pattern.program(*groups), np.array(pieces, np.int64).reshape(-1, 2)
-    return lambda a, *_: Column(STRING, _every(call.name, a, found, spans, written)[1](), a.valid)
+    program, spans = pattern.program(*groups), np.array(pieces, np.int64).reshape(-1, 2)
+    return lambda a, *_: Column(STRING, _every(call.name, a, program, spans, written)[1](), a.valid)
 
 
 declare(

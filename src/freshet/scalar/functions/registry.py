@@ -1,14 +1,14 @@
-"""The one registry of scalar functions: a function is one record that says everything about it.
+"""The registry of scalar functions: a function is one record with everything that is known about it.
 
-Law: a function's value is decided by its arguments alone, so a call of literals is folded to a literal, and a view over
-it can be kept right. What may have another value the next time is not a function here.
+Law: a function's value depends only on its arguments, so a call of literals is folded to a literal, and a view over it
+can be kept correct. Operations whose value may change are not functions here.
 
-A resolver takes bound arguments and returns a Call whose arguments are cast to what the function takes. A compiler
-takes such a Call once and returns a step: a function of columns that does the work for a batch. Most functions are
+A resolver takes bound arguments and returns a Call whose arguments are cast to the types that the function takes. A
+compiler takes such a Call once and returns a step: a function of columns that computes a batch. Most functions are
 strict: all arguments are computed for all rows. The lazy ones (CASE, AND, ...) get their arguments as nodes and choose
 the rows themselves.
 
-In a batch of n rows a column has n values or one; one value stands for all rows. Steps never write into their inputs.
+In a batch of n rows a column has n values or one; a single value is for all rows. Steps never write into their inputs.
 A BOOLEAN between nodes may be a numpy bool array; outside it is int64 like every other value.
 """
 
@@ -35,14 +35,14 @@ Lazy = Callable[[Call, tuple[Node, ...]], Node]
 Spelling = Callable[[Call, Sequence[str]], str | None]
 
 
-#: Where the parser puts the arguments of most functions of one and of two.
+#: Where the parser puts the arguments of most functions of one and of two arguments.
 THIS, BOTH = ("this",), ("this", "expression")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function or operator. One without a resolver is not written in SQL: plans make its calls. One that is neither
-    strict nor lazy has no calls: its resolver writes it in terms of others."""
+    """A function or operator. One without a resolver is not available in SQL: plans create its calls. One that is
+    neither strict nor lazy has no calls: its resolver expresses it in terms of others."""
 
     name: str  # of its calls
     takes: str = ""  # its argument lists, for error messages
@@ -50,30 +50,30 @@ class Function:
     strict: Strict | None = None
     also: tuple[str, ...] = ()  # its other names
 
-    # As it is written
-    spelled: bool = True  # whether SQL calls it by name; operators and special forms are not
-    #: The nodes that the parser makes of its names, with their slots that hold the arguments in order; None where the
-    #: binder, or another function, reads the node. Without any, it is read by name and argument list alone: the parser
-    #: rewrites some functions, and translates patterns of dates to those of other languages.
+    # Syntax
+    spelled: bool = True  # whether SQL calls it by name, unlike operators and special forms
+    #: The nodes that the parser makes of its names, with their slots that hold the arguments in order; None if the
+    #: binder, or another function, reads the node. Without any, it is looked up by name and argument list: the parser
+    #: rewrites some functions, and translates date patterns to those of other languages.
     parsed: Mapping[type[exp.Expr], tuple[str, ...] | None] = field(default_factory=dict)
     operator: type[exp.Expr] | None = None  # the parsed operator between two operands
-    sign: str = ""  # the operator as it is written
-    written: Callable[[Call, Sequence[str]], str] | None = None  # its calls as text, where they are written otherwise
+    sign: str = ""  # the operator in SQL
+    written: Callable[[Call, Sequence[str]], str] | None = None  # its calls as text, if they have another syntax
 
-    # As it is computed
+    # Computation
     lazy: Lazy | None = None
     nulls: Nulls = IF_ANY
     #: Whether it has a value for all arguments of its types: it may then run on rows that are already excluded.
     total: bool | Callable[[Call], bool] = False
-    sized: bool = False  # whether it refuses nothing but what is too large (see `bounds`)
-    guards: bool = False  # whether its first argument decides which rows need the others
+    sized: bool = False  # whether it refuses only values that are too large (see `bounds`)
+    guards: bool = False  # whether its first argument determines which rows need the others
 
-    #: Its SQL for DuckDB, of that of its arguments; None where DuckDB may find another value or another row that fails.
+    #: Its SQL for DuckDB, given that of its arguments; None if DuckDB's value, or the rows that fail, may differ.
     duckdb: Spelling | None = None
 
-    # As plans rewrite it
+    # Rewrites
     opposite: str = ""  # the function that is its NOT
-    compares: bool = False  # whether it compares two values, NULL-safe or not
+    compares: bool = False  # whether it compares two values, null-safe or not
     comparison: ComparisonOperator | None = None  # the operator of a comparison that is NULL if either side is
 
     @property
@@ -81,7 +81,7 @@ class Function:
         return (self.name, *self.also)
 
     def text(self, call: Call, args: Sequence[str]) -> str:
-        """Its call as people read it, of the texts of its arguments."""
+        """Its call as readable text, given the texts of its arguments."""
         if self.written is not None:
             return self.written(call, args)
         if self.sign and len(args) > 1:
@@ -89,12 +89,12 @@ class Function:
         return f"{self.name.upper()}({', '.join(args)})"
 
     def is_total(self, call: Call, but_for_size: bool = False) -> bool:
-        """Whether the call has a value wherever its arguments do, or fails only on what is too large."""
+        """Whether the call has a value whenever its arguments do, or fails only on values that are too large."""
         total = self.total if isinstance(self.total, bool) else self.total(call)
         return total or (but_for_size and self.sized)
 
 
-#: By each of their names.
+#: By all their names.
 FUNCTIONS: dict[str, Function] = {}
 
 
@@ -116,15 +116,15 @@ def comparison_of(expression: Expression) -> ComparisonOperator | None:
 
 
 def resolve(name: str, args: Sequence[Expression]) -> Expression:
-    found = FUNCTIONS.get(name)
-    if found is None or found.resolver is None:
+    record = FUNCTIONS.get(name)
+    if record is None or record.resolver is None:
         near = difflib.get_close_matches(name, names(), 1)
         remedy = f"the nearest that exists is {near[0].upper()}" if near else "see the list of functions"
         raise UnsupportedError(f"no function {name.upper()}; {remedy}")
     lists = [a for a in args if a.type.items is not None]
     if lists:
-        raise UnsupportedError(f"{name.upper()} of {lists[0].type}; a view shows arrays: compute with the rows instead")
-    return found.resolver(name, tuple(args))
+        raise UnsupportedError(f"{name.upper()} of {lists[0].type}; a view can only show arrays: compute with the rows")
+    return record.resolver(name, tuple(args))
 
 
 def names() -> list[str]:
@@ -133,7 +133,7 @@ def names() -> list[str]:
 
 
 def refuse(name: str, args: Sequence[Expression]) -> SqlError:
-    """The error for arguments a function does not take."""
+    """The error for arguments that a function does not take."""
     function = FUNCTIONS[name]
     if function.sign and len(args) == 2:
         given = f"operator {args[0].type} {function.sign} {args[1].type}"

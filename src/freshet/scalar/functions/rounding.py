@@ -20,13 +20,13 @@ from freshet.scalar.types import BIGINT, DOUBLE, INT, INTEGER_RANGE, Type, decim
 from freshet.state import wide
 
 _SAFE = 1e12
-#: Beyond so many digits on either side of the point no number changes any more, or nothing is left of it.
+#: Beyond this many digits on either side of the point no number changes, or the result is 0.
 _MOST_PLACES = 400
-_LANE_DIGITS = 17  # so many zeros and their double fit a lane
+_LANE_DIGITS = 17  # this many zeros and their double fit a lane
 
 
 def _is_number(argument: Expression) -> bool:
-    """Whether Spark casts it to a number unasked."""
+    """Whether Spark casts it to a number implicitly."""
     return argument.type.is_numeric or argument.type.name in ("STRING", "VOID")
 
 
@@ -99,7 +99,7 @@ def _whole(call: Call) -> Step:
 
     def step(a: Column) -> Column:
         rounded = np.ceil(a.data) if up else np.floor(a.data)
-        rounded = np.where(np.isnan(rounded), 0, rounded)  # as Java converts it
+        rounded = np.where(np.isnan(rounded), 0, rounded)  # as in Java's conversion
         outside = (rounded >= 2.0**63) | (rounded < -(2.0**63))
         bad = first_bad(outside, a.valid)
         if bad >= 0:
@@ -110,7 +110,7 @@ def _whole(call: Call) -> Step:
 
 
 def _bround(call: Call) -> Step:
-    """A value half way between two goes to the even one."""
+    """A value halfway between two is rounded to the even one."""
     source, target, digits = call.args[0].type, call.type, call.args[1]
     assert isinstance(digits, Literal) and isinstance(digits.value, int)
     places = digits.value
@@ -123,7 +123,7 @@ def _bround(call: Call) -> Step:
 
 
 def _to_even(a: Column, dropped: int, zeros: int, target: Type) -> Column:
-    """Whole numbers without so many of their last digits, then with zeros in their place."""
+    """Integers rounded to drop some of their last digits, then with zeros in their place."""
     if target.is_integer:
         least, greatest = INTEGER_RANGE[target.name]
     else:
@@ -139,7 +139,7 @@ def _to_even(a: Column, dropped: int, zeros: int, target: Type) -> Column:
         if bad >= 0:
             raise _too_large(a, bad, target)
         return Column(target, near * 10**zeros, a.valid)
-    found = np.zeros((2, len(a)), np.int64)
+    lanes = np.zeros((2, len(a)), np.int64)
     known = np.ones(len(a), np.bool_) if a.valid is None else np.broadcast_to(a.valid, len(a))
     for row in np.flatnonzero(known).tolist():
         value = int(a.data[row]) if a.hi is None else (int(a.hi[row]) << 64) + (int(a.data[row]) & (2**64 - 1))
@@ -147,8 +147,8 @@ def _to_even(a: Column, dropped: int, zeros: int, target: Type) -> Column:
         made = (floor + (2 * left > 10**dropped or (2 * left == 10**dropped and floor % 2 == 1))) * 10**zeros
         if not least <= made <= greatest:
             raise _too_large(a, row, target)
-        found[:, row] = wide.split(made)
-    return Column(target, found[1], a.valid, wide.narrow(found[1], found[0]))
+        lanes[:, row] = wide.split(made)
+    return Column(target, lanes[1], a.valid, wide.narrow(lanes[1], lanes[0]))
 
 
 def _too_large(a: Column, row: int, target: Type) -> EvaluationError:
@@ -198,8 +198,8 @@ def _round_integer(target: Type, places: int) -> Step:
 def round_doubles(
     data: npt.NDArray[np.float64], places: int, type: Type, rounding: str = ROUND_HALF_UP
 ) -> npt.NDArray[np.float64]:
-    """HALF_UP, or as `rounding` says, on the shortest decimal text of each number. Scaling decides, except near a
-    half or for large numbers, where its own rounding could tip the balance: those few are rounded by their text."""
+    """HALF_UP, or as `rounding` says, on the shortest decimal text of each number. Scaling decides, except near a half
+    or for large numbers, where its own rounding could change the result: those few are rounded by their text."""
     if abs(places) >= _MOST_PLACES:
         return data + 0.0 if places > 0 else np.where(np.isfinite(data), 0.0, data)
     with np.errstate(all="ignore"):

@@ -1,4 +1,5 @@
-"""What the steps of all families share: NULLs of several columns, text of a column, constants, and subsets of rows."""
+"""Operations shared by the steps of all families: NULLs of several columns, text of a column, constants, subsets of
+rows."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from freshet.scalar.types import BINARY, TIME_RANGE, Type
 from freshet.state.arrays import BYTES, TEXT, Bools, Int64s
 from freshet.state.wide import split
 
-#: The validity of rows none of which is NULL, as kernels take it: one value stands for all rows.
+#: The validity of rows without NULLs, in the form for kernels: one value for all rows.
 ALL = np.ones(1, np.bool_)
 
 
 def lane(data: Any) -> Int64s:
-    """As kernels take it: contiguous and writable (a read-only array is another type to numba)."""
+    """The form for kernels: contiguous and writable (a read-only array is a different type for numba)."""
     return data if data.flags.carray else np.array(data)
 
 
@@ -48,7 +49,7 @@ def first_bad(bad: Bools, valid: Bools | None) -> int:
 
 
 def within_years(data: Int64s, valid: Bools | None, type: Type) -> Column:
-    """Days or microseconds as a DATE or TIMESTAMP, which must be of the years 1 to 9999."""
+    """Days or microseconds as a DATE or TIMESTAMP, which must be in the years 1 to 9999."""
     least, greatest = TIME_RANGE[type.name]
     bad = first_bad((data < least) | (data > greatest), valid)
     if bad >= 0:
@@ -57,7 +58,7 @@ def within_years(data: Int64s, valid: Bools | None, type: Type) -> Column:
 
 
 def out_of_years(type: Type, row: int) -> EvaluationError:
-    return EvaluationError(f"a {type} outside the years 1 to 9999; correct what it is made of", row)
+    return EvaluationError(f"a {type} outside the years 1 to 9999; correct its input", row)
 
 
 def truth(column: Column) -> Bools:
@@ -68,22 +69,21 @@ def truth(column: Column) -> Bools:
 
 
 def text_of(column: Column) -> pa.Array:
-    """The characters of a text column, or the bytes of a BINARY one; NULL rows are null in it where the column knows
-    them by ids."""
+    """The characters of a text column, or the bytes of a BINARY one; NULL rows are null in it if the column has ids."""
     if column.pool is None:
         return column.data
     return column.pool.text(column.data, column.valid, column.type.pooled)
 
 
 def as_bytes(column: Column) -> Column:
-    """Text as its UTF-8 bytes, and bytes as they are."""
+    """Text as its UTF-8 bytes, bytes unchanged."""
     if column.pool is not None:
         return Column(BINARY, column.data, column.valid, pool=column.pool)
     return Column(BINARY, strings(column.data, BYTES), column.valid)
 
 
 def text_or_null(a: Column, valid: Bools | None) -> pa.Array:
-    """The same, null where a row is not valid."""
+    """The same, but null where a row is not valid."""
     text = text_of(a)
     if valid is None:
         return text
@@ -93,30 +93,30 @@ def text_or_null(a: Column, valid: Bools | None) -> pa.Array:
 
 
 def flags(array: pa.Array) -> Bools:
-    """An Arrow boolean array as numpy; what is null there is meaningless here."""
+    """An Arrow boolean array in numpy; values of nulls are meaningless."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if array.null_count:
         array = pc.fill_null(array, False)
-    found: Bools = array.to_numpy(zero_copy_only=False)
-    return found
+    bools: Bools = array.to_numpy(zero_copy_only=False)
+    return bools
 
 
 def strings(array: Any, kind: pa.DataType = TEXT) -> pa.Array:
-    """One array of TEXT or BYTES, whatever shape a compute function returned."""
+    """One array of TEXT or BYTES, from any result of a compute function."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     return array if array.type == kind else array.cast(kind)
 
 
 def joined(*parts: Any, between: str = "", skip: bool = False, kind: pa.DataType = TEXT) -> pa.Array:
-    """Texts, or bytes, one after the other, those of arrays row by row; NULL where one is, unless those are skipped."""
+    """Concatenated texts, or bytes, those of arrays row by row; NULL where one is, unless NULLs are skipped."""
     same = [pa.scalar(p, TEXT).cast(kind) if isinstance(p, str) else p.cast(kind) for p in (*parts, between)]
     return pc.binary_join_element_wise(*same, null_handling="skip" if skip else "emit_null")
 
 
 def constant(literal: Literal) -> Column:
-    """A literal as a column of one value, which stands for all rows."""
+    """A literal as a column of one value, which is for all rows."""
     value, t = literal.value, literal.type
     valid = np.zeros(1, np.bool_) if value is None else None
     if t.pooled:
@@ -128,7 +128,7 @@ def constant(literal: Literal) -> Column:
 
 
 def _one_text(value: object, type: pa.DataType) -> pa.Array:
-    """As pa.array makes it, which imports pandas to see whether it was given a Series: modules have constants."""
+    """The same as pa.array, which imports pandas to check for a Series; for constants of modules."""
     if value is None:
         return pa.nulls(1, type)
     assert isinstance(value, str | bytes)
@@ -137,7 +137,7 @@ def _one_text(value: object, type: pa.DataType) -> pa.Array:
 
 
 def constants(literals: Sequence[Literal]) -> Column:
-    """Literals of one type as a column, a row each."""
+    """Literals of one type as a column, one row each."""
     t, values = literals[0].type, [literal.value for literal in literals]
     valid = None if None not in values else np.array([v is not None for v in values], np.bool_)
     if t.pooled:
@@ -157,8 +157,8 @@ def scalar(column: Column) -> int | float | str | bytes | None:
     if column.valid is not None and not column.valid[0]:
         return None
     if column.type.pooled:
-        found: str | bytes = text_of(column)[0].as_py()
-        return found
+        value: str | bytes = text_of(column)[0].as_py()
+        return value
     if column.type.is_fraction:
         return float(column.data[0])
     if column.hi is not None:
@@ -167,7 +167,7 @@ def scalar(column: Column) -> int | float | str | bytes | None:
 
 
 def spread(column: Column, rows: int) -> Column:
-    """One value for each row, where a single one stood for all."""
+    """One value for each row, expanded from a single value if necessary."""
     if len(column) == rows and (column.valid is None or len(column.valid) == rows):
         return column
     valid = column.valid
@@ -183,21 +183,21 @@ def spread(column: Column, rows: int) -> Column:
 
 
 def restricted(columns: Columns, rows: Int64s, total: int) -> Columns:
-    """The same columns, of the given rows alone."""
+    """The same columns, only for the given rows."""
     taken: dict[int, Column] = {}
 
     def restrict(reference: Reference) -> Column:
-        found = taken.get(id(reference))
-        if found is None:
+        taken_rows = taken.get(id(reference))
+        if taken_rows is None:
             column = columns(reference)
-            found = taken[id(reference)] = column if len(column) != total else column.take(rows)
-        return found
+            taken_rows = taken[id(reference)] = column if len(column) != total else column.take(rows)
+        return taken_rows
 
     return restrict
 
 
 def on_rows(node: Node, columns: Columns, rows: Int64s, total: int) -> Column:
-    """A node computed for some rows only; an error names the row of the whole batch."""
+    """A node computed only for some rows; an error names the row in the whole batch."""
     if len(rows) == total:
         return node(columns, total)
     try:
@@ -207,7 +207,7 @@ def on_rows(node: Node, columns: Columns, rows: Int64s, total: int) -> Column:
 
 
 def gather(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int) -> Column:
-    """One column of `rows` values from pieces, each with the rows it is for; rows in no piece are NULL."""
+    """One column of `rows` values from pieces, each with its rows; rows in no piece are NULL."""
     valid = np.zeros(rows, np.bool_)
     for where, piece in pieces:
         valid[where] = True if piece.valid is None else piece.valid
@@ -241,8 +241,8 @@ def _gather_text(type: Type, pieces: Sequence[tuple[Int64s, Column]], rows: int,
 
 
 def each(function: Callable[..., Any], columns: Sequence[Column], rows: int, valid: Bools | None) -> list[Any]:
-    """A function of Python values applied row by row to text and numbers; None where a value is NULL. For the rare
-    arguments no vectorized function takes. An error names its row."""
+    """A function of Python values applied row by row to text and numbers; None if a value is NULL. It is for the rare
+    arguments that no vectorized function takes. An error names its row."""
     values = [
         (text_of(c).to_pylist() if c.type.pooled else c.data.tolist()) * (rows if len(c) == 1 != rows else 1)
         for c in columns
@@ -258,7 +258,7 @@ def each(function: Callable[..., Any], columns: Sequence[Column], rows: int, val
 
 
 def longest(*columns: Column) -> int:
-    """How many values a strict step returns: those of the arguments that have one a row, else one."""
+    """How many values a strict step returns: as many as the arguments that have one per row, or else one."""
     for c in columns:
         if len(c) != 1:
             return len(c)

@@ -1,4 +1,5 @@
-"""Where a text stands in another, and the parts between marks. Positions count characters from 1; 0 is "nowhere"."""
+"""The position of a text in another, and the parts between delimiters. Positions count characters from 1; 0 means
+absent."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def _instr(call: Call) -> Step:
 
 
 def locate(text: str, part: str, start: int) -> int:
-    """The empty text is found at the beginning, wherever the search begins."""
+    """The empty text is found at position 1, wherever the search begins."""
     return 0 if start < 1 else text.find(part, start - 1) + 1 if part else 1
 
 
@@ -41,17 +42,17 @@ def _locate(call: Call) -> Step:
     found_from = in_python(INT, locate)
 
     def step(text: Column, part: Column, start: Column) -> Column:
-        """Spark's odd rule: a search that begins at NULL finds nothing, whatever the other arguments are."""
-        found = found_from(text, part, start)
-        if start.valid is None or found.valid is None:
-            return found
-        return Column(INT, np.where(start.valid, found.data, 0), found.valid | ~start.valid)
+        """Spark's special rule: a search that begins at NULL finds nothing, whatever the other arguments are."""
+        position = found_from(text, part, start)
+        if start.valid is None or position.valid is None:
+            return position
+        return Column(INT, np.where(start.valid, position.data, 0), position.valid | ~start.valid)
 
     return step
 
 
 def split_part(text: str, mark: str, number: int) -> str:
-    """The empty mark does not split; parts that do not exist are empty."""
+    """The empty delimiter does not split; parts that do not exist are empty."""
     if number == 0:
         raise EvaluationError("SPLIT_PART has no part 0; count parts from 1, or from the end with -1")
     parts = text.split(mark) if mark else [text]
@@ -64,7 +65,7 @@ def _split_part(call: Call) -> Step:
 
 
 def substring_index(text: str, mark: str, count: int) -> str:
-    """What stands before the count-th mark, or after it counted from the end; marks may overlap."""
+    """The text before the count-th delimiter, or after it when counted from the end; delimiters may overlap."""
     if not mark or count == 0:
         return ""
     if count > 0:
@@ -83,15 +84,15 @@ def substring_index(text: str, mark: str, count: int) -> str:
 
 
 def _substring_index(call: Call) -> Step:
-    """Marks that overlap themselves are compared again at each character."""
-    found = in_python(STRING, substring_index)
+    """Delimiters that overlap themselves are compared again at each character."""
+    compute = in_python(STRING, substring_index)
 
     def step(text: Column, mark: Column, count: Column) -> Column:
         args = (text, mark, count)
         check_steps(
             "substring_index", byte_sizes(text) * byte_sizes(mark), args[:2], longest(*args), "use a shorter mark"
         )
-        return found(*args)
+        return compute(*args)
 
     return step
 

@@ -1,4 +1,4 @@
-"""Text made from text: repeated, turned, overlaid, joined, chosen."""
+"""Text computed from text: repeated, reversed, overlaid, joined, chosen."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _resolve_elt(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def initcap(text: str) -> str:
-    """Words stand between spaces alone. Lower case is decided with the word's first letter before it (a final Σ)."""
+    """Only spaces separate words. Lower case depends on the first letter of the word before it (a final Σ)."""
     return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
@@ -97,7 +97,7 @@ def _repeat(call: Call) -> Step:
         valid = both(a.valid, times.valid)
         sizes, count = byte_sizes(a), np.maximum(times.data, 0)
         check_sizes("repeat", sizes * count, valid, rows)
-        count = np.where(sizes > 0, count, 0)  # under a NULL it may be anything
+        count = np.where(sizes > 0, count, 0)  # under a NULL it is arbitrary
         return Column(STRING, strings(pc.binary_repeat(text_or_null(a, valid), pa.array(count))), valid)
 
     return step
@@ -105,7 +105,8 @@ def _repeat(call: Call) -> Step:
 
 @lru_cache(maxsize=256)
 def _alphabet(old: str, new: str) -> dict[int, str | None]:
-    """What is written for each character; the first of equal ones counts. What has no partner, or NUL, is dropped."""
+    """The replacement of each character; the first of equal ones applies. A character without a replacement, or with
+    NUL, is dropped."""
     table: dict[int, str | None] = {}
     for i, character in enumerate(old):
         made = new[i] if i < len(new) else "\0"
@@ -118,13 +119,13 @@ def _translate(call: Call) -> Step:
 
 
 def _chr(call: Call) -> Step:
-    """The last byte decides; a negative number has no character."""
+    """Uses the last byte; a negative number has no character."""
     characters = pa.array([*map(chr, range(256)), ""], TEXT)
     return lambda a: Column(STRING, characters.take(pa.array(np.where(a.data < 0, 256, a.data & 255))), a.valid)
 
 
 def overlay(text: AnyStr, part: AnyStr, position: int, length: int = -1) -> AnyStr:
-    """A negative length stands for that of the part."""
+    """A negative length means the length of the replacement."""
     after = position + (length if length >= 0 else len(part))
     return substring(text, 1, position - 1) + part + substring(text, after)
 
@@ -158,7 +159,7 @@ def _join(call: Call) -> Step:
             made = [None if m is None else m.join(t for t in row if t is not None) for m, *row in lists]
             return Column(STRING, pa.array(made, TEXT), mark.valid)
         between = marks[0].as_py() or ""
-        # Arrow leaves out a row whose texts are all NULL, so there is an empty one before them, taken off again.
+        # Arrow omits a row whose texts are all NULL, so an empty text is added before them and removed again.
         made = joined("", *texts, between=between, skip=True)
         return Column(STRING, strings(pc.utf8_slice_codeunits(made, len(between))), mark.valid)
 
@@ -166,13 +167,13 @@ def _join(call: Call) -> Step:
 
 
 def _elt(call: Call, nodes: tuple[Node, ...]) -> Node:
-    """Only the text that is chosen is computed."""
+    """Only the chosen text is computed."""
 
     def node(columns: Columns, rows: int) -> Column:
         number = spread(nodes[0](columns, rows), rows)
         bad = first_bad((number.data < 1) | (number.data >= len(nodes)), number.valid)
         if bad >= 0:
-            reason = f"ELT has no text {int(number.data[bad])} among {len(nodes) - 1}; guard the number with CASE"
+            reason = f"ELT has no text {int(number.data[bad])}, only {len(nodes) - 1}; guard the number with CASE"
             raise EvaluationError(reason, bad)
         pieces = []
         for i, chosen in enumerate(nodes[1:], 1):

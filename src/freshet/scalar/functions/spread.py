@@ -1,9 +1,9 @@
-"""VARIANCE and STDDEV from sums that are already there. No SQL names these: plans put them together.
+"""VARIANCE and STDDEV from given sums. These functions have no SQL names: plans compose them.
 
 `square` and `square_rest` are the two doubles that add up to a square; for huge values those are 0, and `huge_square`
-and `huge_square_rest` are the square of the value `shrunk` (see state/spread). `var_samp_of` and its like take a count
-and the doubles of sums: of values, of squares and, where values can be huge, of shrunk values and huge squares. They
-are to the bit what the aggregate makes of the same rows.
+and `huge_square_rest` are the square of the value `shrunk` (see state/spread). `var_samp_of` and similar functions take
+a count and the doubles of sums: of values, of squares and, if values can be huge, of shrunk values and huge squares.
+Their results equal those of the aggregates over the same rows bit by bit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from freshet.state.arrays import taken
 
 
 def of_sums(function: str) -> str:
-    """The function of sums that gives what the aggregate gives."""
+    """The function of sums that has the value of the aggregate."""
     return f"{function}_of"
 
 

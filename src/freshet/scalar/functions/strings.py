@@ -43,7 +43,7 @@ def _resolve_concat(name: str, args: tuple[Expression, ...]) -> Expression:
 
 
 def _case_of(call: Call) -> Step:
-    """One letter may become several (ß is SS), and a final Σ has a form of its own: Arrow knows neither."""
+    """One letter may become several (ß is SS), and a final Σ has a form of its own: Arrow supports neither."""
     if call.name == "upper":
         return where_ascii(whole(STRING, pc.ascii_upper), in_python(STRING, str.upper))
     return where_ascii(whole(STRING, pc.ascii_lower), in_python(STRING, str.lower))
@@ -64,7 +64,7 @@ def _trim(call: Call) -> Step:
 
 
 def _trimmed(text: str, removed: set[str], left: bool, right: bool) -> str:
-    """str.strip looks through all the characters to remove for each that it removes."""
+    """str.strip searches all the characters to remove for each one that it removes."""
     begin, end = 0, len(text)
     while left and begin < end and text[begin] in removed:
         begin += 1
@@ -74,7 +74,8 @@ def _trimmed(text: str, removed: set[str], left: bool, right: bool) -> str:
 
 
 def substring(text: AnyStr, position: int, length: int | None = None) -> AnyStr:
-    """Counted from 1; 0 is 1, and a negative position counts from the end. What lies before the text is cut off."""
+    """Positions count from 1; 0 means 1, and a negative position counts from the end. A part before the text is cut
+    off."""
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
     stop = _LIMIT if length is None else start + length
     return text[max(start, 0) : max(stop, 0)] if stop > start else text[:0]
@@ -95,7 +96,7 @@ def _substring(call: Call) -> Step:
 
 
 def _sliced(type: Type, start: int, stop: int | None = None) -> Step:
-    """Some of the characters, or bytes, as Python counts them."""
+    """Some of the characters, or bytes, with Python's positions."""
     if type.name == "BINARY":
         return whole(type, lambda data: pc.binary_slice(data, start, _LIMIT if stop is None else stop))
     return whole(type, lambda text: pc.utf8_slice_codeunits(text, start, stop))
@@ -121,7 +122,7 @@ def _pad(call: Call) -> Step:
 
 
 def _padded_bytes(what: str, left: bool) -> Step:
-    """As `padded`, of BINARY, which is filled up with zeros where nothing else is given."""
+    """As `padded`, for BINARY, which is padded with zeros by default."""
 
     def pad(data: bytes, width: int, filler: bytes) -> bytes:
         missing = width - len(data)

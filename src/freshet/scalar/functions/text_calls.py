@@ -1,7 +1,7 @@
-"""How text functions are typed and computed, whatever their family.
+"""Typing and computing text functions of all families.
 
-Arguments beyond the first are mostly literals, for which Arrow often has one vectorized call. What Arrow has no call
-for is computed in Python, once for each distinct text; only where several arguments vary is it done row by row.
+Arguments beyond the first are mostly literals, for which Arrow often has one vectorized call. Other functions are
+computed in Python, once for each distinct text; row by row only if several arguments vary.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Fit = Callable[[str, tuple[Expression, ...]], tuple[Expression, ...]]
 
 
 def as_text(argument: Expression) -> Expression:
-    """An argument as text; CHAR and VARCHAR already are, and stay as they are."""
+    """An argument as text; CHAR and VARCHAR are text already and stay unchanged."""
     return argument if argument.type.name == "STRING" else cast(argument, STRING)
 
 
 def alike(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """BINARY where all are, else all as text: even a bare NULL is one."""
+    """BINARY if all arguments are, or else all as text: even a bare NULL is text."""
     return args if all(a.type.name == "BINARY" for a in args) else tuple(as_text(a) for a in args)
 
 
 def signature(*kinds: str, least: int | None = None) -> Fit:
     """Casts arguments to text ("s"), INT ("i") or BIGINT ("l"), takes only text ("t"), or only text and BINARY ("d");
-    `least` of them are required, or all. Those that are a text or BINARY alike ("b") stay BINARY where all of them are,
-    and else are cast to text."""
+    `least` of them are required, or all. Arguments that may be text or BINARY ("b") stay BINARY if all of them are, and
+    are cast to text otherwise."""
     required = len(kinds) if least is None else least
 
     def fit(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -68,12 +68,12 @@ def signature(*kinds: str, least: int | None = None) -> Fit:
 
 
 def is_number(type: Type) -> bool:
-    """Whether Spark casts it to a number unasked."""
+    """Whether Spark casts it to a number implicitly."""
     return type.is_numeric or type.name in ("STRING", "VOID")
 
 
 def typed(type: Type | None, *kinds: str, least: int | None = None) -> Resolver:
-    """The resolver of a function with this `signature`. Without a type it makes text of text, BINARY of BINARY."""
+    """The resolver of a function with this `signature`. Without a type it returns text for text, BINARY for BINARY."""
     fit = signature(*kinds, least=least)
 
     def resolver(name: str, args: tuple[Expression, ...]) -> Expression:
@@ -109,16 +109,16 @@ def whole(type: Type, function: Callable[[Any], Any]) -> Step:
         return lambda a, *_: Column(type, flags(function(text_of(a))), a.valid)
 
     def step(a: Column, *_: Column) -> Column:
-        found = function(text_of(a))
-        found = found.fill_null(0) if found.null_count else found
-        return Column(type, found.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
+        result = function(text_of(a))
+        result = result.fill_null(0) if result.null_count else result
+        return Column(type, result.to_numpy(zero_copy_only=False).astype(np.int64), a.valid)
 
     return step
 
 
 def in_python(type: Type, function: Callable[..., Any]) -> Step:
-    """A step of a function of Python values, which may give None for NULL: once for each distinct text where only one
-    text varies, else row by row."""
+    """A step of a function of Python values, which may return None for NULL: called once for each distinct text if only
+    one text varies, otherwise row by row."""
 
     def step(*args: Column) -> Column:
         rows, valid = longest(*args), every(args)
@@ -126,10 +126,10 @@ def in_python(type: Type, function: Callable[..., Any]) -> Step:
         if len(varying) != 1:
             return _column(type, each(function, args, rows, valid), valid)
         place = varying[0]
-        found, which = _distinct(args[place], valid)
-        distinct = [found if i == place else a for i, a in enumerate(args)]
+        texts, which = _distinct(args[place], valid)
+        distinct = [texts if i == place else a for i, a in enumerate(args)]
         try:
-            made = _column(type, each(function, distinct, len(found), None), None)
+            made = _column(type, each(function, distinct, len(texts), None), None)
         except EvaluationError as e:
             raise EvaluationError(e.reason, int((which == e.row).argmax())) from None
         if not len(made):
@@ -147,15 +147,15 @@ def _distinct(a: Column, valid: Bools | None) -> tuple[Column, Int64s]:
         codes = text_or_null(a, valid).dictionary_encode()
         return Column(a.type, codes.dictionary), codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     known = np.arange(rows) if valid is None else np.flatnonzero(np.broadcast_to(valid, rows))
-    bits = a.data[known].view(np.int64)  # by bits: -0.0 and 0.0 are not shown alike
-    found, codes = np.unique(bits, return_inverse=True)
+    bits = a.data[known].view(np.int64)  # by bits: -0.0 and 0.0 have different texts
+    unique, codes = np.unique(bits, return_inverse=True)
     which = np.full(rows, -1)
     which[known] = codes
-    return Column(a.type, found.view(a.data.dtype)), which
+    return Column(a.type, unique.view(a.data.dtype)), which
 
 
 def where_ascii(arrow: Step, general: Step) -> Step:
-    """The first step where all text is ASCII, which Arrow and Spark treat alike; the second where it is not."""
+    """The first step if all text is ASCII, which Arrow and Spark treat alike; the second if it is not."""
 
     def step(a: Column, *rest: Column) -> Column:
         is_ascii = pc.all(pc.string_is_ascii(text_of(a))).as_py() is not False

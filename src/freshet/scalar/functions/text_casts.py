@@ -1,7 +1,7 @@
-"""Text to values and values to text, as Spark reads and writes them.
+"""Text to values and values to text, as Spark parses and formats them.
 
-Reading tries the plain form of a whole column at once through Arrow; text in one of the rarer forms Spark accepts, and
-text that is wrong, is read row by row, which also finds the row to name in the error.
+Parsing tries the plain form of a whole column at once with Arrow; text in one of the rarer forms that Spark accepts,
+and invalid text, is parsed row by row, which also finds the row to name in the error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TIMESTAMP = re.compile(
     r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S.*)?)?)?)?)?)?)?"  # a time; a zone after seconds
 )
 _ZONE = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?")
-#: The forms Arrow reads exactly as Spark does.
+#: The forms that Arrow parses exactly as Spark does.
 _PLAIN_DOUBLE = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 _PLAIN_DATE = r"^\d{4}-\d{2}-\d{2}$"
 _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
@@ -63,7 +63,7 @@ def reader(target: Type) -> Step:
                 try:
                     return arrow(text, a)
                 except (pa.ArrowInvalid, EvaluationError):
-                    pass  # a date that does not exist: the row by row reader says which
+                    pass  # a date that does not exist: the row-by-row parser finds it
         return _each(text.to_pylist(), a, one, target, kind)
 
     return step
@@ -88,7 +88,7 @@ def _each(texts: list[str | None], a: Column, one: Callable[[str], Any], target:
 
 
 def _reading(target: Type) -> tuple[str | None, Callable[[pa.Array, Column], Column] | None, Callable[[str], Any]]:
-    """The plain form, how Arrow reads a column of it, and how one text of any form is read (None: it is wrong)."""
+    """The plain form, how Arrow parses a column of it, and how one text of any form is parsed (None: it is invalid)."""
 
     def through(arrow: pa.DataType, then: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Any:
         def read(text: pa.Array, a: Column) -> Column:
@@ -159,7 +159,7 @@ def read_decimal(text: str, target: Type) -> int | None:
         return None
     try:
         value = int(Decimal(text).scaleb(target.scale, CONTEXT).quantize(Decimal(1), ROUND_HALF_UP, CONTEXT))
-    except ArithmeticError:  # its exponent is beyond all bounds
+    except ArithmeticError:  # its exponent is beyond all limits
         return None
     return value if abs(value) < 10**target.precision else None
 
@@ -170,8 +170,8 @@ def read_boolean(text: str) -> int | None:
 
 
 def read_date(text: str) -> int | None:
-    found = _DATE.fullmatch(text.strip())
-    return None if found is None else _days(found[1], found[2], found[3])
+    match = _DATE.fullmatch(text.strip())
+    return None if match is None else _days(match[1], match[2], match[3])
 
 
 def _days(year: str, month: str | None, day: str | None) -> int | None:
@@ -183,15 +183,15 @@ def _days(year: str, month: str | None, day: str | None) -> int | None:
 
 def read_timestamp(text: str) -> int | None:
     """Microseconds in UTC; a zone may be Z, UTC, or an offset."""
-    found = _TIMESTAMP.fullmatch(text.strip())
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
         return None
-    days = _days(found[1], found[2], found[3])
-    hour, minute, second = (int(found[i] or 0) for i in (4, 5, 6))
+    days = _days(match[1], match[2], match[3])
+    hour, minute, second = (int(match[i] or 0) for i in (4, 5, 6))
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None
-    micros = int((found[7] or "")[:6].ljust(6, "0"))
-    offset = _offset(found[8])
+    micros = int((match[7] or "")[:6].ljust(6, "0"))
+    offset = _offset(match[8])
     if offset is None:
         return None
     found_at = ((days * 24 + hour) * 60 + minute) * 60 * _SECOND + second * _SECOND + micros - offset * _SECOND
@@ -202,13 +202,13 @@ def read_timestamp(text: str) -> int | None:
 def _offset(zone: str | None) -> int | None:
     if zone is None or zone == "Z":
         return 0
-    found = _ZONE.fullmatch(zone.strip())
-    if found is None:
+    match = _ZONE.fullmatch(zone.strip())
+    if match is None:
         return None
-    hours, minutes, seconds = (int(found[i] or 0) for i in (2, 3, 4))
+    hours, minutes, seconds = (int(match[i] or 0) for i in (2, 3, 4))
     if hours > 18 or minutes > 59:
         return None
-    return (-1 if found[1] == "-" else 1) * (hours * 3600 + minutes * 60 + seconds)
+    return (-1 if match[1] == "-" else 1) * (hours * 3600 + minutes * 60 + seconds)
 
 
 def _bounded(target: Type) -> Step:
@@ -270,15 +270,15 @@ def _writing(source: Type) -> Callable[[Column], pa.LargeStringArray]:
 
 
 def _decoded(a: Column) -> Column:
-    """Bytes as the text they are in UTF-8. Spark makes a text of any bytes, and shows it otherwise than it holds it;
-    here every text is one."""
-    found = text_or_null(a, a.valid)
+    """Bytes as UTF-8 text. Spark makes a text of any bytes, and shows other characters than it holds; here every text
+    is valid."""
+    texts = text_or_null(a, a.valid)
     try:
-        text = strings(found)
+        text = strings(texts)
     except pa.ArrowInvalid:
-        row = next(i for i, each in enumerate(found.to_pylist()) if each is not None and not _is_text(each))
+        row = next(i for i, each in enumerate(texts.to_pylist()) if each is not None and not _is_text(each))
         remedy = "show it with HEX or BASE64, or correct it"
-        raise EvaluationError(f"{brief(found[row].as_py())} is not text in UTF-8; {remedy}", row) from None
+        raise EvaluationError(f"{brief(texts[row].as_py())} is not text in UTF-8; {remedy}", row) from None
     return Column(STRING, text, a.valid) if a.pool is None else Column(STRING, a.data, a.valid, pool=a.pool)
 
 
@@ -309,7 +309,7 @@ def decimals(a: Column, scale: int) -> pa.LargeStringArray:
 
 def decimal_text(a: Column, scale: int, row: int) -> str:
     at = np.array([0 if len(a) == 1 else row])
-    if scale < 0:  # what Arrow may give: so many zeros are not written
+    if scale < 0:  # Arrow may return such a form, but Spark does not write these zeros
         return f"{decimal_text(a, 0, row)}E+{-scale}"
     return str(decimals(Column(a.type, a.data[at], None, None if a.hi is None else a.hi[at]), scale)[0].as_py())
 

@@ -1,0 +1,115 @@
+"""Plans whose answer is a set that can be asked for a row, without storing it.
+
+A row of such an answer is one tuple of each output node. If the outputs have all that identifies these tuples, the row
+is there exactly when each of them is found and alive, and they join: alive says that what is below joins as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from freshet.logical.kinds import JoinKind
+from freshet.logical.query import TableSchema
+from freshet.plans.model import AnyPlan, Comparison, LookedUpPlan, QueryPlan
+from freshet.scalar.expression import ColumnRef, Expression, walk
+
+Place = tuple[int, int]  # a relation and a column of it
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLookup:
+    """How an output node's tuple is found: by these outputs, as its columns `identity`; and the other columns that
+    outputs have, which must agree."""
+
+    node: int
+    identity: tuple[int, ...]
+    by: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]  # column, output
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """`same`: outputs that must be equal. `comparisons`: between columns that outputs have, as `known` says."""
+
+    nodes: tuple[NodeLookup, ...]
+    same: tuple[tuple[int, int], ...]
+    comparisons: tuple[Comparison, ...]
+    known: dict[Place, int]
+
+
+def is_looked_up(plan: AnyPlan) -> bool:
+    return isinstance(plan, LookedUpPlan) or (isinstance(plan, QueryPlan) and lookups(plan) is not None)
+
+
+def lookups(plan: QueryPlan) -> Lookups | None:
+    """None where the answer is no set, or the outputs do not identify all tuples of its rows."""
+    if not (plan.distinct_tree or plan.key) or plan.grouping is not None or plan.residual or plan.passes:
+        return None
+    if not plan.nodes or not all(isinstance(o, ColumnRef) and not o.type.is_fraction for o in plan.outputs):
+        return None  # equal doubles may differ in their bits
+    classes = _classes(plan)
+    if classes is None:
+        return None
+    known: dict[Place, int] = {}
+    same: list[tuple[int, int]] = []
+    for i, o in enumerate(plan.outputs):
+        assert isinstance(o, ColumnRef)
+        place = (o.relation, o.column)
+        members = classes.get(place, {place})
+        first = known.get(place, i)
+        if first != i:
+            same.append((first, i))
+        known.update(dict.fromkeys(members, first))
+    compared = [n.edge.comparison for n in plan.nodes if n.output and n.edge is not None and n.edge.comparison]
+    if not all(p in known for c in compared for p in _places(c)):
+        return None
+    found = [_lookup(plan, i, known) for i, n in enumerate(plan.nodes) if n.output]
+    nodes = tuple(f for f in found if f is not None)
+    return Lookups(nodes, tuple(same), tuple(compared), known) if len(nodes) == len(found) else None
+
+
+def _lookup(plan: QueryPlan, i: int, known: dict[Place, int]) -> NodeLookup | None:
+    relation = plan.nodes[i].relation
+    read = plan.relations[relation]
+    every = tuple(range(len(read.fields)))
+    table = isinstance(read.source, TableSchema) and not plan.nodes[i].generalized
+    identity = (read.source.primary_key if table and isinstance(read.source, TableSchema) else ()) or every
+    if any((relation, c) not in known for c in identity):
+        return None
+    others = tuple((c, known[relation, c]) for c in every if c not in identity and (relation, c) in known)
+    return NodeLookup(i, identity, tuple(known[relation, c] for c in identity), others)
+
+
+def _places(comparison: Comparison) -> Iterator[Place]:
+    for e in (comparison.parent, comparison.child):
+        yield from ((c.relation, c.column) for c in walk(e) if isinstance(c, ColumnRef))
+
+
+def _classes(plan: QueryPlan) -> dict[Place, set[Place]] | None:
+    """The columns that edges between output nodes make equal; None where an edge asks for anything but plain columns,
+    or some row has no tuple of an output node."""
+    classes: dict[Place, set[Place]] = {}
+    for node in plan.nodes:
+        edge = node.edge
+        if node.assertions:
+            return None
+        if edge is None or not node.output:
+            continue
+        if edge.kind is not JoinKind.INNER or (edge.condition and edge.comparison is None):
+            return None
+        parent = plan.nodes[node.parent]
+        for at, ours in enumerate(edge.child_key):
+            theirs: Place | None = (parent.relation, at)
+            if not parent.generalized:
+                theirs = _place(edge.parent_key[at])
+            here = _place(ours)
+            if here is None or theirs is None:
+                return None
+            both = classes.get(here, {here}) | classes.get(theirs, {theirs})
+            classes.update(dict.fromkeys(both, both))
+    return classes
+
+
+def _place(e: Expression) -> Place | None:
+    return (e.relation, e.column) if isinstance(e, ColumnRef) else None
