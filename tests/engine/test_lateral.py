@@ -22,14 +22,24 @@ QUERIES = (
     "SELECT a.id, l.x FROM a, LATERAL (SELECT a.n + 1 AS x) AS l WHERE l.x > 2",
     "SELECT a.id, l.x FROM a, LATERAL (SELECT a.n + b.v AS x FROM b WHERE b.k = a.k) AS l",
     "SELECT a.id, l.id AS b FROM a, LATERAL (SELECT id FROM b WHERE b.v <= a.n ORDER BY v DESC, id LIMIT 2) AS l",
-    "SELECT a.id, m.v FROM a, LATERAL (SELECT k FROM b WHERE b.id = a.n) AS l, LATERAL (SELECT v FROM b WHERE b.k = l.k) m",
+    "SELECT a.id, m.v FROM a, LATERAL (SELECT k FROM b WHERE id = a.n) l, LATERAL (SELECT v FROM b WHERE b.k = l.k) m",
     "SELECT k, COUNT(*) AS n FROM a, LATERAL (SELECT v FROM b WHERE b.k = a.k AND v > 1) AS l GROUP BY k",
     "SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b, LATERAL (SELECT b.v + 1 AS x) AS l WHERE b.k = a.k AND l.x > 2)",
+    (
+        "SELECT id FROM a WHERE NOT EXISTS (SELECT 1 FROM b LEFT JOIN LATERAL (SELECT k AS o FROM b c "
+        "WHERE b.k = c.v AND b.v < c.id) l ON b.id = l.o WHERE a.k < b.id + 2 AND l.o >= b.v)"
+    ),
+    (
+        "SELECT id FROM a WHERE id <> ALL (SELECT x.id FROM a x LEFT JOIN LATERAL (SELECT v AS o FROM b c "
+        "WHERE x.id <> c.k) l ON x.k = l.o)"
+    ),
     "SELECT id, (SELECT MAX(l.x) FROM b, LATERAL (SELECT b.v + 1 AS x) AS l WHERE b.k = a.k) AS m FROM a",
-    "SELECT a.id, c.id AS c, l.v FROM a JOIN LATERAL (SELECT v FROM b WHERE b.k = a.k) l ON TRUE FULL JOIN b c ON c.v = l.v",
+    "SELECT a.id, c.v AS w, l.v FROM a JOIN LATERAL (SELECT v FROM b WHERE k = a.k) l ON TRUE FULL JOIN b c ON c.v = l.v",
     "SELECT c.id, l.v FROM b c LEFT JOIN (a JOIN LATERAL (SELECT v FROM b WHERE b.k = a.k) l ON TRUE) ON c.k = a.n",
-    "WITH w AS (SELECT a.id, l.v FROM a, LATERAL (SELECT v FROM b WHERE b.k = a.k ORDER BY v, id LIMIT 1) l) "
-    "SELECT x.id, y.v FROM w x JOIN w y ON x.v = y.id",
+    (
+        "WITH w AS (SELECT a.id, l.v FROM a, LATERAL (SELECT v FROM b WHERE b.k = a.k ORDER BY v, id LIMIT 1) l) "
+        "SELECT x.id, y.v FROM w x JOIN w y ON x.v = y.id"
+    ),
     "SELECT a.id, l.r FROM a, LATERAL (SELECT RANK() OVER (ORDER BY v) AS r, v FROM b WHERE b.k = a.k) AS l",
     "SELECT a.id, l.v FROM a, LATERAL (SELECT DISTINCT v FROM b WHERE b.k = a.k UNION ALL SELECT a.n) AS l(v)",
     "SELECT a.id, l.w FROM a, LATERAL (SELECT MAX(v) AS w FROM b WHERE b.k = a.k HAVING COUNT(*) > 1) AS l",

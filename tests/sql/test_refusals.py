@@ -88,7 +88,7 @@ REFUSED = {
     "SELECT sum(x) OVER (PARTITION BY y) AS w, count(w) OVER (PARTITION BY y) AS n FROM a": (43, "alias of another"),
     "CREATE MATERIALIZED VIEW v AS SELECT k FROM a LIMIT 3": (47, "LIMIT without ORDER BY"),
     "SELECT k FROM a WHERE x = (SELECT max(a.x) FROM b)": (28, "an aggregate of the enclosing query"),
-    "SELECT 1 FROM a, LATERAL (SELECT 1) t": (18, "LATERAL"),
+    "SELECT 1 FROM a FULL JOIN LATERAL (SELECT 1) t ON TRUE": (27, "FULL JOIN LATERAL"),
     "SELECT 1 FROM a LATERAL VIEW explode(s) t AS q": (17, "LATERAL VIEW"),
     "WITH RECURSIVE w AS (SELECT 1) SELECT * FROM w": (16, "WITH RECURSIVE"),
     "SELECT k FROM a TABLESAMPLE (10 PERCENT)": (15, "TABLESAMPLE"),

@@ -166,13 +166,13 @@ def _is_plain(query: Query) -> bool:
         return False
     if any(outer_of(applies(e)) for e in query.outputs):
         return False
+    if any(a.kind is ApplyKind.LATERAL for e in block_expressions(query.block) for a in applies(e)):
+        return False  # its relation has a number in this select
     return _reads_directly(query.block)
 
 
 def _reads_directly(block: Block) -> bool:
     for predicate in block.predicates:
-        if isinstance(predicate, Apply) and predicate.kind is ApplyKind.LATERAL:
-            return False
         apply, negated = _alone(predicate)
         is_semi = apply is not None and (apply.kind is ApplyKind.ALL) == negated
         if not is_semi and outer_of(applies(predicate)):
