@@ -34,7 +34,7 @@ QUERIES = (
         "WHERE x.id <> c.k) l ON x.k = l.o)"
     ),
     "SELECT id, (SELECT MAX(l.x) FROM b, LATERAL (SELECT b.v + 1 AS x) AS l WHERE b.k = a.k) AS m FROM a",
-    "SELECT a.id, c.v AS w, l.v FROM a JOIN LATERAL (SELECT v FROM b WHERE k = a.k) l ON TRUE FULL JOIN b c ON c.v = l.v",
+    "SELECT a.id, l.v, c.v FROM a JOIN LATERAL (SELECT v FROM b WHERE k = a.k) l ON TRUE FULL JOIN b c ON c.v = l.v",
     "SELECT c.id, l.v FROM b c LEFT JOIN (a JOIN LATERAL (SELECT v FROM b WHERE b.k = a.k) l ON TRUE) ON c.k = a.n",
     (
         "WITH w AS (SELECT a.id, l.v FROM a, LATERAL (SELECT v FROM b WHERE b.k = a.k ORDER BY v, id LIMIT 1) l) "
