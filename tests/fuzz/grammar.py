@@ -30,6 +30,8 @@ Made = tuple[str, list[str]]  # a query and the types of its columns, which are 
 
 
 class Grammar:
+    laterals = True  # whether FROM may have LATERAL
+
     def __init__(self, choices: Choices, tables: Sequence[TableModel]) -> None:
         self.choices, self.expressions = choices, Expressions(choices)
         self.sources: list[Source] = [(t.name, t.columns) for t in tables]
@@ -111,7 +113,26 @@ class Grammar:
         if self.choices.chance(5):
             more, new = self.relation(0)
             text, scope = f"{text}, {more}", scope + new
+        if self.laterals and self.choices.chance(7):
+            more, new, kind = *self._lateral(scope), self.choices.pick(("CROSS JOIN", "JOIN", "LEFT JOIN"))
+            on = "" if kind == "CROSS JOIN" else f" ON {self.on(scope, new)}"
+            text, scope = f"{text} {kind} {more}{on}", scope + new
         return text, scope
+
+    def _lateral(self, outer: Scope) -> tuple[str, list[Col]]:
+        """A query that reads the items on its left, perhaps the first of its rows for each row of them."""
+        text, scope = self.relation(0)
+        alias, types = self.alias(), [t for t in self._types(scope) if t in TYPES] or ["i"]
+        read = [*scope, *self.choices.some(list(outer), 1, 2)] if self.choices.chance(40) else scope
+        where = f" WHERE {self.on(outer, scope)}" if self.choices.chance(80) else ""
+        outputs = _named([self.expressions.value(t, read, 1) for t in types])
+        group, last = "", f" ORDER BY o0 LIMIT {1 + self.choices.below(2)}" if self.choices.chance(40) else ""
+        if not last and self.choices.chance(40):
+            value = self.expressions.column(scope, "i")
+            outputs, types = f"MAX({value}) AS o0, COUNT(*) AS o1", ["i", "i"]
+            group = f" GROUP BY {self.expressions.column(scope, types[0])}" if self.choices.chance(50) else ""
+        columns = [Col(f"{alias}.o{i}", t) for i, t in enumerate(types)]
+        return f"LATERAL (SELECT {outputs} FROM {text}{where}{group}{last}) AS {alias}", columns
 
     def _inside(self, depth: int, outer: Scope) -> tuple[str, list[Col]]:
         """FROM of a subquery, which may have a query that reads the rows around both."""

@@ -10,7 +10,7 @@ from freshet.database.access import Access
 from freshet.database.indexing import change_index
 from freshet.database.kept_view import KeptView
 from freshet.errors import SqlError
-from freshet.logical.query import CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
+from freshet.logical.query import AlterTable, CreateIndex, CreateTable, CreateView, DropIndex, DropTable, DropView
 from freshet.plans import Plan, codec
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.python_function import python_function
@@ -46,6 +46,13 @@ class Ddl:
             if old is not None:
                 with state.lock:
                     old.scope.drop()
+
+    def alter_table(self, statement: AlterTable) -> None:
+        with self._access.changing():
+            if self._access.store is not None:
+                self._access.store.stay()  # rewriting goes through slots
+            with self._state.lock:
+                self._views.alter(statement.schema, statement.columns)
 
     def create_view(self, name: str, query: str | Plan, replace: bool = False) -> KeptView:
         with self._access.changing():

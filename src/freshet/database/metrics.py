@@ -66,6 +66,10 @@ class Paid:
         self._begun = scope.array("begun", np.int64)
         self._notes: deque[tuple[float, Spent]] = deque()
 
+    def follow(self, name: str, table: Scope) -> None:
+        """One of the view's tables has its rows elsewhere."""
+        self._changes[name] = changes_of(table)
+
     def begin(self, kept: Maintained) -> None:
         """The totals of a new view start at zero."""
         total = self.total(kept)

@@ -23,6 +23,7 @@ from freshet.durable.log import Log, Record, Run
 from freshet.durable.record import CATALOG, ROWS, SNAPSHOT, TRANSACTION, json_of, number_of
 from freshet.engine.table import MissingRowError, RowChange, Table
 from freshet.errors import EvaluationError, StateError
+from freshet.logical.query import TableSchema
 from freshet.plans import codec
 from freshet.state.arrays import Int64s
 from freshet.state.rows import Rows
@@ -123,11 +124,28 @@ class Replay:
             if definition is not None and self._only in (None, key):
                 self._undone.add(key)
         for key, described in changed["tables"].items():
+            _set(self.catalog["tables"], key, described)
+            if described is not None and key in state.core.tables:
+                self._redefine(key, codec.decode(described["schema"]), int(described["number"]))
+                continue
             if key in state.core.tables:
                 state.remove_table(key)
-            _set(self.catalog["tables"], key, described)
             if described is not None:
                 state.add_table(codec.decode(described["schema"]), int(described["number"]))
+
+    def _redefine(self, key: str, schema: TableSchema, number: int) -> None:
+        """A table that is there is defined again: with other names, with other columns, or as another table."""
+        state, current = self.state, number_of(self.state.core.tables[key])
+        if number == current:
+            state.catalog.add(schema)
+        elif schema.altered is not None and schema.altered.number == current:
+            for view in self.views.reading({key}):
+                self.views.forget(view)
+                self._undone.add(view)
+            state.alter_table(schema, number).scope.drop()
+        else:
+            state.remove_table(key)
+            state.add_table(schema, number)
 
     def _standing(self, version: int, facts: dict[str, Any]) -> None:
         """What a snapshot says about its origin."""

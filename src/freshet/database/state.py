@@ -16,6 +16,7 @@ from freshet.budget import Memory
 from freshet.database.state_lock import StateLock
 from freshet.durable.record import number_of
 from freshet.engine.core import Core, changes_of
+from freshet.engine.table import Table
 from freshet.logical.query import CLOCK, AnyQuery, TableSchema
 from freshet.plans import Plan, codec
 from freshet.sql.catalog import Catalog
@@ -86,6 +87,20 @@ class State:
             self.catalog.add(schema)
         self.core.tables[name] = table
         self._changed[name] = changes_of(table.scope)
+
+    def alter_table(self, schema: TableSchema, number: int) -> Table:
+        """The rows of a table in other columns, as `schema.altered` says; returns the table they were in, which is left
+        as it is."""
+        assert schema.altered is not None
+        name, changed = schema.name.lower(), int(self._changed[schema.name.lower()].data[0])
+        old = self.core.tables[name]
+        table = self.core.table(f"table{number}", schema)
+        table.fill(old, schema.altered.columns)
+        self.catalog.add(schema)
+        self.core.tables[name] = table
+        self._changed[name] = changes_of(table.scope)
+        self._changed[name].data[0] = changed
+        return old
 
     def schema(self, name: str) -> TableSchema:
         """Of a table by its name in lower case. The clock is not in the catalog: it is not the user's."""

@@ -23,8 +23,9 @@ from freshet.database.inspecting import Inspecting, Inspection, changes_nothing,
 from freshet.database.transaction import Transaction
 from freshet.database.transactions import Transactions
 from freshet.engine.table import RowChange
-from freshet.errors import FreshetError
+from freshet.errors import FreshetError, UnsupportedError
 from freshet.logical.query import (
+    AlterTable,
     Bracket,
     CreateIndex,
     CreateTable,
@@ -81,6 +82,8 @@ class Statements:
 
     def _run_all(self, statements: list[Statement], budget: Limit) -> Any:
         bound, session, state = self._bound(statements), self._access.session, self._state
+        if len(bound) > 1 and any(isinstance(each, AlterTable) for each in bound):
+            raise UnsupportedError("ALTER TABLE in a text of several statements is not supported; run it alone")
         result, opened, begun_at = None, None, state.version
         for number, (statement, each) in enumerate(zip(statements, bound, strict=True)):
             try:
@@ -123,6 +126,8 @@ class Statements:
                 return self._ddl.index(statement)
             case CreateTable():
                 return self._ddl.create_table(statement)
+            case AlterTable():
+                return self._ddl.alter_table(statement)
             case DropTable() | DropView():
                 return self._ddl.drop(statement)
             case CreateView():

@@ -19,11 +19,14 @@ from freshet.database.kept_view import KeptView
 from freshet.database.metrics import Clock, Paid
 from freshet.database.state import State
 from freshet.database.transaction import Subscription
+from freshet.durable.record import number_of
 from freshet.engine.core import discard, tables_of
 from freshet.engine.maintained import Maintained
 from freshet.errors import ChangeError, EvaluationError, FreshetError, SqlError, StateError
-from freshet.logical.query import CLOCK, AnyQuery, DropView
+from freshet.logical.columns import without_columns
+from freshet.logical.query import CLOCK, Altered, AnyQuery, DropView, TableSchema
 from freshet.plans import Plan, build_plan, codec
+from freshet.plans.document import replanned
 from freshet.plans.model import indexed, schemas
 from freshet.sql.output_names import apart, named_apart
 from freshet.sql.parse import bind_reading
@@ -235,6 +238,49 @@ class Views:
         for function in codec.functions_in(plan.root):
             functions.setdefault(function.name.lower(), function)
         return plan, query
+
+    def alter(self, schema: TableSchema, columns: Sequence[int]) -> None:
+        """A table has other columns; the views that read it are rebuilt over them, all or none. What they are asked,
+        and who hears of them, stays."""
+        state, name = self._state, schema.name.lower()
+        table, keys = state.core.tables[name], self.reading({name})
+        if list(columns) == list(range(len(table.fields))):
+            with self.defining():  # names alone: no view reads those
+                state.catalog.add(replace(schema, altered=state.catalog.tables[name].altered))
+            return
+        altered = replace(schema, altered=Altered(number_of(table), tuple(columns)))
+        queries = without_columns(state.catalog.views, state.catalog.tables[name], altered)
+        plans = {
+            key: self.named[key].plan if queries[key] is state.catalog.views[key]
+            else Plan(self.named[key].plan.sql, replanned(queries[key], self.named[key].plan.root))
+            for key in keys
+        }  # fmt: skip
+        made: dict[str, Maintained] = {}
+        number, before = state.number(), {key: self.named[key].plan for key in keys}
+        try:
+            with self.defining():
+                state.alter_table(altered, number)
+                state.catalog.views.update(queries)
+                for key in keys:
+                    own = state.number()
+                    made[key] = self.build(plans[key], own, indexes_of(state.definitions[key]))
+                    state.definitions[key] = {**state.definitions[key], "number": own}
+                    self.named[key].plan = plans[key]
+                    self._define(key)
+        except BaseException:
+            for operator in made.values():
+                discard(operator)
+            for key, plan in before.items():
+                self.named[key].plan = plan
+            state.core.arena.drop(f"table{number}/")
+            raise
+        for key, operator in made.items():
+            view, old = self.named[key], state.core.operators[key]
+            view.paid.follow(name, state.core.tables[name].scope)
+            state.core.operators[key] = operator
+            view.paid.carry(old.work(), operator)
+            discard(old)
+        table.scope.drop()
 
     # Building -------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from freshet.engine.sources import read_column
 from freshet.logical.query import Field, Retention
+from freshet.scalar.arrow import from_arrow
 from freshet.scalar.clock import NEVER
 from freshet.scalar.column import Column
 from freshet.scalar.expression import Reference
-from freshet.scalar.lanes import layout, unpack, width
+from freshet.scalar.lanes import layout, pack, unpack, width
 from freshet.state.agenda import Agenda
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
@@ -27,6 +29,7 @@ from freshet.state.places import HEAD, HOMES, MASK
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples, prefetch_rows, probe, same_row
 
+_TOGETHER = 1 << 16  # rows that are copied at a time
 _NO_SLOTS: Slots = np.empty(0, np.int32)
 _NO_WEIGHTS: Int64s = np.empty(0, np.int64)
 
@@ -275,6 +278,23 @@ class Table:
             self.greatest.data[0] = most
             if not known:
                 self.weights.changed()
+
+    def fill(self, other: Table, columns: Sequence[int]) -> None:
+        """Takes the rows of another table, whose columns at these places are this one's; NULL where that is -1. Rows
+        that become equal are added up."""
+        slots = other.tuples.slots()
+        for start in range(0, len(slots), _TOGETHER):
+            part = slots[start : start + _TOGETHER]
+            stored, n = other.columns(part), len(part)
+            made = [
+                stored[c] if c >= 0 else from_arrow(pa.nulls(n, f.type.to_arrow()), f.type)
+                for c, f in zip(columns, self.fields, strict=True)
+            ]
+            weights = np.ones(n, np.int64) if other.weights is None else other.weights.data[part]
+            change = self.resolve(pack([made[i] for i in self.order], self.pool, n), weights)
+            if len(change.changed):
+                self.reweigh(change)
+            self.add(change)
 
     def reserve(self, rows: int) -> None:
         self.tuples.reserve(rows)

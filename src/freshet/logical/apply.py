@@ -23,6 +23,7 @@ class ApplyKind(Enum):
     ANY = "ANY"  # some row compares; also IN
     ALL = "ALL"  # every row compares
     SCALAR = "SCALAR"  # the value of its only row
+    LATERAL = "LATERAL"  # its rows are those of a relation, for each row of the block
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Apply(Named, Compound):
     compared: int = 0
     select: object = field(default=None, repr=False)
     spot: tuple[str, int, int] | None = field(default=None, compare=False)
+    relation: int = -1  # that of LATERAL, which has no rows of its own until the subquery has become a join
 
     def of(self, args: tuple[Expression, ...]) -> Apply:
         return replace(self, args=args)

@@ -13,7 +13,7 @@ what they read: queries here, plans in `plans.model`, where a node's plan is the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -56,10 +56,20 @@ class TableSchema:
     primary_key: tuple[int, ...] = ()  # positions of the key columns
     foreign_keys: tuple[ForeignKey, ...] = ()  # hints, not enforced
     retention: Retention | None = None
+    altered: Altered | None = field(default=None, compare=False)
 
     def position(self, column: str) -> int | None:
         wanted = column.lower()
         return next((i for i, f in enumerate(self.fields) if f.name.lower() == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """What a table was made of by ALTER TABLE: the number that its rows had in the arena, and where each of its columns
+    was; -1 where it is new."""
+
+    number: int
+    columns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +317,14 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterTable:
+    """The table as it becomes; `columns`: where each of its columns was, -1 where it is new."""
+
+    schema: TableSchema
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable:
     name: str
     if_exists: bool = False
@@ -385,7 +403,7 @@ class Update:
     query: AnyQuery | None = None
 
 
-Definition = CreateTable | DropTable | CreateView | DropView | CreateIndex | DropIndex
+Definition = CreateTable | AlterTable | DropTable | CreateView | DropView | CreateIndex | DropIndex
 Statement = Definition | Insert | Delete | Update | Bracket | AnyQuery
 
 

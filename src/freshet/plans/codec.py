@@ -29,9 +29,8 @@ _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
         Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, PythonCall,
-        expression.AggregateCall,
-        expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.ForeignKey, bound.Grouping, Frame,
-        WindowCall,
+        expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
+        bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
         bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
@@ -64,6 +63,7 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("Query", "copies"): (),
     ("Comparison", "second"): None,
     ("TableSchema", "retention"): None,
+    ("TableSchema", "altered"): None,
 }
 
 

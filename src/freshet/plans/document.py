@@ -101,6 +101,11 @@ def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
         raise PlanError("the plan is not one of its query; make it again from the query")
 
 
+def replanned(query: AnyQuery, root: AnyPlan) -> AnyPlan:
+    """The plan of a query with the trees of another plan."""
+    return _built(query, tuple(_wanted(_tree(q), "the plan") for q in selects(root)))
+
+
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
     """The plan with the wanted trees; if none is given, all are chosen. The relations of the trees show whether groups
     are stored."""

@@ -17,9 +17,11 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from freshet.logical.apply import Apply, ApplyKind
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema
+from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema, Values
 from freshet.logical.rewrite.blocks import NAMELESS
+from freshet.scalar.types import BOOLEAN
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
@@ -59,12 +61,28 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
     elif isinstance(node, exp.Values):
         columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
     elif isinstance(node, exp.Lateral):
-        statement.refuse("LATERAL", "join with an uncorrelated FROM subquery ON the columns they share", "LATERAL")
+        columns = _bind_lateral(binder, node, scope, draft)
     else:
         written = sql_of(node)
         statement.refuse(f"{written} in FROM", "name a table, a view or a subquery", node)
     for join in node.args.get("joins") or []:
         columns = _bind_join(binder, join, scope, draft, columns, start)
+    return columns
+
+
+def _bind_lateral(binder: Binder, node: exp.Lateral, scope: NameScope, draft: Draft) -> Columns:
+    """A query that reads the items on its left: a relation without rows, and the condition that stands for them."""
+    statement = binder.statement
+    statement.only(node, ("this", "alias"))
+    if node.args.get("view") or not isinstance(node.this, exp.Subquery):
+        statement.refuse("LATERAL of anything but a subquery", "write LATERAL (SELECT ...)", "LATERAL")
+    query, around = binder.subquery(node.this, scope, False)
+    columns = _add(binder, Values((), query.fields), node.alias, node, scope, draft)
+    number, args = draft.relations[-1], tuple(around.read)
+    spot = statement.spot(node.this)
+    draft.predicates.append(
+        Apply(BOOLEAN, ApplyKind.LATERAL, query, args, "LATERAL", False, select=scope.mark, spot=spot, relation=number)
+    )
     return columns
 
 
@@ -119,6 +137,9 @@ def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, l
     if join.method.upper() not in ("", "NATURAL") or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
         statement.refuse(f"{join.method or kind} JOIN", "use JOIN or LEFT JOIN with ON", join)
     statement.only(join, ("this", "on", "using", "side", "kind", "method"))
+    if isinstance(join.this, exp.Lateral) and (side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI")):
+        what = f"{side or kind} JOIN LATERAL"
+        statement.refuse(what, "use JOIN LATERAL, LEFT JOIN LATERAL, or EXISTS", "LATERAL")
     middle, item, on = len(scope.entries), Draft(), Draft()
     scope.columns = left
     right = _bind_item(binder, join.this, scope, item)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from freshet.errors import SqlError
 from freshet.logical.query import (
+    AlterTable,
     AnyQuery,
     Bracket,
     CreateTable,
@@ -23,6 +24,7 @@ from freshet.logical.query import (
 )
 from freshet.logical.query import Statement as Bound
 from freshet.logical.rewrite import rewrite
+from freshet.sql.alter import bind_alter
 from freshet.sql.change import bind_delete, bind_insert, bind_update
 from freshet.sql.define import bind_create, bind_drop
 from freshet.sql.definitions import Definitions
@@ -32,10 +34,9 @@ from freshet.sql.source import SqlText, Statement
 
 _READS = "SELECT, WITH, VALUES, CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE or BEGIN"
 _ASKS = ("SELECT", "WITH", "VALUES", "(")
-_FIRST_WORDS = (*_ASKS, "CREATE", "DROP", "INSERT", "UPDATE", "DELETE")
+_FIRST_WORDS = (*_ASKS, "CREATE", "ALTER", "DROP", "INSERT", "UPDATE", "DELETE")
 _REFUSED = {
     "MERGE": "send the changes as rows with _change_type 'upsert' and 'delete'",
-    "ALTER": "create a table with the wanted columns and insert into it",
     "TRUNCATE": "use DELETE FROM without WHERE",
     "COPY": "run it at the prompt, freshet sql --files FOLDER, or give db.apply what pyarrow reads",
     "EXPLAIN": "run it alone, with execute()",
@@ -167,6 +168,7 @@ _BINDERS: tuple[
 ] = (
     ((exp.Query, exp.Values), _bind_query),
     (exp.Create, bind_create),
+    (exp.Alter, bind_alter),
     (exp.Drop, bind_drop),
     (exp.Insert, bind_insert),
     (exp.Update, bind_update),
@@ -182,6 +184,8 @@ def _record(bound: Bound, catalog: Definitions) -> None:
             catalog.dropped(DropTable(name))  # refuses if views read it
         if bound.replace or name not in catalog.tables:
             catalog.tables[name] = bound.schema
+    elif isinstance(bound, AlterTable):
+        catalog.add(bound.schema)
     elif isinstance(bound, CreateView):
         if bound.replace:
             catalog.dropped(DropView(bound.name))

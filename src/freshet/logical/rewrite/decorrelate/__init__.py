@@ -28,11 +28,12 @@ from freshet.logical.apply import (
     sources,
 )
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation
+from freshet.logical.query import Arm, Block, Field, Grouping, Query, Relation, key
 from freshet.logical.references import OuterRef
 from freshet.logical.rewrite.blocks import conjuncts, map_block_expressions, map_blocks
 from freshet.logical.rewrite.decorrelate.inner import existing, inner_of
-from freshet.logical.rewrite.decorrelate.place import Place
+from freshet.logical.rewrite.decorrelate.keyed import by_keys, tests
+from freshet.logical.rewrite.decorrelate.place import Domain, Place
 from freshet.logical.rewrite.decorrelate.split import is_grand
 from freshet.logical.rewrite.decorrelate.values import as_condition, with_values
 from freshet.scalar import functions
@@ -97,7 +98,23 @@ def _filled(place: Place, block: Block) -> Place:
     return place
 
 
+def _join_rows(place: Place, apply: Apply) -> None:
+    """LATERAL: its relation has the query's rows by keys, which must equal what the query reads of the block."""
+    apply = replace(apply, args=tuple(with_values(place, a) for a in apply.args))
+    found, relation = by_keys(apply.query, Domain(place, apply)), place.known[apply.relation]
+    shown, outer = len(relation.fields), apply.outer
+    pairs = zip(relation.fields, found.query.fields, strict=False)
+    fields = (*(replace(f, name=was.name) for was, f in pairs), *found.fields)
+    place.known[apply.relation] = Relation(relation.alias, found.query, fields)
+    keys = (key(apply.relation, shown + i, f) for i, f in enumerate(found.fields))
+    for test in tests(found.asked, keys):
+        place.predicates.append(transform(test, lambda e: outer[e.column] if isinstance(e, OuterRef) else e))
+
+
 def _add_condition(place: Place, predicate: Expression) -> None:
+    if isinstance(predicate, Apply) and predicate.kind is ApplyKind.LATERAL:
+        _join_rows(place, predicate)
+        return
     apply, negated = _alone(predicate)
     if apply is None:
         place.predicates.append(with_values(place, as_condition(predicate)))
@@ -120,7 +137,8 @@ def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
     negated = False
     while isinstance(predicate, Call) and predicate.name == "not":
         predicate, negated = predicate.args[0], not negated
-    if not isinstance(predicate, Apply) or predicate.kind is ApplyKind.SCALAR or is_grand(predicate.query):
+    alone = (ApplyKind.EXISTS, ApplyKind.ANY, ApplyKind.ALL)
+    if not isinstance(predicate, Apply) or predicate.kind not in alone or is_grand(predicate.query):
         return None, negated
     return predicate, negated
 
@@ -148,6 +166,8 @@ def _is_plain(query: Query) -> bool:
         return False
     if any(outer_of(applies(e)) for e in query.outputs):
         return False
+    if any(a.kind is ApplyKind.LATERAL for e in block_expressions(query.block) for a in applies(e)):
+        return False  # its relation has a number in this select
     return _reads_directly(query.block)
 
 

@@ -1,0 +1,33 @@
+"""What views on Spark cannot have, said in one line before a query starts."""
+
+from __future__ import annotations
+
+import pytest
+
+import freshet
+from freshet.spark.stages import make_job
+
+
+@pytest.mark.parametrize(
+    ("ddl", "sql", "words"),
+    [
+        ("CREATE TABLE t (a INT, ts TIMESTAMP)", "SELECT a FROM t WHERE ts > NOW()", "NOW.. in a view on Spark"),
+        ("CREATE TABLE t (a INT, ts TIMESTAMP) WITH (retain = '1 day')", "SELECT a FROM t", "table t with retain"),
+        ("CREATE TABLE t (a INT)", "SELECT f(a) AS x FROM t", "function f of Python in a view on Spark"),
+    ],
+)
+def test_what_is_refused(ddl: str, sql: str, words: str) -> None:
+    db = freshet.connect()
+    db.create_function("f", lambda x: x, returns="INT")
+    db.execute(ddl)
+    with pytest.raises(freshet.UnsupportedError, match=words):
+        make_job({"v": freshet.plan(sql, db.catalog).root}, 2)
+
+
+def test_lateral_is_a_join_like_any_other() -> None:
+    plan = freshet.plan(
+        "SELECT t.a, l.b FROM t, LATERAL (SELECT b FROM u WHERE u.a = t.a ORDER BY b LIMIT 2) l",
+        "CREATE TABLE t (a INT); CREATE TABLE u (a INT, b INT)",
+    )
+    job = make_job({"v": plan.root}, 2)
+    assert {name for stream in job.streams for name in stream.sources} >= {"t", "u"}
