@@ -94,7 +94,6 @@ class Native(Answering):
         row, owner = self.select, self.owner
         row[at.SINK] = owner.sink()
         row[at.RAW], row[at.PENDING] = self.raw.row.ctypes.data, self.pending.row.ctypes.data
-        row[at.WORK_STEPS], row[at.SELECT] = owner.steps.data.ctypes.data, self._number(self)
         if owner.aggregate is not None:
             self.grouped = self._describe_groups(owner.aggregate)
         if row[at.SINK] == at.TO_GROUPS and not self.grouped:
@@ -184,10 +183,9 @@ class Native(Answering):
     def _describe_join(self) -> None:
         row, join, lanes = self.tree, self.join, self.join.results.width
         row[at.TREE], row[at.CHECKS] = join.tree.at, join.tree.checks_at
-        row[at.JOIN_WORK], row[at.NODES] = join.work.data.ctypes.data, len(join.nodes)
-        greatest = [getattr(n.source, "greatest", None) for n in join.nodes]
-        heaviest = np.array([0 if g is None else g.data.ctypes.data for g in greatest], np.int64)
-        row[at.HEAVIEST] = self._address(heaviest)
+        row[at.NODES] = len(join.nodes)
+        self._heaviest = np.zeros(len(join.nodes), np.int64)
+        row[at.HEAVIEST] = self._heaviest.ctypes.data
         row[at.CHUNK_AT] = self._address(np.empty(at.MOST_ROWS * lanes, np.int64))
         row[at.CHUNK_WEIGHTS] = self._address(np.empty(at.MOST_ROWS, np.int64))
         row[at.CHUNK] = min([at.MOST_ROWS, *(len(o.buffers.weights) for o in join.orders.values())])
@@ -197,9 +195,8 @@ class Native(Answering):
             missing[child] = self._order(order)
         row[at.MISSING], row[at.SELECT_AT] = self._address(missing), self.select.ctypes.data
         self._orders = {node: self._order(order) for node, order in join.orders.items()}
-        swept = [(d.gone.data.ctypes.data, 0) for d, _ in join.swept]
-        self.swept = np.array(swept, np.int64).reshape(-1, at.SWEPT_WIDTH)  # the counts never grow
-        self.select[at.SWEPT], self.select[at.SWEPT_COUNT] = self.swept.ctypes.data, len(swept)
+        self.swept = np.zeros((len(join.swept), at.SWEPT_WIDTH), np.int64)
+        self.select[at.SWEPT], self.select[at.SWEPT_COUNT] = self.swept.ctypes.data, len(join.swept)
 
     def _order(self, order: Order) -> int:
         row, buffers = np.zeros(at.ORDER_WIDTH, np.int64), order.buffers
@@ -243,7 +240,6 @@ class Native(Answering):
             row[at.DICTIONARY] = self._of(column.dictionary.tuples, None).ctypes.data
             assert column.parts is not None
             row[at.PARTS], row[at.PART_COUNT] = self._address(column.parts), len(column.parts)
-            row[at.GONE] = column.dictionary.gone.data.ctypes.data
             self._columns[id(column)] = column, row
         return self._columns[id(column)][1]
 
@@ -271,15 +267,16 @@ class Native(Answering):
     def _watch(self) -> None:
         if self.grouped and self.owner.aggregate is not None:
             aggregate = self.owner.aggregate
-            self._watched += [aggregate.state, aggregate.answers, aggregate.flags]
+            self._watched += [aggregate.state, aggregate.answers, aggregate.flags, aggregate.meta]
             if self.plan.grouping is not None and self.plan.grouping.keys:
                 self.select[at.GROUPS] = self._of(aggregate.groups, None).ctypes.data
         for tuples, table, _ in self._tuples.values():
-            self._watched += [tuples.table, tuples.lanes, tuples.occupancy, tuples.free]
+            self._watched += [tuples.table, tuples.lanes, tuples.occupancy, tuples.free, tuples.meta]
             if table is not None and table.weights is not None:
-                self._watched.append(table.weights)
+                self._watched += [table.weights, table.greatest]
         for column, _ in self._columns.values():
-            self._watched.append(column.ids)
+            self._watched += [column.ids, column.dictionary.gone]
+        self._watched += [self.join.work, self.owner.steps, *self._greatest()]
         for array in self._watched:
             array.watchers.append(self._mark_stale)
 
@@ -287,6 +284,9 @@ class Native(Answering):
         """Stops following the growth of tables, which outlive this view."""
         for array in self._watched:
             array.watchers[:] = [w for w in array.watchers if w != self._mark_stale]
+
+    def _greatest(self) -> list[Growable]:
+        return [n.source.greatest for n in self.join.nodes if isinstance(n.source, Table)]
 
     def _mark_stale(self) -> None:
         self.stale = True
@@ -310,8 +310,15 @@ class Native(Answering):
                 row[at.GREATEST] = table.greatest.data.ctypes.data
         for column, row in self._columns.values():
             column.ids.grow(column.source.capacity)
-            row[at.IDS] = column.ids.data.ctypes.data
+            row[at.IDS], row[at.GONE] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
+        self.tree[at.JOIN_WORK] = self.join.work.data.ctypes.data
+        for i, node in enumerate(self.join.nodes):
+            greatest = getattr(node.source, "greatest", None)
+            self._heaviest[i] = 0 if greatest is None else greatest.data.ctypes.data
+        for swept, (dictionary, _) in zip(self.swept, self.join.swept, strict=True):
+            swept[at.SWEPT_GONE] = dictionary.gone.data.ctypes.data
         row = self.select
+        row[at.WORK_STEPS] = self.owner.steps.data.ctypes.data
         if aggregate is not None:
             row[at.STATE], row[at.STATE_WIDTH] = aggregate.state.data.ctypes.data, aggregate.state.columns
             row[at.ANSWERS], row[at.ANSWER_WIDTH] = aggregate.answers.data.ctypes.data, aggregate.answers.columns
