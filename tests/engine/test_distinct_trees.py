@@ -122,3 +122,13 @@ def test_explain_says_how(sql: str) -> None:
     delay, words = PLANS[sql]
     assert f"delay      {delay}" in explained
     assert words in explained
+
+
+def test_a_comparison_below_a_projection_stays_between_relations() -> None:
+    """What is put above a compared relation for its projection has no value to compare."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE p (a INT PRIMARY KEY, b INT); CREATE TABLE q (a INT, b INT)")
+    joined = "x.a = y.a AND x.b = z.a AND x.a = p.a AND x.b >= p.b"
+    view = db.create_view("v", f"SELECT DISTINCT x.a FROM q AS x, q AS y, q AS z, p WHERE {joined}")
+    db.apply({"p": [(0, 1), (1, 1)], "q": [(1, 1)]})
+    assert view.to_dicts() == [{"a": 1}]

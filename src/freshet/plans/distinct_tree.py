@@ -74,7 +74,10 @@ def _with_marks(h: Hypergraph, relations: Sequence[int], chosen: Sequence[Compar
 
 
 def _carries(tree: JoinTree, comparisons: int) -> bool:
-    """Whether each comparison is on an edge between two relations."""
+    """Whether each comparison is on an edge between two relations, and on no other: a generalized node has no tuple to
+    compare."""
+    if any(isinstance(a, ComparisonAttribute) for n in tree.nodes if n.relation is None for a in n.attributes):
+        return False
     plain = (i for i, n in enumerate(tree.nodes) if n.relation is not None and n.parent >= 0)
     below = [i for i in plain if tree.nodes[tree.nodes[i].parent].relation is not None]
     carried = {a for i in below for a in tree.key(i) if isinstance(a, ComparisonAttribute)}
