@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from freshet.scalar.comparison_operator import ComparisonOperator
 from freshet.scalar.expression import Call, Expression, Literal, Reference
+from freshet.scalar.functions.registry import comparison_of
 from freshet.scalar.types import INTEGER_RANGE, Type
 from freshet.state import wide
 from freshet.state.arrays import Int64s
@@ -52,12 +54,13 @@ class LaneCode:
 
     def add(self, expressions: Sequence[Expression]) -> list[int] | None:
         """The registers of expressions; None if one of them takes more, which leaves the code as it was."""
-        rows, known = len(self._rows), dict(self._known)
+        rows, known = len(self._rows), len(self._known)
         try:
             return [self._register(e) for e in expressions]
         except _BeyondError:
             del self._rows[rows:]
-            self._known = known
+            while len(self._known) > known:
+                self._known.popitem()
             return None
 
     def all_of(self, registers: list[int]) -> int:
@@ -96,8 +99,9 @@ class LaneCode:
             raise _BeyondError
         if e.name in _ARITHMETIC:
             return self._arithmetic(e)
-        if e.name in ("eq", "ne", "lt", "le", "gt", "ge"):
-            return self._comparison(e)
+        operator = comparison_of(e)
+        if operator is not None:
+            return self._comparison(e, operator)
         if e.name in ("and", "or"):
             return self._chain(AND if e.name == "and" else OR, [self._register(a) for a in e.args])
         if e.name == "not":
@@ -139,19 +143,20 @@ class LaneCode:
         power = self._step(CONSTANT, limit=10**digits)
         return self._step(MULTIPLY, register, power, _BIGGEST)
 
-    def _comparison(self, e: Call) -> int:
+    def _comparison(self, e: Call, operator: ComparisonOperator) -> int:
         x, y = e.args
         numbers = all(t.is_integer or t.name == "DECIMAL" for t in (x.type, y.type))
         same = x.type.scale == y.type.scale if numbers else x.type.name == y.type.name and x.type.name in _WHOLE
-        texts = e.name in ("eq", "ne") and all(isinstance(a, Reference) and a.type.name == "STRING" for a in e.args)
+        texts = not operator.is_order and all(isinstance(a, Reference) and a.type.name == "STRING" for a in e.args)
         if not same and not (texts and x.type == y.type):
             raise _BeyondError
         a, b = self._register(x), self._register(y)
-        if e.name in ("gt", "ge"):
+        if not operator.is_order:
+            equal = self._step(EQUAL, a, b)
+            return self._step(NOT, equal) if operator is ComparisonOperator.UNEQUAL else equal
+        if not operator.is_upward:
             a, b = b, a
-        op = {"eq": EQUAL, "ne": EQUAL, "lt": LESS, "gt": LESS, "le": AT_MOST, "ge": AT_MOST}[e.name]
-        found = self._step(op, a, b)
-        return self._step(NOT, found) if e.name == "ne" else found
+        return self._step(LESS if operator.is_strict else AT_MOST, a, b)
 
     def _cast(self, e: Call) -> int:
         source, target = e.args[0].type, e.type

@@ -158,11 +158,14 @@ class Native(Answering):
         if grouping.having is not None:
             return False
         keys, answers = [k.type for k in grouping.keys], [a.type for a in grouping.aggregates]
-        before = width(keys)
+        places = [
+            (first + lane, first + value_lanes(types) + i // NULLS, i % NULLS)
+            for types, first in ((keys, 0), (answers, width(keys)))
+            for i, lane in enumerate(layout(types))
+        ]
 
         def where(c: Reference) -> tuple[int, int, int]:
-            types, i, first = (keys, c.column, 0) if c.column < len(keys) else (answers, c.column - len(keys), before)
-            return first + layout(types)[i], first + value_lanes(types) + i // NULLS, i % NULLS
+            return places[c.column]
 
         code = LaneCode(where)
         shown = code.add(self.plan.outputs)

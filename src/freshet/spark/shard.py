@@ -199,7 +199,7 @@ def _valid(column: Column) -> Bools:
 
 def _touch(kept: Maintained) -> None:
     """A total over no rows is an answer, to be emitted by the first transaction."""
-    if isinstance(kept, Select):
+    if isinstance(kept, Select) and kept.aggregate is not None:
         kept.touched = True
     for below in kept.below:
         _touch(below)
