@@ -218,7 +218,7 @@ def test_enclosure_of_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("c.csv", b"x,_weight\n1,much\n", "_weight is string, not whole numbers; +n adds n copies, -n removes n"),
         ("c.csv", b"x,_weight\n1,1.5\n", "_weight is 1.5, not a whole number"),
         ("c.csv", b"x,_weight\n1,1\n2,\n", "row 1: _weight is NULL; +n adds n copies"),
-        ("c.csv", b"x,_weight,_change_type\n1,1,insert\n", "rows carry both _weight and _change_type; keep one"),
+        ("c.csv", b"x,_weight,_change_type\n1,1,insert\n", "rows have both _weight and _change_type; keep one"),
         (
             "c.json",
             b'{"x": [1]}\n',

@@ -119,7 +119,7 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
         else:
             raise _unknown_column(schema, name)
     if weight is not None and change_type is not None:
-        raise ChangeError(f"rows carry both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
+        raise ChangeError(f"rows have both {WEIGHT} and {CHANGE_TYPE}; keep one", schema.name)
     absent = frozenset(range(len(schema.fields))) - given.keys()
     direct = not absent and change_type is None and (weight is None or form.types[weight] == pa.int64())
     direct = direct and all(_is_direct(form.types[place], type_) for place, _, _, type_ in given.values())

@@ -159,8 +159,9 @@ class Native(Answering):
             return False
         keys, answers = [k.type for k in grouping.keys], [a.type for a in grouping.aggregates]
         places = [
-            (first + lane, first + value_lanes(types) + i // NULLS, i % NULLS)
+            (first + lane, nulls + i // NULLS, i % NULLS)
             for types, first in ((keys, 0), (answers, width(keys)))
+            for nulls in (first + value_lanes(types),)
             for i, lane in enumerate(layout(types))
         ]
 

@@ -160,4 +160,5 @@ def repeated(weights: Int64s, rows: int) -> Iterator[Int64s]:
     ends = np.cumsum(weights)
     last = int(ends[-1]) if len(ends) else 0
     for start in range(0, last, rows):
+        look()
         yield np.searchsorted(ends, np.arange(start, min(start + rows, last)), side="right")
