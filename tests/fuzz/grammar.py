@@ -130,7 +130,8 @@ class Grammar:
         if not last and self.choices.chance(40):
             value = self.expressions.column(scope, "i")
             outputs, types = f"MAX({value}) AS o0, COUNT(*) AS o1", ["i", "i"]
-            group = f" GROUP BY {self.expressions.column(scope, types[0])}" if self.choices.chance(50) else ""
+            key = self.expressions.column(scope, types[0])
+            group = f" GROUP BY {key}" if self.choices.chance(50) and not key.isdigit() else ""  # 1 is the first output
         columns = [Col(f"{alias}.o{i}", t) for i, t in enumerate(types)]
         return f"LATERAL (SELECT {outputs} FROM {text}{where}{group}{last}) AS {alias}", columns
 

@@ -29,6 +29,7 @@ from freshet.spark.encode import Encoder
 from freshet.spark.level import Level
 from freshet.spark.log import Block, Entries, ShardFolder, ShardLog, read_entry
 from freshet.spark.maintain import compile_job
+from freshet.spark.observed import OBSERVED
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
@@ -93,6 +94,8 @@ def test_a_long_stream(tmp_path: Path, form: str) -> None:
         assert sum(map(len, blocks)) <= 3 * compact, number
         assert held <= 4 * compact, number  # with the entries of the previous version, directly after a rewrite
         for row in told:
+            if row.stream == OBSERVED:
+                continue
             delta = from_block(row.payload, [f.type for f in job.views[0].fields])
             total.add(pa.table([*map(to_arrow, delta.columns), pa.array(delta.weights)], ["s", "n", "total", "w"]))
     assert 3 < rewritten < BATCHES - 3  # compacted repeatedly, but not at every batch
