@@ -73,10 +73,13 @@ def _step(call: Call) -> Step:
         arrays = [to_arrow(spread(c, rows)) for c in columns]
         firsts, places = _distinct(arrays, rows)
         distinct = [a.take(pa.array(firsts)) for a in arrays]
+        computed = _computed(function, distinct)
         try:
-            made = from_arrow(_computed(function, distinct), function.returns)
+            made = from_arrow(computed, function.returns)
         except FreshetError as e:
-            raise EvaluationError(f"function {function.name} gave what is no {function.returns}: {e}") from e
+            raise EvaluationError(
+                f"function {function.name} returned values that are not {function.returns}: {e}"
+            ) from e
         return made.take(places)
 
     return step
