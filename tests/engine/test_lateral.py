@@ -97,3 +97,16 @@ def test_what_is_refused(sql: str, words: str) -> None:
     db.execute(DDL)
     with pytest.raises(freshet.SqlError, match=words):
         db.create_view("v", sql)
+
+
+def test_values_of_a_left_join_are_not_taken_from_a_block_without_rows() -> None:
+    """The LATERAL has no rows yet when the values it is computed for are looked up."""
+    db = freshet.connect()
+    db.execute("CREATE TABLE q (a INT, b INT)")
+    joined = "SELECT x.a FROM q AS x LEFT JOIN q AS y ON x.b = y.b "
+    text = joined + "CROSS JOIN LATERAL (SELECT z.b FROM q AS z WHERE y.a {} z.a)"
+    with pytest.raises(freshet.UnsupportedError, match="LATERAL next to a subquery that reads a LEFT JOIN's columns"):
+        db.create_view("v", text.format("<=") + " AS l")
+    view = db.create_view("w", text.format("=") + " AS l")
+    db.apply({"q": [(1, 1)]})
+    assert view.to_dicts() == [{"a": 1}]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from freshet.logical.apply import Apply
 from freshet.logical.kinds import JoinKind
-from freshet.logical.query import AnyQuery, Arm, Block, Field, Query, Relation
+from freshet.logical.query import AnyQuery, Arm, Block, Field, Query, Relation, Values
 from freshet.logical.references import OuterRef
 from freshet.logical.rewrite.blocks import NAMELESS, optional, reads, reads_all, subtree
 from freshet.scalar import functions
@@ -74,6 +74,9 @@ class Domain:
                 wanted |= reads(arm.block)
         own = subtree(Block(tuple(place.relations), (), tuple(arms)))
         instead = "correlate it by equalities (inner = outer) under AND in its WHERE"
+        if any(isinstance(s := place.known[r].source, Values) and not s.rows for r in place.relations):
+            # A LATERAL that is not joined yet stands there without rows: the values would be none.
+            self._apply.refuse("LATERAL next to a subquery that reads a LEFT JOIN's columns by other than =", instead)
         if not hosts <= own:
             self._apply.refuse("a subquery that reads a LEFT JOIN's columns by other than = in ON", instead)
         if not frozenset().union(*(reads(arm.block) for arm in arms)) <= own:
