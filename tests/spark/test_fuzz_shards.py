@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, UnsupportedError
 from freshet.spark.maintain import compile_job
 from tests.fuzz.choices import Choices
@@ -15,7 +16,6 @@ from tests.fuzz.grammar import BARE, Grammar
 from tests.fuzz.question import NoOracleError, NoValueError, expected
 from tests.fuzz.tables import random_tables, random_transaction
 from tests.oracle import same_bag
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum
 
 pytestmark = pytest.mark.long

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 import freshet
 from benchmarks import tpch as schema
 from benchmarks.agreement import ties_broken
+from benchmarks.local_job import LocalJob
 from freshet.spark import maintain
 from freshet.spark.maintain import compile_job
 from tests.engine.test_tpch import EASED, eased, first_load, folded, stock, transaction
 from tests.oracle import duckdb_answer, same_bag
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 from tests.twin import TwinTable
 
