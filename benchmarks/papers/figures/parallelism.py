@@ -22,12 +22,14 @@ from benchmarks.papers.sharded import Critical, run_sharded
 from benchmarks.streams import skewed_edges
 from freshet.plans import plan as make_plan
 from freshet.plans.model import QueryPlan
+from freshet.spark.cuts import Layout
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
 
 SHARDS = (1, 2, 4, 8, 16, 32)
 WINDOW = 0.2
 TRANSACTIONS = 8
+LAYOUTS = (Layout.HYPERCUBE, Layout.LEVELS, Layout.CHEAPEST)
 TPCH = ("q3", "q5", "q10")
 
 
@@ -44,23 +46,27 @@ class Workload:
         assert isinstance(plan, QueryPlan)
         return plan
 
-    def critical(self, shards: int) -> Critical:
+    def critical(self, shards: int, layout: Layout) -> Critical:
         """The critical path of the stream until its middle, when the window is full."""
         plan = self.plan
         sizes = {name: float(rows.num_rows) for name, rows in self.moves.tables.items()}
         half = len(self.moves) // 2
         each = -(-half // TRANSACTIONS)
-        job = make_job({"view": plan}, shards, sizes)
+        job = make_job({"view": plan}, shards, sizes, layout=layout)
         return run_sharded(job, self.moves.transactions(each, 0, half), plan, self.sql, self.moves.held(half), each)
 
 
 def run(size: Size) -> Iterator[Result]:
     result = Result("parallelism", "AJU 16, CROWN 10, Cquirrel 1: the critical path as shards are added",
-                    Plot("shards", "rows a change", "query", log="xy"))  # fmt: skip
+                    Plot("shards", "rows a change", "series", log="xy"))  # fmt: skip
     for workload in workloads(size):
         for shards in size.scales(SHARDS, SHARDS, (1, 16)):
-            critical = workload.critical(int(shards))
-            result.rows.append({"query": workload.name, "shards": int(shards), **critical.row()})
+            for layout in LAYOUTS:
+                critical = workload.critical(int(shards), layout)
+                result.rows.append({
+                    "series": f"{workload.name}, {layout.value}", "query": workload.name, "layout": layout.value,
+                    "shards": int(shards), **critical.row(),
+                })  # fmt: skip
         _judge_speedup(result, workload)
     yield result
 

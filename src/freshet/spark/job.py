@@ -49,13 +49,17 @@ class Stream:
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A plan whose tables are streams, run by the first `cells` shards. `averages` are pairs of output columns (sum,
-    count): see `partials`. One that reads no table is emitted once, with the first transaction."""
+    count): see `partials`. One that reads no table is emitted once, with the first transaction. `trunk`: the table of
+    which a part of a join has at most a row for each row; `expected`: of a join with parts, the rows that its busiest
+    shard is expected to receive on all levels, and by HyperCube on one: see `cuts`."""
 
     name: str
     level: int
     plan: AnyPlan
     cells: int
     averages: tuple[tuple[int, int], ...] = ()
+    trunk: str = ""
+    expected: tuple[float, ...] = ()
 
     @property
     def constant(self) -> bool:

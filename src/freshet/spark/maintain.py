@@ -15,6 +15,7 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
+from freshet.spark.cuts import Layout
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
@@ -256,10 +257,10 @@ def quarantined(changes: DataFrame) -> DataFrame:
 
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
+    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False, layout: Layout = Layout.CHEAPEST,
 ) -> Job:  # fmt: skip
     plans = {name: plan.root for name, plan in _planned(views, schema).items()}
-    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+    return make_job(plans, shards, sizes, normalized, quarantine, checked, layout=layout)
 
 
 def _named(views: Views) -> Mapping[str, str | Plan]:

@@ -35,6 +35,15 @@ class Grid:
     hashed: list[dict[int, tuple[Expression, ...]]]
     core: frozenset[int] = frozenset()
 
+    def load(self, sizes: Mapping[int, float]) -> float:
+        """The rows that a cell receives if values are spread evenly; sizes are by relation. There are no more values
+        that join than rows of the smallest relation hashed on them."""
+        dimensions = [
+            (min(share, max(1.0, *(sizes[r] for r in of))), of)
+            for share, of in zip(self.shares, self.hashed, strict=True)
+        ]
+        return sum(size / math.prod(share for share, of in dimensions if r in of) for r, size in sizes.items())
+
 
 def choose_grid(plan: QueryPlan, shards: int, sizes: Mapping[int, float], used: Mapping[int, Collection[int]]) -> Grid:
     """The cheapest grid; `sizes` and `used` columns are by relation. Dimensions of share 1 are left out."""

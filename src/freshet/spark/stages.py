@@ -33,6 +33,7 @@ from freshet.plans.model import (
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.scalar.types import BIGINT
+from freshet.spark.cuts import Layout, choose_cuts, is_part, rows_of, trunk_name
 from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
@@ -48,6 +49,7 @@ def make_job(
     quarantine: bool = False,
     checked: bool = False,
     folded: bool = True,
+    layout: Layout = Layout.CHEAPEST,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
@@ -56,7 +58,7 @@ def make_job(
     for plan in plans.values():
         _refuse(plan)
     known = {k.lower(): v for k, v in (sizes or {}).items()}
-    job = _Stages(shards, known, folded and shards == 1).job(plans)
+    job = _Stages(shards, known, folded and shards == 1, layout).job(plans)
     ordered = {n.lower() for n in normalized}
     wanted = [t for t in job.tables if quarantine or (checked and t.primary_key) or t.name.lower() in ordered]
     return replace(_normalized(job, wanted, ordered), quarantine=quarantine) if wanted else job
@@ -134,8 +136,8 @@ def _refuse(plan: AnyPlan) -> None:
 
 
 class _Stages:
-    def __init__(self, shards: int, sizes: dict[str, float], folded: bool) -> None:
-        self.shards, self.sizes, self.folded = shards, sizes, folded
+    def __init__(self, shards: int, sizes: dict[str, float], folded: bool, layout: Layout) -> None:
+        self.shards, self.sizes, self.folded, self.layout = shards, sizes, folded, layout
         self.operators: list[Operator] = []
         self.uses: list[_Use] = []
         self.tables: dict[str, TableSchema] = {}
@@ -199,25 +201,36 @@ class _Stages:
         )
 
     def _select(self, plan: QueryPlan) -> int:
+        expected: tuple[float, ...] = ()
+        if self.shards > 1 and not is_part(plan) and self._is_sized(plan):
+            chosen = choose_cuts(plan, self.layout, self._load)
+            if chosen.plan is not plan:
+                plan, expected = chosen.plan, (chosen.rows, chosen.uncut)
         inputs = {i: self._add(r.source) for i, r in enumerate(plan.relations) if not isinstance(r.source, TableSchema)}
         used = used_columns(plan)
-        sizes = {
-            i: self.sizes[r.source.name.lower()]
-            for i, r in enumerate(plan.relations)
-            if isinstance(r.source, TableSchema) and r.source.name.lower() in self.sizes
-        }
-        grid = choose_grid(plan, self.shards, sizes, used)
+        grid = choose_grid(plan, self.shards, rows_of(plan, self.sizes), used)
         split = self._split(plan, grid)
         if split is None:
-            number = self._operator(plan, inputs, grid, used)
+            number = joined = self._operator(plan, inputs, grid, used)
         else:
-            number = self._operator(split.shard, inputs, grid, used_columns(split.shard), split.averages)
-            number = self._merge(split, number)
+            joined = self._operator(split.shard, inputs, grid, used_columns(split.shard), split.averages)
+            number = self._merge(split, joined)
+        if expected or is_part(plan):
+            of = trunk_name(plan) if is_part(plan) else ""
+            self.operators[joined] = replace(self.operators[joined], trunk=of, expected=expected)
         if plan.distinct and plan.grouping is not None and self.shards > 1:
             made = self.operators[number].plan
             assert isinstance(made, QueryPlan)
             number = self._merge(split_distinct(made), number)
         return number
+
+    def _is_sized(self, plan: QueryPlan) -> bool:
+        """Whether the rows of all that it reads are known."""
+        return rows_of(plan, self.sizes).keys() >= {n.relation for n in plan.nodes if not n.generalized}
+
+    def _load(self, plan: QueryPlan) -> float:
+        sizes = rows_of(plan, self.sizes)
+        return choose_grid(plan, self.shards, sizes, used_columns(plan)).load(sizes)
 
     def _split(self, plan: QueryPlan, grid: Grid) -> ShardSplit | None:
         if not grid.shares:
