@@ -129,7 +129,8 @@ def _with_one_more(plan: QueryPlan) -> Iterator[QueryPlan]:
         if edge.kind in (JoinKind.INNER, JoinKind.SEMI) and edge.comparison is None and not edge.condition:
             below = _below(plan, child)
             above = [i for i in range(len(plan.nodes)) if i not in below]
-            for side in (below, above):
+            # An arm may be as a whole what has to exist, or not to exist: it is not divided between two selects.
+            for side in (below, above) if plan.nodes[plan.nodes[child].parent].output else (below,):
                 found = _cut(plan, child, side)
                 if found is not None and not (is_part(plan) and trunk(found) is None):
                     yield found
