@@ -7,7 +7,7 @@ from typing import Any
 
 from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.scalar.describe import describe
-from freshet.spark.job import Job, Operator, Stream
+from freshet.spark.job import Dimension, Job, Operator, Stream
 
 
 def explain_job(job: Job, sizes: Mapping[str, float] | None = None) -> str:
@@ -67,11 +67,19 @@ def _in_parts(operator: Operator) -> str:
 
 def _spread(stream: Stream) -> str:
     """The cells of its grid, and how rows find theirs."""
-    ways = (
-        f"{d.name}: {'hashed on ' + ', '.join(describe(e) for e in d.hashed) if d.hashed else 'copied'}"
-        for d in stream.grid
-    )
+    ways = (f"{d.name}: {_way(d)}" for d in stream.grid)
     return " · ".join([f"{'×'.join(str(d.share) for d in stream.grid) or '1'} cells", *ways])
+
+
+def _way(dimension: Dimension) -> str:
+    if not dimension.hashed:
+        return "copied"
+    way = f"hashed on {', '.join(describe(e) for e in dimension.hashed)}"
+    if not dimension.heavy:
+        return way
+    values = "1 heavy value" if len(dimension.heavy) == 1 else f"{len(dimension.heavy)} heavy values"
+    row = ", ".join(describe(e) for e in dimension.row)
+    return f"{way}, rows of {values} {f'hashed on {row}' if row else 'copied'}"
 
 
 def _reads(plan: AnyPlan) -> str:

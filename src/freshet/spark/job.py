@@ -25,11 +25,14 @@ SEQUENCE = "_sequence"  # the column that orders the changes of a table
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension of a grid, as one stream meets it: what its rows are hashed on, nothing where they are copied."""
+    """One dimension of a grid, as one stream meets it: what its rows are hashed on, nothing where they are copied.
+    `heavy`: hashes of values whose rows are hashed on `row` instead, or copied where that is nothing."""
 
     share: int
     name: str
     hashed: tuple[Expression, ...] = ()
+    heavy: tuple[int, ...] = ()
+    row: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
