@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import tpch
 from benchmarks.papers.data import DAY, social_network
+from benchmarks.papers.figures.fifo import TPCH, WINDOW, tpch_sliding
 from benchmarks.papers.harness import Plot, Result, Size, Verdict
 from benchmarks.papers.queries import GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, all_sliding, time_window
@@ -29,9 +29,7 @@ from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
 
 SHARDS = (1, 2, 4, 8, 16, 32)
-WINDOW = 0.2
 TRANSACTIONS = 8
-TPCH = ("q3", "q5", "q10")
 
 
 @dataclass(frozen=True)
@@ -99,23 +97,13 @@ def layouts(every: Sequence[Workload], size: Size) -> Iterator[Result]:
 
 def workloads(size: Size) -> list[Workload]:
     (factor,) = size.scales((0.02,), (0.01,), (0.001,))
-    made = [tpch_workload(name, factor) for name in TPCH]
+    made = [Workload(name, *tpch_sliding(name, factor)) for name in TPCH]
     edges = skewed_edges(size.pick(4_000, 2_000, 300), size.pick(20_000, 10_000, 1_500))
     graph = all_sliding({"g": pa.table({"src": edges[:, 0], "dst": edges[:, 1]})}, WINDOW)
     ddl = GRAPH_DDL.split(";")[0]
     made.append(Workload("three_hop", ddl, graph_queries()["three_hop"], graph))
     network = time_window(social_network(size.pick(1_000, 500, 60)), 60 * DAY)
     return [*made, Workload("snb_3", SNB_DDL, snb_queries()["snb_3"], network)]
-
-
-def tpch_workload(name: str, factor: float) -> Workload:
-    sql = tpch.QUERIES[name]
-    names, columns = tpch.tables_of(sql), tpch.columns_of(sql)
-    statements = tpch.ddl(names, columns)
-    tables = tpch.generate(factor, names)  # orders come by key, their dates in no order, so each part has an answer
-    read = zip(tables.items(), statements, strict=True)
-    kept = {name: rows.select([c for c in rows.column_names if f"{c} " in text]) for (name, rows), text in read}
-    return Workload(name, ";\n".join(statements), sql, all_sliding(kept, WINDOW))
 
 
 def _judge_speedup(result: Result, workload: Workload) -> None:
