@@ -31,5 +31,8 @@ def run(size: Size) -> Iterator[Result]:
         time.rows.append({"query": query, **cost.row(), "ms DuckDB anew": round(1e3 * anew, 2)})
         memory.rows.append({"query": query, "tuples": db.tuples(), "B a tuple": round(cost.bytes_per_tuple)})
         for percentile, value in (("50 %", single.p50_us), ("99 %", single.p99_us)):
-            latency.rows.append({"query": query, "percentile": percentile, "µs": round(value, 1)})
+            steps = single.row()["steps a change"]
+            latency.rows.append({
+                "query": query, "percentile": percentile, "µs": round(value, 1), "steps a change": steps
+            })  # fmt: skip
     yield from (time, memory, latency)

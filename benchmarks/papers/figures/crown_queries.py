@@ -40,7 +40,10 @@ def run(size: Size) -> Iterator[Result]:
         cost = stream_cost(db, view, moves.transactions(TRANSACTION, 0, half), half, size, deltas=False)
         single = stream_cost(db, view, islice(moves.transactions(1, cost.changes), SINGLE), SINGLE, size)
         for percentile, value in (("50 %", single.p50_us), ("99 %", single.p99_us)):
-            latency.rows.append({"query": name, "percentile": percentile, "µs": round(value, 1)})
+            steps = single.row()["steps a change"]
+            latency.rows.append({
+                "query": name, "percentile": percentile, "µs": round(value, 1), "steps a change": steps
+            })  # fmt: skip
     yield from (time, latency)
 
 
