@@ -29,7 +29,7 @@ from freshet.scalar.lanes import width
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable
 from freshet.state.arrays import Int64s
-from freshet.state.rows import TOO_MANY_COPIES, Kept, RowBuffer, Rows
+from freshet.state.rows import TOO_MANY_COPIES, HeldRows, RowBuffer, Rows
 from freshet.state.tuples import Slots
 
 
@@ -45,8 +45,8 @@ class Owner(Protocol):
     wanted: list[ColumnRef]
     sources: list[Table]
     distinguishes: bool
-    raw: Kept
-    pending: Kept
+    raw: HeldRows
+    pending: HeldRows
     touched: bool
     inputs: list[tuple[Any, Table]]
     native: Any
@@ -131,9 +131,9 @@ class Answering:
 
     def _evaluate(self, whom: int, n: int) -> None:
         self.owner._pass_on([self._rows(width(self.owner.row_types), n)])
-        self._took_over()
+        self._results_taken()
 
-    def _took_over(self) -> None:
+    def _results_taken(self) -> None:
         self.ready()
 
     def _show(self, whom: int, n: int) -> None:
@@ -165,7 +165,7 @@ class Answering:
         nothing = np.empty(0, np.int32)
         change = RowChange(nothing, np.empty((0, table.width), np.int64), np.empty(0, np.int64), slots, to)
         self.join.reweigh(table, slots, table.reweigh(change))
-        self._took_over()
+        self._results_taken()
 
     def _sweep(self, whom: int, n: int) -> None:
         self.join.left = True

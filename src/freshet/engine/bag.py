@@ -24,7 +24,7 @@ from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, extend, link_tuples, unlink_tuples
 from freshet.state.keys import PART_COLUMNS, Dictionary
-from freshet.state.rows import Kept, Rows, consolidated, no_rows
+from freshet.state.rows import HeldRows, Rows, consolidated, no_rows
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
 
@@ -206,7 +206,7 @@ class BagOperator(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def finish(self) -> Rows:
-        parts = Kept()
+        parts = HeldRows()
         for number, (query, store) in enumerate(zip(self.below, self.stores, strict=True)):
             change = query.finish()
             self.steps.data[FED] += len(change)
@@ -220,7 +220,7 @@ class BagOperator(Maintained):
                 self._join(number, come, store.add(come), 1, parts)
         return consolidated(parts, self.width) if parts else no_rows(self.width)
 
-    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: Kept) -> None:
+    def _join(self, number: int, rows: Int64s, slots: Slots, sign: int, parts: HeldRows) -> None:
         marks = self.stores[number].marks.data
         marks[slots] = 1
         for role, store in enumerate(self.role_store):

@@ -65,7 +65,7 @@ class BoundedSumsOperator(Maintained):
             touched.append(self._take_bounds(bounds))
         if not touched:
             return joined([], self.width)
-        return self._tell(np.unique(np.concatenate(touched)).astype(np.int32))
+        return self._emit(np.unique(np.concatenate(touched)).astype(np.int32))
 
     def _places(self, rows: Rows, types: Sequence[Type]) -> Slots:
         self.steps.data[[FED, PLACED]] += len(rows)
@@ -98,7 +98,7 @@ class BoundedSumsOperator(Maintained):
         self.bounds.data[slots[come]] = values(columns[self.keys], self.pool)[come]
         return slots
 
-    def _tell(self, touched: Slots) -> Rows:
+    def _emit(self, touched: Slots) -> Rows:
         fresh = self._sums(touched)
         old = self.emitted.data[touched]
         changed = (fresh != old).any(axis=1)
@@ -156,7 +156,7 @@ class BoundedSumsOperator(Maintained):
         for query, take in zip(self.below, (self._take_rows, self._take_bounds), strict=True):
             for rows in query.packed():
                 take(rows)
-        self._tell(self.tuples.slots())
+        self._emit(self.tuples.slots())
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)

@@ -114,7 +114,7 @@ class Core:
             operator.finish()
 
     @contextmanager
-    def unheard(self) -> Iterator[None]:
+    def without_deltas(self) -> Iterator[None]:
         """Nobody takes deltas."""
         self._outlet.open = False
         try:
@@ -137,7 +137,7 @@ class Core:
         try:
             operator = self.attach(scope, plan)
             try:
-                with memory.lend(), self.unheard():
+                with memory.temporary(), self.without_deltas():
                     operator.load([self.tables[name] for name in sorted(tables_of(plan))])
             except BaseException:
                 operator.close()

@@ -29,7 +29,7 @@ Place = tuple[int, int]  # a relation and a column of it
 Rows = Callable[[Int64s], list[Column]]
 
 
-class _Found(NamedTuple):
+class _RowFinder(NamedTuple):
     """How a relation's row is found: by the values of these outputs, as one row of lanes."""
 
     relation: int
@@ -53,13 +53,13 @@ def joined_finders(
         output = plan.outputs[i]
         if isinstance(output, ColumnRef):
             shown.setdefault(same_as((output.relation, output.column)), i)
-    found: list[_Found] = []
+    finders: list[_RowFinder] = []
     for relation in (n.relation for n in plan.nodes if not n.generalized):
         columns, rows = _rows_of(plan, relation, sources, below)
         outputs = [shown.get(same_as((relation, c)), -1) for c in columns]
         if rows is None or -1 in outputs:
             return []
-        found.append(_Found(relation, tuple(outputs), rows))
+        finders.append(_RowFinder(relation, tuple(outputs), rows))
     types, joined = [plan.fields[i].type for i in plan.key], set(equal.values())
     checked = (*(f for n in plan.nodes for f in n.filter), *plan.residual)
     nothing = np.empty((0, width([f.type for f in plan.fields])), np.int64)
@@ -67,7 +67,7 @@ def joined_finders(
     def find(key: Int64s) -> list[Column]:
         asked = dict(zip(plan.key, unpack(key, types, pool), strict=True))
         row: dict[Place, Column] = {}
-        for relation, outputs, rows in found:
+        for relation, outputs, rows in finders:
             columns = rows(pack([asked[i] for i in outputs], pool, 1))
             row.update(((relation, c), column) for c, column in enumerate(columns))
         made: list[Column] = []

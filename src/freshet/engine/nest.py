@@ -55,7 +55,7 @@ class NativeNest:
         return cls(owner) if all(getattr(child, "nest", None) is not None for child, _ in owner.inputs) else None
 
     @property
-    def heard(self) -> bool:
+    def is_observed(self) -> bool:
         """Whether somebody asks what nested queries change."""
         if len(self.natives) > 1:
             for native in self.natives:

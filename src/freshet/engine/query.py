@@ -38,7 +38,7 @@ from freshet.scalar.functions.compiled import is_total
 from freshet.scalar.lanes import pack, unpack, width
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.rows import Kept, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
+from freshet.state.rows import HeldRows, Rows, Sink, added_up, consolidated, joined, multiplied, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots
 
@@ -75,8 +75,8 @@ class Select(Maintained):
         certain = all(is_total(e) for e in evaluated(plan))
         # Where state is made of join results, or some of them may have no value, they are made in any case.
         self.outlet = ALWAYS if grouping is not None or plan.distinct or not certain else outlet
-        self.pending = Kept()  # rows of the delta
-        self.raw = Kept()  # join results not evaluated yet
+        self.pending = HeldRows()  # rows of the delta
+        self.raw = HeldRows()  # join results not evaluated yet
         plain = grouping is None and not plan.residual and not plan.copies and tuple(self.wanted) == plan.outputs
         self.results: Sink = self.pending if plain else self.raw if self._waits() else _Used(self._pass_on)
         self.passing = Passing(self.below[0], plan, self.wanted, pool) if plan.passes else None
@@ -135,7 +135,7 @@ class Select(Maintained):
     # Transactions ---------------------------------------------------------------------------------------------
 
     def remove(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             self.nest.remove(table, slots)
             return
         for child in self.below:
@@ -152,7 +152,7 @@ class Select(Maintained):
             self.join.reweigh(table, slots, before)
 
     def insert(self, table: Table, slots: Slots) -> None:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             self.nest.insert(table, slots)
             return
         for child in self.below:
@@ -161,7 +161,7 @@ class Select(Maintained):
             self.join.insert(table, slots)
 
     def finish(self) -> Rows:
-        if self.nest is not None and self.outlet.open and not self.nest.heard:
+        if self.nest is not None and self.outlet.open and not self.nest.is_observed:
             return self.nest.end()
         for child, fed in self.inputs:
             change = child.finish()

@@ -58,13 +58,13 @@ class Arms:
         inner = self.layout.sort(local, mine)
         above = [*(a for a, _, _ in pairs), *(c.parent for c in compares)]
         inside = [*(b for _, b, _ in pairs), *(c.child for c in compares)]
-        hung = self._host(host_block, host, base, above, condition, arm)
-        if isinstance(hung, Unfit):
-            return hung
+        attached = self._host(host_block, host, base, above, condition, arm)
+        if isinstance(attached, Unfit):
+            return attached
         drawn = self._arm_tree(host_block, arm, inner, inside, bool(compares))
         if isinstance(drawn, Unfit):
             return drawn
-        (at, parent_key), (tree, child_key, placed) = hung, drawn
+        (at, parent_key), (tree, child_key, placed) = attached, drawn
         edge = Edge(arm.kind, parent_key[: len(pairs)], (), tuple(s for _, _, s in pairs), tuple(condition))
         if compares:
             sides = parent_key[len(pairs)], child_key[len(pairs)]

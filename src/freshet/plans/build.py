@@ -53,9 +53,9 @@ class _Plans:
 
     def _planned(self, query: AnyQuery, stored: bool) -> AnyPlan:
         if not isinstance(query, Query):
-            asked = self._looked_up(query) if isinstance(query, SetOperation) and not stored else None
-            if asked is not None:
-                return asked
+            looked_up = self._looked_up(query) if isinstance(query, SetOperation) and not stored else None
+            if looked_up is not None:
+                return looked_up
             passes = isinstance(query, (Sorted, UnionAll))
             return plan_above(query, lambda below: self.plan(below, stored or not passes))
         if self._factorise and stored and len(query.block.relations) > 1:

@@ -17,7 +17,7 @@ from freshet.query.attribute import AttributeSet
 from freshet.query.budget import StepBudget
 from freshet.scalar.expression import Expression
 
-Found = tuple[JoinTree, tuple[Compared, ...]]
+ChosenTree = tuple[JoinTree, tuple[Compared, ...]]
 
 
 def distinct_tree(
@@ -28,7 +28,7 @@ def distinct_tree(
     reads: Callable[[JoinTree, Expression], bool],
     cost: Callable[[JoinTree], tuple[float, ...]],
     accept: Callable[[JoinTree], bool],
-) -> Found | None:
+) -> ChosenTree | None:
     """The cheapest tree that carries as many comparisons as any, and those comparisons; None if rows would be produced
     several times. `h` has the shown attributes as output, and a hidden one for each relation that shows too little.
     `checks`: all conditions on several relations, the candidates' included. `reads`: whether the output nodes of a tree

@@ -156,7 +156,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
         if not instead:
             raise PlanError(f"{where}: the query has no node {name}; there are {', '.join(sorted(shown))}")
         raise PlanError(
-            f"{where}: {name} {_hangs(parent)} in the plan, and can only be where it {_hangs(instead[0])}: "
+            f"{where}: {name} {_attachment(parent)} in the plan, and can only be where it {_attachment(instead[0])}: "
             "EXISTS, IN and LEFT JOIN are attached to the table whose columns they read"
         )
     if len(made) > len(tree.nodes):
@@ -164,7 +164,7 @@ def _compare(query: QueryPlan, tree: WantedTree, where: str) -> None:
         raise PlanError(f"{where}: node {missing[0]} is missing; the query needs it")
 
 
-def _hangs(parent: str | None) -> str:
+def _attachment(parent: str | None) -> str:
     return "is the root" if parent is None else f"is attached to {parent}"
 
 

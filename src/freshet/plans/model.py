@@ -237,15 +237,15 @@ def with_inputs(plan: AnyPlan, below: Sequence[AnyPlan]) -> AnyPlan:
 def unnamed(plan: AnyPlan) -> AnyPlan:
     """The plan without what only people read. Plans that are equal so keep the same rows."""
     if not isinstance(plan, QueryPlan):
-        return replace(with_inputs(plan, [unnamed(below) for _, below in inputs(plan)]), guarantee=UNSAID)
+        return replace(with_inputs(plan, [unnamed(below) for _, below in inputs(plan)]), guarantee=NO_GUARANTEE)
     relations = tuple(
         replace(r, alias="", source=r.source if isinstance(r.source, TableSchema) else unnamed(r.source))
         for r in plan.relations
     )
-    return replace(plan, relations=relations, attributes=(), guarantee=UNSAID)
+    return replace(plan, relations=relations, attributes=(), guarantee=NO_GUARANTEE)
 
 
-UNSAID = Guarantee("", 0, "", "")
+NO_GUARANTEE = Guarantee("", 0, "", "")
 
 
 def schemas(plan: AnyPlan) -> Iterator[TableSchema]:

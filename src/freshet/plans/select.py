@@ -19,7 +19,7 @@ from freshet.plans.comparisons import Compared, compared, is_second
 from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
 from freshet.plans.layout import Inner, Layout
-from freshet.plans.model import UNSAID, AnyPlan, Guarantee, QueryPlan, RelationPlan
+from freshet.plans.model import NO_GUARANTEE, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Attribute, Classification, Hypergraph, JoinTree, TreeAssertion, classify, decompose
 from freshet.query.attribute import AttributeSet, in_order
@@ -67,7 +67,7 @@ class SelectPlanner:
         residual = [*inner.residual, *query.where]
         self.choice.above = _columns_above(query, [p for p in residual if compared(p) is None])
         shown = self._shown(inner.attributes)
-        predicates = self._asked(inner)
+        predicates = self._join_conditions(inner)
         hypergraph = self._hypergraph(block, inner.attributes, shown, frozenset().union(*predicates.values()))
         joined = Hypergraph(tuple(inner.attributes.of(r) for r in block.relations), frozenset())
         whole = replace(joined, output=joined.attributes)
@@ -114,7 +114,7 @@ class SelectPlanner:
             query.fields,
             query.distinct and not produces_once,
             produces_once,
-            UNSAID,
+            NO_GUARANTEE,
             tuple(self.layout.described),
             () if self.choice.wanted is None else self.choice.wanted.shares,
             copies=query.copies,
@@ -145,7 +145,7 @@ class SelectPlanner:
         columns = (e for o in read for e in walk(o) if isinstance(e, ColumnRef))
         return frozenset(column_attribute(attributes, c) for c in columns)
 
-    def _asked(self, inner: Inner) -> dict[str, AttributeSet]:
+    def _join_conditions(self, inner: Inner) -> dict[str, AttributeSet]:
         """The join conditions other than equalities, as text, and the attributes they read."""
         return {
             described(p, self.query): frozenset(

@@ -90,11 +90,11 @@ class WantedTree:
             at = list(names).index(name)
             return TreeNode(at, h.relations[at], parent, True)
         known = {str(a): a for a in h.attributes}
-        asked = {a.strip() for a in name.strip("[]").split(",") if a.strip()}
-        unknown = asked - known.keys()
+        named = {a.strip() for a in name.strip("[]").split(",") if a.strip()}
+        unknown = named - known.keys()
         if unknown:
             raise PlanError(f"{name}: no attribute {listed(unknown)} in the query")
-        return TreeNode(None, frozenset(known[a] for a in asked), parent, True)
+        return TreeNode(None, frozenset(known[a] for a in named), parent, True)
 
 
 def _label(node: TreeNode, names: Sequence[str]) -> str:
