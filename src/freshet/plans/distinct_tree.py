@@ -1,4 +1,4 @@
-"""Trees by which DISTINCT needs no counts: output nodes hold shown attributes alone, so every row is produced once.
+"""Trees with which DISTINCT needs no counts: output nodes have only shown attributes, so every row is produced once.
 
 Below them tuples only have to exist. Comparisons are placed on edges, as on any tree; one between output nodes finds
 its tuples in order, and one below an output node only asks for support. What no edge carries is checked on the rows if
@@ -57,7 +57,7 @@ def distinct_tree(
 
 
 def _choices(places: Places, candidates: Sequence[Compared]) -> Iterator[tuple[Compared, ...]]:
-    """As many comparisons as edges can carry: if they were checked on rows, rows would be passed over."""
+    """As many comparisons as edges can carry: checking them on rows would discard rows."""
     most = len(places.independent(candidates))
     if most:
         yield from islice(places.choices(candidates, most, StepBudget(MOST_TESTS)), MOST_CHOICES)

@@ -92,7 +92,7 @@ def from_document(text: str, tables: Catalog | None = None) -> tuple[str, AnyPla
 
 
 def check(sql: str, root: AnyPlan, catalog: Catalog) -> None:
-    """Raises PlanError unless this is a plan of the query over the catalog's tables."""
+    """Raises PlanError unless this is a plan of the query over the tables of the catalog."""
     bound = bind_query(sql, catalog)
     for table in schemas(root):
         if table != CLOCK and catalog.table(table.name) != table:
@@ -107,8 +107,8 @@ def replanned(query: AnyQuery, root: AnyPlan) -> AnyPlan:
 
 
 def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
-    """The plan with the wanted trees; if none is given, all are chosen. The relations of the trees show whether groups
-    are stored."""
+    """The plan with the required trees; if none are given, all are chosen. The relations of the trees show whether
+    groups are stored."""
     chosen = build_plan(query)
     if not wanted or _same(chosen, wanted):
         return chosen
@@ -133,7 +133,7 @@ def _built(query: AnyQuery, wanted: tuple[WantedTree, ...]) -> AnyPlan:
 
 
 def _reads(plan: AnyPlan, wanted: tuple[WantedTree, ...]) -> bool:
-    """Whether the selects of a plan have the relations of the trees."""
+    """Whether the selects of a plan have the same relations as the trees."""
     return [_relations(select) for select in selects(plan)] == [tree.relations() for tree in wanted]
 
 
