@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         page = _page(job, shown_master, options) if options.web else None
         _say(f"starting Spark on {shown_master}: {summary(job)}, {many(shards, 'shard')}")
         work.say(f"starting Spark on {shown_master}")
-        shown = _Shown(work, stop)
+        shown = _Progress(work, stop)
 
         def on_progress(progress: Any, sinks: Any) -> None:
             shown.changes += progress.numInputRows
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
             if options.json:
                 emit(described(progress, sinks))
             else:
-                _tell(progress, sinks)
+                _report(progress, sinks)
 
         try:
             run_job(
@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Shown:
+class _Progress:
     """What a running job does just now, as the terminal shows it."""
 
     def __init__(self, work: LongTask, stop: threading.Event) -> None:
@@ -176,7 +176,7 @@ def _cores(master: str) -> int:
     return int(named[1]) if named else max(1, min(os.cpu_count() or 1, 8))
 
 
-def _tell(progress: Any, sinks: Any) -> None:
+def _report(progress: Any, sinks: Any) -> None:
     counts, ms = sinks.counts, progress.durationMs.get("triggerExecution", 0)
     views = "  ".join(
         f"{view} {paint(f'+{counts.appeared.get(view, 0):,}', 'green', sys.stderr)} "

@@ -5,7 +5,7 @@ reading the changes until the last subscriber has been called; a thread that rea
 What several threads see (catalog, tables, views, state) changes only while both are held, so holding either is enough
 to rely on it. They are acquired in that order, and no user code runs under `State.lock`. So kernels, which release the
 GIL and hold raw addresses, have exclusive use of the arrays, and while subscribers run, other threads can read. Deltas
-need neither lock (delta.py), nor do the copies of state that long reads continue with (aside.py).
+need neither lock (delta.py), nor do the copies of state that long reads continue with (state_copy.py).
 
 Signals wait while state is half changed (interrupts.py), so an interruption finds the state before or the state after.
 """

@@ -20,7 +20,7 @@ from freshet.errors import PlanError, SqlError, StateError
 from freshet.logical.query import Bracket
 from freshet.plans import Plan
 from freshet.sql.catalog import Catalog
-from freshet.sql.parameters import Given
+from freshet.sql.parameters import ParameterValues
 from freshet.sql.source import SqlText
 
 
@@ -46,7 +46,7 @@ class Database(ViewCollection):
     # Statements and views -------------------------------------------------------------------------------------
 
     def execute(
-        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+        self, sql: str, params: ParameterValues | None = None, *, seconds: float | None = None, rows: int | None = None
     ) -> Any:
         """Run SQL statements, one after the other.
 
@@ -94,7 +94,7 @@ class Database(ViewCollection):
         return self._face(result) if isinstance(result, KeptView) else result
 
     def query(
-        self, sql: str, params: Given | None = None, *, seconds: float | None = None, rows: int | None = None
+        self, sql: str, params: ParameterValues | None = None, *, seconds: float | None = None, rows: int | None = None
     ) -> pa.Table:
         """Run one query and return its answer.
 

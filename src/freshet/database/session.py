@@ -68,7 +68,7 @@ class Session:
     def add(self, resolved: Resolved) -> Transaction:
         """Stages one more change; if a part of it is invalid, all of it is refused, and the transaction stays open."""
         state, core = self._state, self._state.core
-        with Deferred(), state.lock, state.memory.lend():
+        with Deferred(), state.lock, state.memory.temporary():
             if self._store is not None:
                 self._store.stay()  # a rewrite iterates over slots, which change when rows are undone
             before = core.pool.loose

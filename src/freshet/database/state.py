@@ -48,7 +48,7 @@ class State:
 
     # Version --------------------------------------------------------------------------------------------------
 
-    def stand_at(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
+    def restore_counts(self, version: int, changes: int, changed: Mapping[str, int]) -> None:
         """Restores from a log the number of rows changed so far, in total and per table."""
         for name, rows in changed.items():
             self._changed[name].data[0] = rows

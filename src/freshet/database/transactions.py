@@ -104,7 +104,7 @@ class Transactions:
             with Deferred():
                 try:
                     with state.lock:
-                        with state.memory.lend():
+                        with state.memory.temporary():
                             changes, tx = self._take(resolved, deltas)
                         self._tidy(changes)
                 finally:

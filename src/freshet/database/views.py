@@ -16,7 +16,7 @@ from typing import Any
 
 from freshet.database.adapt import Adapt, Chosen, Following
 from freshet.database.kept_view import KeptView
-from freshet.database.metrics import Clock, Paid
+from freshet.database.metrics import Clock, CostMeter
 from freshet.database.state import State
 from freshet.database.transaction import Subscription
 from freshet.durable.record import number_of
@@ -210,7 +210,7 @@ class Views:
     def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
         state, definition = self._state, self._state.definitions[key]
         updates = {name: state.core.tables[name].scope for name in sorted(tables_of(plan.root))}
-        paid = Paid(state.core.arena.scope(f"account{definition['account']}"), updates)
+        paid = CostMeter(state.core.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else self._adapt, chosen, paid.counts())
         view = KeptView(state, definition["name"], plan, paid, following, int(definition.get("made", 0)))
         self.named[key], state.core.operators[key] = view, operator

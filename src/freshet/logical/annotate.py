@@ -103,13 +103,13 @@ class _Annotation(Parts, Totals[Subtree]):
     def rewritten(self) -> Query:
         relations, block = self.joined()
         keys = tuple(self._moved(k) for k in self.grouping.keys)
-        having = None if self.grouping.having is None else self._told(self.grouping.having)
+        having = None if self.grouping.having is None else self._over_groups(self.grouping.having)
         return Query(
             relations,
             block,
             (),
             Grouping(keys, tuple(self.calls), having),
-            tuple(self._told(o) for o in self.query.outputs),
+            tuple(self._over_groups(o) for o in self.query.outputs),
             self.query.fields,
             self.query.distinct,
         )
@@ -140,7 +140,7 @@ class _Annotation(Parts, Totals[Subtree]):
     @property
     def counts(self) -> list[ColumnRef]:
         """The number of tuples in the rows of each part."""
-        counted = [self._asked(part, count_of([])) for part in self.parts]
+        counted = [self._requested(part, count_of([])) for part in self.parts]
         return [c for c in counted if isinstance(c, ColumnRef)]
 
     def name(self, part: Subtree) -> str:
@@ -197,14 +197,14 @@ class _Annotation(Parts, Totals[Subtree]):
 
         return transform(e, moved)
 
-    def _told(self, e: Expression) -> Expression:
+    def _over_groups(self, e: Expression) -> Expression:
         """An expression over groups."""
         keys = len(self.grouping.keys)
 
-        def told(x: Expression) -> Expression:
+        def result(x: Expression) -> Expression:
             return self.given[x.column - keys] if isinstance(x, GroupRef) and x.column >= keys else x
 
-        return transform(e, told)
+        return transform(e, result)
 
     def _above(self, call: AggregateCall) -> Expression:
         """An aggregate of the query above."""

@@ -14,7 +14,7 @@ from freshet.aggregates import function_of
 from freshet.logical.attributes import Attributes, equality
 from freshet.logical.extremes import taken_apart
 from freshet.logical.kinds import JoinKind
-from freshet.logical.products import is_exact, products, unsure
+from freshet.logical.products import is_exact, products, unproven
 from freshet.logical.query import Block, Query, Relation, TableSchema
 from freshet.logical.totals import Part, read
 from freshet.query import Attribute, Hypergraph
@@ -84,7 +84,7 @@ class Parts:
                     found |= read(call)
             elif not splits(call):
                 found |= read(call)
-                wide = [u.type for a in call.args for u in unsure(a) if not _is_checkable(u.type)]
+                wide = [u.type for a in call.args for u in unproven(a) if not _is_checkable(u.type)]
                 if wide:
                     self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
         return found
@@ -206,7 +206,7 @@ def _multiplies(call: AggregateCall) -> bool:
 
 def _is_checked(e: Expression, call: AggregateCall) -> bool:
     """Whether it is known of a sum of products that all values fit their types."""
-    found = unsure(e)
+    found = unproven(e)
     if function_of(call).counts and call.filter is not None and found:
         return False
     return all(_is_checkable(u.type) for u in found)

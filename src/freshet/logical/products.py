@@ -3,7 +3,7 @@
 On integers and on decimals that keep all digits, +, - and * are those of a ring, so `(a.x + b.y) * c.z` is
 `a.x * c.z + b.y * c.z` and each factor can be summed where its table stands. The whole is computed in 38 digits and is
 checked against its type in the end. Each row's own values must fit their types as well, or SQL refuses the row: where
-the types of the operands do not guarantee that, `unsure` lists the expressions in question.
+the types of the operands do not guarantee that, `unproven` lists the expressions in question.
 """
 
 from __future__ import annotations
@@ -96,16 +96,16 @@ def _digits(e: Expression) -> int:
 # What may not fit -------------------------------------------------------------------------------------------------
 
 
-def unsure(e: Expression) -> list[Call]:
+def unproven(e: Expression) -> list[Call]:
     """The parts of an expression made of products that might not fit their type, by the types of what they read."""
-    return list(dict.fromkeys(_unsure(e)))
+    return list(dict.fromkeys(_unproven(e)))
 
 
-def _unsure(e: Expression) -> Iterator[Call]:
+def _unproven(e: Expression) -> Iterator[Call]:
     if is_factor(e) or not isinstance(e, Call) or e.name.startswith("exact_") or _products(e) is None:
         return
     for a in e.args:
-        yield from _unsure(a)
+        yield from _unproven(a)
     low, high = _computed(e)
     least, most = limits(e.type)
     if low < least or high > most:

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from freshet.aggregates import AGGREGATES, function_of
 from freshet.logical.extremes import Range, extremes, multiplied, taken_apart, times
-from freshet.logical.products import Product, factors, products, unsure
+from freshet.logical.products import Product, factors, products, unproven
 from freshet.logical.query import Block, Field, Grouping, Query, Relation, group_key
 from freshet.scalar.expression import AggregateCall, Call, ColumnRef, Expression, GroupRef, Literal, references
 from freshet.scalar.functions import build, cast, nullable
@@ -89,7 +89,7 @@ class Totals(ABC, Generic[P]):
                 return self._above(call.mapped(self._moved))
             if len(read(call)) > 1:
                 return self._above(replace(call, args=(self._extreme(call),)))
-            return self._above(replace(call, args=(self._asked(hidden, call),), filter=None))
+            return self._above(replace(call, args=(self._requested(hidden, call),), filter=None))
         return function_of(call).carried(call, self)
 
     def counted(self, call: AggregateCall) -> Expression:
@@ -110,7 +110,7 @@ class Totals(ABC, Generic[P]):
         """The number of joined rows on which the conditions hold and no argument is NULL; NULL where there is none."""
         known = [f for a in call.args for f in self._factors(a) if nullable(f)]
         conditions = [*conditions, *(build("is_not_null", (f,)) for f in known)]
-        counts = [*self._copies(), *(self._asked(p, count_of(self._inside(p, conditions))) for p in self.parts)]
+        counts = [*self._copies(), *(self._requested(p, count_of(self._inside(p, conditions))) for p in self.parts)]
         value = multiply(counts or [Literal(BIGINT, 1)], BIGINT)
         if function_of(call).counts:
             for a in call.args:
@@ -133,7 +133,7 @@ class Totals(ABC, Generic[P]):
 
     def _number_of(self, part: Part, conditions: Sequence[Expression]) -> Expression:
         """How many tuples of a part count. None of them is NULL: then the row above has no value."""
-        counted = self._asked(part, count_of(conditions))
+        counted = self._requested(part, count_of(conditions))
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
 
     def _sum(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
@@ -151,7 +151,7 @@ class Totals(ABC, Generic[P]):
                 mine = self._inside(part, [*conditions, *known])
                 own = [_as_decimal(f) for f in self._inside(part, product.factors)]
                 if own:
-                    terms.append(self._asked(part, sum_of(multiply(own, None), conjunction(mine))))
+                    terms.append(self._requested(part, sum_of(multiply(own, None), conjunction(mine))))
                 else:
                     counts.append(self._number_of(part, mine))
                     absent |= dict.fromkeys(build("is_null", (counts[-1],)) for _ in mine[:1])
@@ -170,7 +170,7 @@ class Totals(ABC, Generic[P]):
         leaves out are not computed at all."""
         if not any(r in self.inside for r in references(argument)) or products(argument) is None:
             return value  # it is computed as it stands
-        for e in unsure(argument):
+        for e in unproven(argument):
             exact = self._has_exact_extremes(e)
             if not exact and e.type.name in ("TINYINT", "SMALLINT", "INT"):  # whose limits real data come near to
                 self.why = self.why or f"a sum that may not fit {e.type} is checked row by row"
@@ -202,7 +202,7 @@ class Totals(ABC, Generic[P]):
             if mine:
                 value, only = multiplied(mine), conjunction(self._inside(part, conditions))
                 low, high = (AggregateCall(f, (value,), value.type, filter=only) for f in ("min", "max"))
-                found.append((self._asked(part, low), self._asked(part, high)))
+                found.append((self._requested(part, low), self._requested(part, high)))
         return found
 
     def _extreme(self, call: AggregateCall) -> Expression:
@@ -221,13 +221,13 @@ class Totals(ABC, Generic[P]):
             mine = self._inside(part, conditions)
             if part is owner:
                 whole = AggregateCall("sum", call.args, DOUBLE, filter=conjunction(mine))
-                args = tuple(self._asked(part, replace(whole, term=i)) for i in range(_TERMS))
+                args = tuple(self._requested(part, replace(whole, term=i)) for i in range(_TERMS))
             else:
                 counts.append(self._number_of(part, mine))
         copies = multiply(counts, BIGINT) if counts else None
         return AggregateCall("sum", args, DOUBLE, False, self._outside(conditions), copies=copies, term=call.term)
 
-    def _asked(self, part: Part, call: AggregateCall) -> Expression:
+    def _requested(self, part: Part, call: AggregateCall) -> Expression:
         place = part.column(call)
         return ColumnRef(call.type, part.number, place, f"a{place}", not function_of(call).counts)
 

@@ -70,7 +70,7 @@ class _Standing:
 
 
 @dataclass(slots=True)
-class _Done:
+class _ShardResult:
     """A transaction of one shard: rows it changed, what belongs in the log, what it emits, when it was applied; the
     counters it moved, and of each view the rows of its delta."""
 
@@ -173,7 +173,7 @@ class Level(StatefulProcessor):
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing
-    ) -> _Done:
+    ) -> _ShardResult:
         before = shard.work()
         taken = take_in(shard, arrived, job.quarantine)
         deltas = shard.apply(taken.changes)
@@ -185,7 +185,7 @@ class Level(StatefulProcessor):
             profile.note(self.profile_to, "nodes", shard=number, trees=shard.trees(), counted=counters)
         given = {v.name: [deltas[o] for o in v.operators if o in deltas] for v in job.views}
         views = {name: sum(map(len, rows)) for name, rows in given.items() if rows}
-        return _Done(taken.rows, taken.log, emitted, applied, counters, views)
+        return _ShardResult(taken.rows, taken.log, emitted, applied, counters, views)
 
     def _stands(self, shard: int) -> _Standing:
         place = None if self.checkpoint is None else ShardFolder(self.checkpoint, self.level, shard)
@@ -238,9 +238,9 @@ class Level(StatefulProcessor):
         )  # fmt: skip
         profile.note(self.profile_to, "rebuild", level=self.level, rows=rows, seconds=spent, why=why)
 
-    def _in_memory(self, job: Job, number: int, standing: _Standing, spoiled: Cached, error: OSError) -> Cached:
-        spoiled.discard()
-        spoiled.close()
+    def _in_memory(self, job: Job, number: int, standing: _Standing, damaged: Cached, error: OSError) -> Cached:
+        damaged.discard()
+        damaged.close()
         cached = open_shard(None, job, self.fingerprint, self.level, number, standing.version, standing.token)
         self._rebuild(cached.shard, standing.log, f"{error.strerror} under {arenas_folder(self.arenas)}", number)
         return cached

@@ -18,7 +18,7 @@ from freshet.spark.arenas import check_arenas
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
-from freshet.spark.failure import say_reason_first
+from freshet.spark.failure import show_reason_first
 from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.observed import observing
@@ -179,7 +179,7 @@ def maintain(
         if rebuild and must_rebuild(spark, checkpoint, job, asked):
             rebuild_state(spark, checkpoint, job, asked, sizes or {}, retained)
         job, together = claimed(spark, checkpoint, job, asked)
-    say_reason_first()
+    show_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)

@@ -40,7 +40,7 @@ from freshet.spark.record import JOB_RECORD, RECORD, Requested, claimed, recorde
 from freshet.spark.resent import Refill, Resend, gone_refills, level_of, refills, table_order
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.snapshot import snapshot
-from freshet.spark.stored import Stored, last_batch
+from freshet.spark.stored import StoredState, last_batch
 
 NEW, BEFORE = ".rebuilding", ".before-rebuild"  # appended to the checkpoint's name
 _PARTS = "parts"  # of a rebuilding: what was read from the old checkpoint
@@ -92,7 +92,7 @@ class _Old:
     def __init__(self, spark: SparkSession, folder: LocalFolder) -> None:
         self.spark, self.folder, self.path = spark, folder, folder.path
         batch = last_batch(folder)
-        stored = None if batch is None else Stored(spark, self.path, self.path, batch, recorded_job(folder))
+        stored = None if batch is None elseStoredState(spark, self.path, self.path, batch, recorded_job(folder))
         found = {} if stored is None else stored.levels()
         if batch is None or stored is None or not found:
             raise StateError(f"{self.path} holds no finished micro-batch to be rebuilt; use another checkpoint folder")
@@ -113,7 +113,7 @@ class _Old:
         if operators > len(found):
             raise StateError(
                 f"{self.path} has {operators - len(found)} stateful steps of others, whose state cannot be taken over; "
-                " use another checkpoint folder"
+                "use another checkpoint folder"
             )
 
     def _check_pending(self) -> None:

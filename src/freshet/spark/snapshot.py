@@ -19,13 +19,13 @@ from freshet.plans.model import schemas
 from freshet.scalar.arrow import to_arrow
 from freshet.spark.decode import decoded, fields_ddl, out_array, out_type
 from freshet.spark.encode import read_job
-from freshet.spark.failure import plainly, say_reason_first
+from freshet.spark.failure import plainly, show_reason_first
 from freshet.spark.job import Job, Operator, ViewOutput
 from freshet.spark.log import ShardFolder, read_entry
 from freshet.spark.record import recorded_job
 from freshet.spark.shard import Shard
 from freshet.spark.sink.folder import LocalFolder, open_folder
-from freshet.spark.stored import Stored, last_batch
+from freshet.spark.stored import StoredState, last_batch
 from freshet.spark.transaction import read_block
 from freshet.state.arena import Arena
 
@@ -64,11 +64,11 @@ def snapshot(spark: SparkSession, checkpoint: str, view: str | None = None) -> D
     >>> sorted(tuple(row) for row in snapshot(spark, f"{folder}/state").collect())
     [('Ann', 30), ('Bob', 5)]
     """
-    say_reason_first()
+    show_reason_first()
     folder = open_folder(spark, checkpoint)
     log_folder = folder.path if isinstance(folder, LocalFolder) else None
     batch = last_batch(folder)
-    held = None if batch is None else Stored(spark, checkpoint, log_folder, batch, recorded_job(folder))
+    held = None if batch is None else StoredState(spark, checkpoint, log_folder, batch, recorded_job(folder))
     found = {} if held is None else held.levels()
     if held is None or not found:
         raise StateError(f"{checkpoint} holds no finished batch of a maintained view; wait for the first one")
@@ -107,11 +107,11 @@ def views(spark: SparkSession, checkpoint: str) -> list[str]:
     """
     folder = open_folder(spark, checkpoint)
     batch = last_batch(folder)
-    found = {} if batch is None else Stored(spark, checkpoint, None, batch, recorded_job(folder)).levels()
+    found = {} if batch is None else StoredState(spark, checkpoint, None, batch, recorded_job(folder)).levels()
     return [v.name for v in read_job(next(iter(found.values()))[1]).views] if found else []
 
 
-def _part(held: Stored, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
+def _part(held: StoredState, number: int, job: Job, view: ViewOutput, operator: Operator) -> DataFrame:
     """What one operator gives to a view."""
     parts = held.logs(number, [table.name for table in schemas(operator.plan)])
     answer = _Answer(job.to_text(), view.name, operator.name, held.log_folder)

@@ -165,7 +165,7 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
-        if self.folded and _told_by_tables(plan):
+        if self.folded and _follows_from_tables(plan):
             return [self._whole(plan)]
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
@@ -378,10 +378,10 @@ class _Stages:
         self.operators[use.operator] = replace(operator, plan=plan)
 
 
-def _told_by_tables(plan: AnyPlan) -> bool:
+def _follows_from_tables(plan: AnyPlan) -> bool:
     """Whether changes of tables say all there is to it: no part of it is constant."""
     below = [each for _, each in inputs(plan)]
-    return next(schemas(plan), None) is not None and all(map(_told_by_tables, below))
+    return next(schemas(plan), None) is not None and all(map(_follows_from_tables, below))
 
 
 def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered: bool, plan: QueryPlan) -> QueryPlan:

@@ -14,7 +14,7 @@ def last_batch(folder: Folder) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredState:
     """What a checkpoint holds as of one batch. `log_folder`: its folder, if it is one; `job`: where its shards keep one
     value each, and not the job."""
 

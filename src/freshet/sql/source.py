@@ -23,7 +23,7 @@ from freshet.logical.extent import Extents
 from freshet.scalar.expression import Literal
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.calls import BY_NAME
-from freshet.sql.parameters import Given, check_given, value_for
+from freshet.sql.parameters import ParameterValues, check_given, value_for
 from freshet.sql.words import misplaced
 
 #: Parts of parsed nodes that the parser records for other dialects and that do not affect the meaning here.
@@ -172,7 +172,7 @@ class Reader(Spark):
 class SqlText:
     """A text, and the values of its parameters."""
 
-    def __init__(self, text: str, given: Given | None = None) -> None:
+    def __init__(self, text: str, given: ParameterValues | None = None) -> None:
         self.text, self.given = text, given
         half = _SURROGATE.search(text)
         if half is not None:

@@ -58,7 +58,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownRows:
     rows: list[list[str | None]]
     matching: int
     page: int
@@ -72,14 +72,14 @@ def chosen(answer: pa.Table, window: Window) -> pa.Table:
     return _sorted(_filtered(answer, window.filter), column, window.descending)
 
 
-def show(answer: pa.Table, window: Window) -> Shown:
+def show(answer: pa.Table, window: Window) -> ShownRows:
     names, found = answer.column_names, chosen(answer, window)
     size = min(window.size, max(1, CELLS // max(1, len(names))))
     last = max(0, (found.num_rows - 1) // size)
     page = min(window.page, last)
     part = found.slice(page * size, size)
     columns = [texts(c) for c in part.columns]
-    return Shown([list(row) for row in zip(*columns, strict=True)], found.num_rows, page, size)
+    return ShownRows([list(row) for row in zip(*columns, strict=True)], found.num_rows, page, size)
 
 
 def _sorted(rows: pa.Table, column: int | None, descending: bool) -> pa.Table:

@@ -107,7 +107,7 @@ def _join_rows(place: Place, apply: Apply) -> None:
     fields = (*(replace(f, name=was.name) for was, f in pairs), *found.fields)
     place.known[apply.relation] = Relation(relation.alias, found.query, fields)
     keys = (key(apply.relation, shown + i, f) for i, f in enumerate(found.fields))
-    for test in tests(found.asked, keys):
+    for test in tests(found.correlated, keys):
         place.predicates.append(transform(test, lambda e: outer[e.column] if isinstance(e, OuterRef) else e))
 
 
@@ -121,14 +121,14 @@ def _add_condition(place: Place, predicate: Expression) -> None:
         return
     apply = replace(apply, args=tuple(with_values(place, a) for a in apply.args))
     if apply.kind is ApplyKind.EXISTS:
-        _hang(place, JoinKind.ANTI if negated else JoinKind.SEMI, apply, lambda found: [])
+        _attach(place, JoinKind.ANTI if negated else JoinKind.SEMI, apply, lambda found: [])
         return
     opposite = functions.FUNCTIONS[apply.comparison].opposite
     every = apply.kind is ApplyKind.ALL
     if every != negated:
-        _hang_all(place, apply, opposite if every else apply.comparison)
+        _attach_all(place, apply, opposite if every else apply.comparison)
     else:
-        _hang(place, JoinKind.SEMI, apply, _comparing(apply, opposite if negated else apply.comparison))
+        _attach(place, JoinKind.SEMI, apply, _comparing(apply, opposite if negated else apply.comparison))
 
 
 def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
@@ -143,7 +143,7 @@ def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
     return predicate, negated
 
 
-def _hang(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
+def _attach(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
     """Hangs the arm of one subquery."""
     query = existing(apply.query) if apply.kind is ApplyKind.EXISTS else apply.query
     arm = Place(place.known, place)
@@ -198,7 +198,7 @@ def _inlined(arm: Place, query: Query, outer: Sequence[Expression]) -> list[Expr
     return [with_values(arm, transform(e, moved)) for e in query.outputs]
 
 
-def _hang_all(place: Place, apply: Apply, opposite: str) -> None:
+def _attach_all(place: Place, apply: Apply, opposite: str) -> None:
     """Nothing may be found that compares by the opposite, or might."""
     wanted, nullable = apply.values, [f.nullable for f in apply.query.fields]
 
@@ -212,11 +212,11 @@ def _hang_all(place: Place, apply: Apply, opposite: str) -> None:
         rows = zip(plain, wanted, found, strict=True)  # every part must compare, or be unknown
         return [build("or", (p, is_null(mine), is_null(theirs))) for p, mine, theirs in rows]
 
-    _hang(place, JoinKind.ANTI, apply, compare)
+    _attach(place, JoinKind.ANTI, apply, compare)
     if len(wanted) == 1 and nullable[0]:
-        _hang(place, JoinKind.ANTI, apply, lambda found: [is_null(found[0])])
+        _attach(place, JoinKind.ANTI, apply, lambda found: [is_null(found[0])])
     if len(wanted) == 1 and functions.nullable(wanted[0]):
-        _hang(place, JoinKind.ANTI, apply, lambda found: [is_null(wanted[0])])
+        _attach(place, JoinKind.ANTI, apply, lambda found: [is_null(wanted[0])])
 
 
 def _comparing(apply: Apply, comparison: str) -> Connect:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import freshet
-from freshet.database import asking
-from freshet.database.handed import DuckDB, handed
+from freshet.database import one_off
+from freshet.database.via_duckdb import DuckDB, duckdb_query
 from freshet.logical.query import AnyQuery, is_query
 from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText
@@ -46,7 +46,7 @@ NOT_HANDED = [
 
 @pytest.fixture
 def db(monkeypatch: pytest.MonkeyPatch) -> Iterator[freshet.Database]:
-    monkeypatch.setattr(asking, "LARGE", 0)
+    monkeypatch.setattr(one_off, "LARGE", 0)
     with freshet.connect() as db:
         db.execute(DDL)
         yield db
@@ -83,7 +83,7 @@ def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyP
     asked = answers(db, monkeypatch)
     answer = db.query(sql)
     assert asked == [True]
-    monkeypatch.setattr(asking, "LARGE", 1 << 60)
+    monkeypatch.setattr(one_off, "LARGE", 1 << 60)
     own = db.query(sql)
     assert asked == [True]
     assert answer.schema == own.schema
@@ -94,11 +94,11 @@ def test_handed_over(sql: str, db: freshet.Database, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("sql", NOT_HANDED)
 def test_not_handed_over(sql: str, db: freshet.Database) -> None:
-    assert handed(bound(sql, db)) is None
+    assert duckdb_query(bound(sql, db)) is None
 
 
 def test_small_queries_stay(db: freshet.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LARGE", 2)
+    monkeypatch.setattr(one_off, "LARGE", 2)
     asked = answers(db, monkeypatch)
     db.apply({"t": [{"id": 1, "a": 1}]})
     assert db.query("SELECT a, COUNT(*) AS n FROM t GROUP BY a").to_pylist() == [{"a": 1, "n": 1}]
