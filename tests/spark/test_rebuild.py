@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshet.errors import StateError
-from freshet.spark import maintain, snapshot
+from freshet.job import read_job
+from freshet.job.run import JobRun
+from freshet.spark import maintain, read_materialized, rebuild, snapshot
 from tests.oracle import duckdb_answer, same_bag
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
@@ -134,3 +139,138 @@ def test_other_shards_and_views(spark: SparkSession, tmp_path: Path) -> None:
     stream.run(changed, 2, rebuild=True)
     stream.write(2)
     stream.run(changed, 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_new_tables_and_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A table that no view has read is read from its beginning; a new column is NULL in the rows that are there."""
+    stream = Stream(spark, tmp_path, 2)
+    stream.write(2)
+    stream.run({"cities": CITIES}, 2)
+    stream.write(1)
+    stream.run({"rows": ROWS.replace("c.name", "c.id AS name")}, 1, rebuild=True)
+    ddl = DDL.replace("total BIGINT", "total BIGINT, note STRING")
+    noted = "SELECT note, COUNT(*) AS n FROM orders GROUP BY note"
+    stream.write(1)
+    out = run(stream.maintained({"notes": noted}, 1, ddl, rebuild=True), tmp_path / "notes", stream.checkpoint)
+    assert out.exception() is None
+    (row,) = snapshot(spark, str(stream.checkpoint), "notes").collect()
+    assert tuple(row) == (None, stream.tables.rows["orders"].total())
+
+
+@pytest.mark.timeout(900)
+def test_sequences_and_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows keep their sequences, and removed keys theirs: a change that comes late has no effect after it either."""
+    ddl = "CREATE TABLE t (id BIGINT PRIMARY KEY, a INT)"
+    schema = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("_change_type", pa.string()), ("at", pa.int64())])
+    changes: list[list[tuple[Any, ...]]] = [
+        [(1, 10, "upsert", 5), (2, 20, "upsert", 5), (3, 30, "upsert", 5), (3, None, "delete", 8)],
+        [(1, 11, "upsert", 4), (2, 21, "upsert", 9), (3, 31, "upsert", 7), (4, 40, "upsert", 1)],
+        [(3, 33, "upsert", 10), (2, None, "delete", 8), (4, None, "delete", 2)],
+    ]
+    for i, rows in enumerate(changes):
+        columns: Any = zip(*rows, strict=True)
+        table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema.names)
+        write_files(tmp_path / "in", {"t": schema}, [{"t": table}], i)
+        spark.conf.set("spark.sql.shuffle.partitions", str(i + 1))
+        kept = maintain(
+            spark, {"v": "SELECT a, COUNT(*) AS n FROM t GROUP BY a"}, read_files(spark, tmp_path / "in", ["t"]),
+            schema=ddl, shards=i + 1, sizes={}, sequence="at", on_error="quarantine" if i else "stop",
+            arena=str(tmp_path / "arena"), checkpoint=str(tmp_path / "checkpoint"), rebuild=True,
+        )  # fmt: skip
+        run(kept, tmp_path / "out", tmp_path / "checkpoint")
+    found = Counter(tuple(r) for r in snapshot(spark, str(tmp_path / "checkpoint"), "v").collect())
+    assert found == Counter([(10, 1), (21, 1), (33, 1)])
+
+
+@pytest.mark.timeout(900)
+def test_what_cannot_be_rebuilt_is_refused_and_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, 3)
+    stream.write(2)
+    views = {"cities": LARGE}
+    stream.run(views, 2)
+    before = sorted(p.relative_to(tmp_path) for p in stream.checkpoint.rglob("*"))
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"views": {"names": "SELECT name FROM customer"}}, "table customer: .*name was not read before"),
+        ({"views": {"cities": CITIES}}, "table orders: .*rows were filtered"),
+        ({"ddl": DDL.replace("total BIGINT", "total INT")}, "column total was BIGINT, is INT"),
+        ({"ddl": DDL.replace("total BIGINT", "total BIGINT, x INT NOT NULL")}, "column x is new and NOT NULL"),
+        ({"sequence": {"orders": "total"}}, "sequence was None, is total"),
+    ]
+    for other, message in refused:
+        given = {"views": views, **other}
+        with pytest.raises(StateError, match=message):
+            stream.maintained(given.pop("views"), 2, rebuild=True, **given)
+    assert sorted(p.relative_to(tmp_path) for p in stream.checkpoint.rglob("*")) == before
+    assert not list(tmp_path.glob("checkpoint.*"))
+    stream.write(1)
+    stream.run(views, 2, rebuild=True)
+    assert not list(tmp_path.glob("checkpoint.*")), "rebuilt, though nothing differs"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_interrupted(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first rename the checkpoint is as it was; between the two, the next start does the second."""
+    stream = Stream(spark, tmp_path, 4)
+    stream.write(1)
+    stream.run({"cities": CITIES}, 1)
+
+    def fail(*_: object) -> None:
+        raise OSError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuild, "_take_place", fail)
+        with pytest.raises(OSError, match="interrupted"):
+            stream.maintained({"cities": LARGE}, 2, rebuild=True)
+    stream.write(1)
+    stream.run({"cities": CITIES}, 1)
+
+    def half(checkpoint: str) -> None:
+        os.rename(checkpoint, checkpoint + rebuild.BEFORE)
+        raise OSError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuild, "_swap", half)
+        with pytest.raises(OSError, match="interrupted"):
+            stream.maintained({"cities": LARGE}, 2, rebuild=True)
+    assert not stream.checkpoint.exists()
+    with pytest.raises(StateError, match="not yet emitted"):
+        stream.maintained({"cities": CITIES}, 2, rebuild=True)
+    stream.write(1)
+    stream.run({"cities": LARGE}, 2)
+
+
+JOB = """
+SET trigger = 'available now';
+CREATE TABLE b (a INT, s STRING) USING json OPTIONS (path 'in', changes '_weight', maxFilesPerTrigger '1');
+CREATE MATERIALIZED VIEW by_a AS SELECT a, COUNT(*) AS n FROM b GROUP BY a;
+CREATE SINK kept FROM by_a USING materialized OPTIONS (path 'kept');
+"""
+
+
+@pytest.mark.timeout(900)
+def test_job_file(spark: SparkSession, tmp_path: Path) -> None:
+    """The copy that a sink maintains follows the changed view."""
+    (tmp_path / "in").mkdir()
+    texts = [JOB, JOB.replace("GROUP", "WHERE a > 1 GROUP")]
+    texts.append(texts[1].replace("'kept'", "'other'"))
+    texts.append(texts[1] + "CREATE SINK late FROM by_a USING materialized OPTIONS (path 'late');")
+    rows = [(1, "x", 1), (2, "y", 1), (2, "z", 1), (1, "x", 1), (2, "y", -1)]
+    for i, row in enumerate(rows):
+        (tmp_path / "in" / f"{i}.json").write_text(json.dumps(dict(zip(("a", "s", "_weight"), row, strict=True))))
+        job, mistakes = read_job(texts[i > 2], tmp_path)
+        assert not mistakes
+        made = JobRun(
+            spark, job, shards=1 + (i > 2), checkpoint=str(tmp_path / "checkpoint"), arena=str(tmp_path / "arena"),
+            rebuild=i == 3,
+        )  # fmt: skip
+        made.wait(threading.Event(), lambda progress, sinks: None)
+        found = Counter(tuple(r) for r in read_materialized(spark, str(tmp_path / "kept")).collect())
+        held = Counter(r[0] for r in rows[: i + 1]) - Counter({r[0]: 2 for r in rows[: i + 1] if r[2] < 0})
+        assert found == Counter({(a, n): 1 for a, n in held.items() if i < 3 or a > 1})
+    for text, message in ((texts[2], "sink kept: path was"), (texts[3], "sink late: new, of a view that is not")):
+        job, _ = read_job(text, tmp_path)
+        with pytest.raises(StateError, match=message):
+            JobRun(spark, job, shards=2, checkpoint=str(tmp_path / "checkpoint"), rebuild=True)

@@ -153,6 +153,8 @@ def maintain(
     if shards is not None and shards < 1:
         raise PlanError(f"{shards} shards; give 1 or more")
     partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    if checkpoint is not None:
+        complete(spark, checkpoint)
     log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
     _advise(retained, log_folder is not None)
@@ -161,8 +163,6 @@ def maintain(
     given_again = rebuild and sizes is not None
     if checkpoint is not None and (shards or partitions) > 1 and not given_again:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
-    if checkpoint is not None:
-        complete(checkpoint)
     count = shards or _count(spark, checkpoint, sizes, partitions)
     if count != partitions:
         logger.warning(

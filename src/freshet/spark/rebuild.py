@@ -79,11 +79,13 @@ def rebuild(
     )  # fmt: skip
 
 
-def complete(checkpoint: str) -> None:
+def complete(spark: SparkSession, checkpoint: str) -> None:
     """Completes a rebuilding that was interrupted between its two renames."""
-    new = Path(checkpoint + NEW)
-    if not Path(checkpoint).exists() and (new / _COMPLETE).exists():
-        os.rename(new, checkpoint)
+    folder = open_folder(spark, checkpoint)
+    if isinstance(folder, LocalFolder) and not os.path.exists(folder.path):
+        new = folder.path + NEW
+        if os.path.exists(os.path.join(new, _COMPLETE)):
+            os.rename(new, folder.path)
 
 
 class _Old:
@@ -92,7 +94,7 @@ class _Old:
     def __init__(self, spark: SparkSession, folder: LocalFolder) -> None:
         self.spark, self.folder, self.path = spark, folder, folder.path
         batch = last_batch(folder)
-        stored = None if batch is None elseStoredState(spark, self.path, self.path, batch, recorded_job(folder))
+        stored = None if batch is None else StoredState(spark, self.path, self.path, batch, recorded_job(folder))
         found = {} if stored is None else stored.levels()
         if batch is None or stored is None or not found:
             raise StateError(f"{self.path} holds no finished micro-batch to be rebuilt; use another checkpoint folder")

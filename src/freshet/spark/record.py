@@ -175,7 +175,7 @@ def _continued(text: str, now: str, where: str, asked: Requested) -> Job:
         ) from None
     if differing:
         listed = "\n  ".join(differing)
-        remedy = "put the query back as it was, or start with another checkpoint folder"
+        remedy = "put the query back as it was, give rebuild=True, or start with another checkpoint folder"
         if all(": source was " in d for d in differing):
             remedy = (
                 f"read the same source, start with another checkpoint folder, or, if it only moved, remove {RECORD}"
