@@ -58,8 +58,8 @@ def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys: pytest.Cap
         pytest.importorskip("starlette")
     path = tmp_path / "x.sql"
     for content, message in (
-        (b"SELECT 'caf\xe9' AS a", "is no UTF-8 text (invalid continuation byte at byte 11); save it as UTF-8"),
-        ("SELECT 1 AS a".encode("utf-16-le"), "is no UTF-8 text (it has NUL bytes); save it as UTF-8"),
+        (b"SELECT 'caf\xe9' AS a", "is not UTF-8 text (invalid continuation byte at byte 11); save it as UTF-8"),
+        ("SELECT 1 AS a".encode("utf-16-le"), "is not UTF-8 text (it has NUL bytes); save it as UTF-8"),
         (b"-" * (17 << 20), "has 17 MB, and at most 16 are read; is it the file you mean?"),
     ):
         path.write_bytes(content)
@@ -168,7 +168,7 @@ def test_a_plan_of_another_query(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--port", "99999"], "the page cannot be at port 99999; give 1 to 65535, or 0 for a free one"),
         (["--host", "bad host", "--token", "long enough"], "at bad host; that is not an address; give another --host"),
         (["--host", "203.0.113.9", "--token", "long enough"], "Cannot assign requested address; give another --host"),
-        (["--adapt", "0.5"], "a ratio of 0.5: a tree must be cheaper to move to it; give 1 or more"),
+        (["--adapt", "0.5"], "a ratio of 0.5: a view switches only to a cheaper tree; give 1 or more"),
         (["--adapt", "nan"], "adapt is nan; give 0 to 1,000"),
     ],
 )

@@ -122,7 +122,7 @@ def test_objects_of_polars_are_refused() -> None:
     """Arrow gets their addresses."""
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
-    with pytest.raises(freshet.ChangeError, match="column v has objects of Python; give it a type of polars"):
+    with pytest.raises(freshet.ChangeError, match="column v has Python objects; give it a type of polars"):
         db.apply({"b": pl.DataFrame({"v": pl.Series([b"a", [1]], dtype=pl.Object)})})
 
 

@@ -134,7 +134,7 @@ CHANGES: dict[str, Refused] = {
     "delete with a wrong value": (
         apply(orders=[{"id": 1, "customer": "bob", "_change_type": "delete"}]),
         ChangeError,
-        "customer is not what the table holds",
+        "customer differs from the stored value",
     ),
     "delete by half a key": (apply(lines=[{"o": 1, "_change_type": "delete"}]), ChangeError, "n is NULL"),
     "delete of a key twice": (

@@ -133,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """What a running job does just now, as the terminal shows it."""
+    """Shows the current activity of a running job on the terminal."""
 
     def __init__(self, work: LongTask, stop: threading.Event) -> None:
         self.work, self.stop, self.changes, self.looked = work, stop, 0, 0.0
@@ -159,7 +159,7 @@ def _page(job: JobFile, master: str, options: argparse.Namespace) -> JobPage:
 def _ready(run: Any, page: JobPage | None) -> None:
     if page is not None:
         page.start(run)
-    _say("going on from the checkpoint" if run.resumed else "running; Ctrl-C stops after the current micro-batch")
+    _say("continuing from the checkpoint" if run.resumed else "running; Ctrl-C stops after the current micro-batch")
 
 
 def _plans(given: list[str], job: JobFile) -> dict[str, freshet.Plan]:

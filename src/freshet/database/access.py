@@ -41,7 +41,7 @@ class Access:
             raise StateError("the database is closed; connect again")
         if self.store is not None:
             self.store.check()
-        if self.state.core.stale:  # views that could not be rebuilt for lack of memory
+        if self.state.core.stale:  # rebuild views that could not be rebuilt before for lack of memory
             with self.state.lock:
                 self.views.rebuild(())
 

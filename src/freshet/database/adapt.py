@@ -59,7 +59,7 @@ class Adapt:
 
     def __post_init__(self) -> None:
         if not self.ratio >= 1:
-            raise PlanError(f"a ratio of {self.ratio}: a tree must be cheaper to move to it; give 1 or more")
+            raise PlanError(f"a ratio of {self.ratio}: a view switches only to a cheaper tree; give 1 or more")
         if self.patience is not None and self.patience < 1:
             raise PlanError(f"a patience of {self.patience} changes; give 1 or more")
 

@@ -27,7 +27,7 @@ _NOTE_INTERVAL = 1.0  # seconds between two records
 
 @dataclass(frozen=True, slots=True)
 class MeasuredWork:
-    """Changes of a view's tables, and the steps taken for them."""
+    """The changes of a view's tables, and the steps taken for them."""
 
     changes: int
     work: Work = field(default_factory=Work)
@@ -67,7 +67,7 @@ class CostMeter:
         self._notes: deque[tuple[float, MeasuredWork]] = deque()
 
     def follow(self, name: str, table: Scope) -> None:
-        """One of the view's tables has its rows elsewhere."""
+        """Called when one of the view's tables has moved."""
         self._changes[name] = changes_of(table)
 
     def begin(self, kept: Maintained) -> None:

@@ -33,7 +33,7 @@ from freshet.sql.parse import bind_all
 from freshet.sql.source import SqlText, Statement
 
 _MOST = 256  # cached forms
-_DIGITS = 18  # of a whole number that is BIGINT at most
+_DIGITS = 18  # digits of the longest whole number that is still BIGINT
 
 Form = tuple[str, tuple[str, ...]]
 

@@ -1,7 +1,7 @@
-"""What a checkpoint was made by, kept in it, so that another job is refused with what differs.
+"""Records in a checkpoint which job created it, so that another job is refused with a list of the differences.
 
-Law: state is only ever continued by the plan that made it. The plans themselves are kept too, and a job that asks for
-the same views of the same tables goes on with them, also when a newer Freshet would plan otherwise.
+Law: state is continued only by the plan that created it. The plans themselves are stored too, and a job with the same
+views over the same tables continues with them, even if a newer Freshet would choose other plans.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHERE = ("path", "subscribe", "subscribepattern", "assign", "changes", "sequenc
 
 
 def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
-    """The job as the checkpoint keeps it."""
+    """The job as the checkpoint stores it."""
     described = {
         "format": FORMAT,
         "freshet": __version__,
@@ -69,8 +69,8 @@ def must_rebuild(text: str, now: str, where: str, given: Collection[str]) -> boo
 
 
 def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> dict[str, Plan]:
-    """The plans a checkpoint goes on with; StateError, saying what differs, if the job is another. Views in `given`
-    were asked for with a plan of their own, which must be the one kept."""
+    """The plans with which a checkpoint continues; StateError with the differences if it belongs to another job. Views
+    in `given` were requested with a plan, which must be the stored one."""
     kept, job = _read(text, now, where)
     differing = list(_differing(kept, job))
     if not differing:
@@ -78,9 +78,9 @@ def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> d
     if differing:
         listed = "\n  ".join(differing)
         raise StateError(
-            f"the checkpoint {where} was made by another job:\n  {listed}\n"
-            "put the job back as it was, rebuild the checkpoint for this one (freshet run --rebuild), or start over "
-            "with another checkpoint folder"
+            f"the checkpoint {where} was created by another job:\n  {listed}\n"
+            "restore the job, rebuild the checkpoint for this one (freshet run --rebuild), or start over with another "
+            "checkpoint folder"
         )
     return {name: codec.from_json(json.dumps(view["plan"])) for name, view in kept["views"].items()}
 

@@ -71,7 +71,10 @@ class Plan:
         Plan
             Checked: it is a plan of its query.
 
-        Raises ------ PlanError The document cannot be read, or is not a plan of the query.
+        Raises
+        ------
+        PlanError
+            The document cannot be read, or is not a plan of the query.
 
         Examples
         --------
