@@ -16,6 +16,7 @@ from benchmarks.papers.figures import (
     iedyn_scale,
     iedyn_selectivity,
     iedyn_streams,
+    parallelism,
     twins,
 )
 from benchmarks.papers.harness import Result, Size
@@ -32,5 +33,6 @@ EXPERIMENTS: dict[str, Callable[[Size], Iterator[Result]]] = {
     "iedyn-enumeration": iedyn_enumeration.run,
     "iedyn-selectivity": iedyn_selectivity.run,
     "iedyn-scale": iedyn_scale.run,
+    "parallelism": parallelism.run,
     "twins": twins.run,
 }

@@ -15,10 +15,12 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
+from freshet.spark.cuts import Layout
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
 from freshet.spark.failure import show_reason_first
+from freshet.spark.heavy import Heavy
 from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.observed import observing
@@ -44,7 +46,7 @@ def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
     sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
-    checkpoint: str | None = None, rebuild: bool = False, profile: str | None = None,
+    checkpoint: str | None = None, rebuild: bool = False, profile: str | None = None, heavy: Heavy | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keep one view, or several, fresh over streams of changes.
 
@@ -89,6 +91,10 @@ def maintain(
         are new, or have new columns; see Notes.
     profile
         A folder for notes on where time goes.
+    heavy
+        Values of join keys that many rows have, by table and column, each with the part of the table's rows that has
+        it: ``{"payments": {"account": {17: 0.3}}}``. The rows of a value that is more than an even share of a shard are
+        spread over all shards, and what they join is copied. A restart goes on with those of the first start.
 
     Returns
     -------
@@ -172,7 +178,7 @@ def maintain(
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
     folded, together = remembers(spark, checkpoint), False
-    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded)
+    job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded, heavy=heavy)
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)
@@ -194,13 +200,14 @@ def maintain(
 
 
 def explain(
-    views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None
-) -> str:
+    views: Views, schema: str | Catalog | None = None, shards: int = 1, sizes: Mapping[str, float] | None = None,
+    heavy: Heavy | None = None,
+) -> str:  # fmt: skip
     """Describe how views would run: levels, grids and what each table sends.
 
     Parameters
     ----------
-    views, schema, shards, sizes
+    views, schema, shards, sizes, heavy
         As `maintain` takes them. `sizes(spark, checkpoint)` gives those that a running query was laid out by.
 
     Returns
@@ -218,7 +225,7 @@ def explain(
     >>> "orders" in explain("SELECT id FROM orders", "CREATE TABLE orders (id BIGINT PRIMARY KEY)", shards=4)
     True
     """
-    return explain_job(compile_job(views, schema, shards, sizes), sizes)
+    return explain_job(compile_job(views, schema, shards, sizes, heavy=heavy), sizes)
 
 
 def split(changes: DataFrame, view: str) -> DataFrame:
@@ -272,10 +279,11 @@ def quarantined(changes: DataFrame) -> DataFrame:
 
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
+    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False, layout: Layout = Layout.CHEAPEST,
+    heavy: Heavy | None = None,
 ) -> Job:  # fmt: skip
     plans = {name: plan.root for name, plan in _planned(views, schema).items()}
-    return make_job(plans, shards, sizes, normalized, quarantine, checked)
+    return make_job(plans, shards, sizes, normalized, quarantine, checked, layout=layout, heavy=heavy)
 
 
 def _named(views: Views) -> Mapping[str, str | Plan]:

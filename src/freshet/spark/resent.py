@@ -22,7 +22,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.lanes import pack
 from freshet.scalar.types import BIGINT, TINYINT
 from freshet.spark.block import Signed, from_block, joined
-from freshet.spark.dispatch import is_first_copy
+from freshet.spark.dispatch import first_copies
 from freshet.spark.encode import Sent, blocks_batch, passing, read_job, send
 from freshet.spark.failure import plainly
 from freshet.spark.job import Job, Normalized, Stream
@@ -134,12 +134,10 @@ class Resend:
                     logs.setdefault((shard, stream), []).append(entry)
         for shard, name in sorted(logs):
             stream = _stream(old, name)
-            if not is_first_copy(stream.grid, shard):
-                continue
             place = None if self.log_folder is None else ShardFolder(self.log_folder, stream.level, shard)
             types = [f.type for f in stream.schema.fields]
             blocks = (read_entry(place, *entry) for entry in logs.pop((shard, name)))
-            rows = _summed(joined([from_block(b, types) for b in blocks], types))
+            rows = _first_of(stream, shard, _summed(joined([from_block(b, types) for b in blocks], types)))
             yield blocks_batch(list(self._blocks(old, new, stream, rows)))
 
     def _blocks(self, old: Job, new: Job, stored: Stream, rows: Signed) -> Iterator[Sent]:
@@ -167,6 +165,13 @@ def _summed(rows: Signed) -> Signed:
     chosen = np.empty(len(rows), np.int64)
     chosen = chosen[: consolidate(pack(rows.columns, pool, len(rows)), weights, chosen)]
     return Signed([c.take(chosen) for c in rows.columns], weights[chosen])
+
+
+def _first_of(stream: Stream, shard: int, rows: Signed) -> Signed:
+    """The rows of which this shard has the first copy."""
+    place = {c: i for i, c in enumerate(stream.columns)}
+    first = first_copies(stream.grid, shard, lambda c: rows.columns[place[c.column]], len(rows))
+    return rows.take(np.flatnonzero(first))
 
 
 def _table_of(job: Job, stream: Stream) -> str:
