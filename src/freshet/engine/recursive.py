@@ -15,6 +15,7 @@ right on cycles as well: what rows derive from each other counts only for later 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import Kept, Rows, added_up, consolidated, joined, no_rows, repeated
 from freshet.state.strings import StringPool
-from freshet.state.tuples import Tuples
+from freshet.state.tuples import Slots, Tuples
 
 #: Rows that a recursion may have, as in Spark.
 MOST_ROWS = 1_000_000
@@ -101,27 +102,52 @@ class RecursiveOperator(Maintained):
         self.step = maintain(scope.scope("step"), plan.step, tables, pool)
         self.below = [self.anchor, self.step]
         self.sizes = scope.array("sizes", np.int64)  # rows of each iteration
+        self.failed = False
         self.first = First(scope.scope("first"), self.numbered, self.rows.width, self.width) if plan.distinct else None
 
     # Transactions ---------------------------------------------------------------------------------------------
 
-    def finish(self) -> Rows:
-        changes = Kept()
+    def remove(self, table: Table, slots: Slots) -> None:
+        if not self.failed:
+            with self._failing():
+                super().remove(table, slots)
+
+    def insert(self, table: Table, slots: Slots) -> None:
+        if not self.failed:
+            with self._failing():
+                super().insert(table, slots)
+
+    def reweigh(self, table: Table, slots: Slots, before: Int64s) -> None:
+        if not self.failed:
+            with self._failing():
+                super().reweigh(table, slots, before)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """The step may have no value on a row that this transaction adds to an old row of the recursion and takes away
+        with that row. So it has failed only if the recursion as it is in the end cannot be made."""
         try:
-            waiting = Waiting(self.numbered.lane)
-            waiting.add(self._of_anchor(self.anchor.finish()))
-            waiting.add(self._stepped(self.step.finish()))
-            for change in self._run(waiting):
-                changes.append(Rows(self.numbered.bare(change.lanes), change.weights.copy()))
+            yield
         except _EndlessError:
             raise
         except EvaluationError:
+            self.failed = True
+
+    def finish(self) -> Rows:
+        changes = Kept()
+        if not self.failed:
+            with self._failing():
+                waiting = Waiting(self.numbered.lane)
+                waiting.add(self._of_anchor(self.anchor.finish()))
+                waiting.add(self._stepped(self.step.finish()))
+                for change in self._run(waiting):
+                    changes.append(Rows(self.numbered.bare(change.lanes), change.weights.copy()))
+        if self.failed:
             return self._made_again(changes)
         return consolidated(changes, self.width) if changes else no_rows(self.width)
 
     def _made_again(self, changes: Sequence[Rows]) -> Rows:
-        """The step has no value on some row. That may be one that this transaction adds to an old row of the recursion
-        and takes away with that row, and the recursion as it is now does without. `changes`: those made so far."""
+        """The recursion is made of the tables' rows. `changes`: those made before."""
         before = [*changes, *(Rows(rows.lanes, -rows.weights) for rows in self.packed())]
         self.close()
         self.scope.scope("all").drop()
