@@ -102,6 +102,7 @@ class RecursiveOperator(Maintained):
         self.step = maintain(scope.scope("step"), plan.step, tables, pool)
         self.below = [self.anchor, self.step]
         self.sizes = scope.array("sizes", np.int64)  # rows of each iteration
+        self.begun = scope.array("begun", np.int8)  # whether all rows of the anchor have been taken in
         self.failed = False
         self.first = First(scope.scope("first"), self.numbered, self.rows.width, self.width) if plan.distinct else None
 
@@ -137,9 +138,8 @@ class RecursiveOperator(Maintained):
         changes = Kept()
         if not self.failed:
             with self._failing():
-                waiting = Waiting(self.numbered.lane)
-                waiting.add(self._of_anchor(self.anchor.finish()))
-                waiting.add(self._stepped(self.step.finish()))
+                begins = self.anchor.finish()
+                waiting = self._waiting(self._stepped(self.step.finish()), begins)
                 for change in self._run(waiting):
                     changes.append(Rows(self.numbered.bare(change.lanes), change.weights.copy()))
         if self.failed:
@@ -155,8 +155,15 @@ class RecursiveOperator(Maintained):
         self.load([*self.tables.values()])
         return consolidated([*before, *self.packed()], self.width)
 
-    def _of_anchor(self, rows: Rows) -> Rows:
-        return Rows(self.numbered.at(rows.lanes, 0, self.rows.width), rows.weights)
+    def _waiting(self, stepped: Rows, begins: Rows) -> Waiting:
+        """What changes in the rows of all iterations and in those of the anchor. What is constant of an anchor is in no
+        change: it comes with the first one."""
+        waiting = Waiting(self.numbered.lane)
+        waiting.add(stepped)
+        for rows in [begins] if self.begun.data[0] else self.anchor.packed():
+            waiting.add(Rows(self.numbered.at(rows.lanes, 0, self.rows.width), rows.weights))
+        self.begun.data[0] = 1
+        return waiting
 
     def _stepped(self, rows: Rows) -> Rows:
         """What a step makes belongs to the next iteration."""
@@ -243,10 +250,8 @@ class RecursiveOperator(Maintained):
 
     def load(self, tables: Sequence[Table]) -> None:
         super().load(tables)
-        waiting = Waiting(self.numbered.lane)
-        for rows in self.anchor.packed():
-            waiting.add(self._of_anchor(rows))
-        for _ in self._run(waiting):
+        nothing = no_rows(self.rows.width)
+        for _ in self._run(self._waiting(nothing, nothing)):
             pass
 
     def string_marks(self, marked: Bools) -> None:
