@@ -9,6 +9,7 @@ from freshet.engine import (  # noqa: F401
     indexed,
     looked_up,
     query,
+    recursive,
     set_operation,
     sorted,
     timed,

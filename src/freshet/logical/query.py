@@ -79,6 +79,11 @@ class ForeignKey:
     to_columns: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RecursiveRows(TableSchema):
+    """The rows that the step of a recursive query reads: those of one iteration. It is not a table of the database."""
+
+
 #: The table that holds the time, once it has been set. Its name is one that SQL cannot write without quotes.
 CLOCK = TableSchema("the clock", (Field("now", TIMESTAMP, False),), (0,))
 
@@ -279,9 +284,28 @@ class Timed(Above[S]):
         return len(self.until) == 1 and not self.since and not self.flags
 
 
+@dataclass(frozen=True, slots=True)
+class Recursive(Above[S]):
+    """A query that reads itself, by the name `name`. Its rows are those of all iterations: the rows of iteration 0 are
+    those of `anchor`, and the rows of an iteration are what `step` makes of those of the one before. With `distinct`,
+    an iteration has only rows that none before it has, each once. The last column of `rows` is the number of the
+    iteration that a row belongs to, which is also the last column of `step`, so that one step makes the rows of all
+    iterations from those of all iterations. The iteration of number `levels` must not have any rows."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"anchor": "anchor", "step": "step"}
+
+    name: str
+    anchor: S
+    step: S
+    rows: RecursiveRows
+    distinct: bool
+    levels: int
+    fields: tuple[Field, ...]
+
+
 AnyQuery = (
     Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
-    | Timed["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+    | Timed["AnyQuery"] | Recursive["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
 )  # fmt: skip
 
 

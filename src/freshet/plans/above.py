@@ -10,6 +10,7 @@ from freshet.logical.query import (
     AnyQuery,
     BoundedSums,
     Query,
+    Recursive,
     SetOperation,
     Sorted,
     Timed,
@@ -24,6 +25,7 @@ from freshet.plans.model import (
     BoundedSumsPlan,
     Guarantee,
     LookedUpPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -35,7 +37,8 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Recursive: RecursivePlan,
+    Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -60,6 +63,8 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return _windowed(query)
     if isinstance(query, Timed):
         return _timed(query, below[0])
+    if isinstance(query, Recursive):
+        return _recursive(query)
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -126,6 +131,23 @@ def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
         update,
         "constant for answers",
         ("linear state: rows whose moment is still to come are kept in order of it",),
+    )
+
+
+def _recursive(query: Recursive[AnyQuery]) -> Guarantee:
+    rows = f"each row of an iteration of {query.name} that comes or goes, those that only change iteration as well"
+    kept = f"the rows of {query.name} are stored with their iterations"
+    if query.distinct:
+        kept += ", and how often each iteration derives each row"
+    return Guarantee(
+        "recursive",
+        0,
+        f"that of its anchor and of one step, and then one more step for {rows}",
+        "constant for answers, read from the stored rows",
+        (
+            f"a bound on each change: it may reach every row of {query.name}, in up to {query.levels:,} iterations",
+            f"state linear in the tables: {kept}",
+        ),
     )
 
 

@@ -37,6 +37,7 @@ from freshet.plans.model import (
     BoundedSumsPlan,
     LookedUpPlan,
     QueryPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -50,6 +51,7 @@ from freshet.plans.model import (
 from freshet.scalar.expression import ColumnRef, Expression
 
 ONE, SEQUENCE, TREE, BOTH, LINEAR = "1", "λ", "λ_T", "λ + λ_T", "n"
+DERIVED = "rows derived"  # of a recursion: they have no bound
 
 
 class RowCost(StrEnum):
@@ -83,6 +85,8 @@ def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, BagPlan):
         bound = {1: ONE, 2: LINEAR}.get(plan.width, f"n^{plan.width - 1}")
         return CostClaim(per, bound, bound, bound)
+    if isinstance(plan, RecursivePlan):
+        return CostClaim(per, DERIVED, DERIVED, DERIVED)
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
         return CostClaim(per, bound, bound, bound, logarithmic=True)
@@ -293,7 +297,7 @@ def is_monotone(plan: AnyPlan) -> bool:
     elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
-    elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan)):
+    elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan, RecursivePlan)):
         return False
     return all(is_monotone(below) for _, below in inputs(plan))
 
