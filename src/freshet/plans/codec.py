@@ -69,6 +69,8 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("Dimension", "row"): (),
     ("Operator", "trunk"): "",
     ("Operator", "expected"): (),
+    ("Type", "keys"): None,
+    ("Type", "fields"): (),
 }
 
 
@@ -138,7 +140,10 @@ def _part(name: Any, field: str, value: Any) -> Any:
 
 
 def _renewed(value: dict[str, Any]) -> dict[str, Any]:
-    """Converts a reference written by earlier versions, which had a single class: relation -1 was the group's row."""
+    """Converts what earlier versions wrote: arrays were texts, and references had a single class, in which relation -1
+    was the group's row."""
+    if value.get("is") == "Type" and value.get("name") == "STRING" and value.get("items") is not None:
+        return {**value, "name": "ARRAY"}
     if value.get("is") != "ColumnRef" or "outer" not in value:
         return value
     kept = {k: v for k, v in value.items() if k != "outer"}

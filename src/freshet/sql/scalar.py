@@ -333,7 +333,7 @@ class ScalarBinder:
             self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
         args = [self.bind(part) for part in node.expressions]
         for arg, part in zip(args, node.expressions, strict=True):
-            if arg.type.items is not None or arg.type == types.VOID:
+            if arg.type.is_nested or arg.type == types.VOID:
                 self.statement.refuse(f"{function.name} of {arg.type}", "cast its argument to a type", part)
         made = function.call(args)
         check_parts(self.statement.extents.parts(made), self.statement, node)
