@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.scalar.lists import read_lists, write_lists
+from freshet.scalar.lists import join_texts, list_elements, read_lists
 from tests.small_tables import follow, two_tables
 
 #: The query for Freshet, and for DuckDB, which keeps NULLs and returns NULL instead of an empty list.
@@ -111,7 +111,8 @@ def test_texts_of_lists() -> None:
     import numpy as np
     import pyarrow as pa
 
-    texts = write_lists(pa.array(["a\x1fb", "\x1b", "", "\x1bm"]), np.array([2, 0, 1, 1]))
+    elements = list_elements(pa.array(["a\x1fb", "\x1b", "", "\x1bm"]))
+    texts = join_texts(elements, np.array([2, 0, 1, 1]), "")
     assert read_lists(texts, pa.string()).to_pylist() == [["a\x1fb", "\x1b"], [], [""], ["\x1bm"]]
     assert len(set(texts.to_pylist())) == 4
     some = pa.array([texts[0].as_py(), None])

@@ -26,11 +26,6 @@ def list_elements(values: pa.Array) -> pa.LargeStringArray:
     return pc.binary_join_element_wise(pa.scalar(_MARK, TEXT), elements, pa.scalar("", TEXT))
 
 
-def write_lists(values: pa.Array, sizes: Int64s) -> pa.LargeStringArray:
-    """The text of each list; `sizes` has the number of consecutive values of each."""
-    return join_texts(list_elements(values), sizes, "")
-
-
 def join_texts(texts: pa.Array, sizes: Int64s, separator: str | bytes) -> pa.Array:
     """Groups of consecutive texts, or values of BINARY, each joined into one."""
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
