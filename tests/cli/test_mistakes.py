@@ -45,7 +45,7 @@ def test_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("command", ["explain", "plan", "check", "run", "serve", "sql", "enclosure"])
-def test_a_file_that_is_not_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     name = "none.parquet" if command == "enclosure" else "none.sql"
     if command == "serve":
         pytest.importorskip("starlette")
@@ -53,7 +53,7 @@ def test_a_file_that_is_not_there(command: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("command", ["explain", "plan", "check", "run", "serve", "sql"])
-def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_text(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if command == "serve":
         pytest.importorskip("starlette")
     path = tmp_path / "x.sql"
@@ -188,7 +188,7 @@ def test_a_port_that_is_taken(command: str, capsys: pytest.CaptureFixture[str]) 
     assert f"the page cannot be at 127.0.0.1:{port}: " in shown and shown.endswith("; give another --port\n")
 
 
-def test_a_folder_that_is_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "q.sql").write_text("SELECT 1 AS one")
     shown = refused(["sql", str(tmp_path / "q.sql"), "--db", str(tmp_path / "notes.txt")], capsys)

@@ -97,7 +97,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("rows", "says"), REFUSED)
-def test_what_is_wrong_is_refused_and_changes_nothing(db: Database, rows: Any, says: str) -> None:
+def test_invalid_input_is_refused_and_changes_nothing(db: Database, rows: Any, says: str) -> None:
     before = db.version, inside(db).state.core.pool.live, db.view("answer").to_arrow()
     with pytest.raises(freshet.ChangeError, match=says) as refused:
         db.apply({"t": rows})
@@ -138,7 +138,7 @@ def test_rare_forms_are_taken(db: Database, rows: Any, column: str, values: list
     assert sorted(read, key=lambda v: (v is not None, v)) == values
 
 
-def test_moments_read_straight_from_memory_are_of_the_years_there_are() -> None:
+def test_moments_read_from_memory_are_within_the_supported_years() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE t (d DATE, ts TIMESTAMP)")
     given = pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()), pa.array([0, 0], pa.timestamp("us"))

@@ -127,7 +127,7 @@ def test_objects_of_polars_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["a", 1, [1], 1.5, True])
-def test_what_is_no_bytes_is_refused(value: Any) -> None:
+def test_values_that_are_not_bytes_are_refused(value: Any) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
     for rows in ([{"v": b"a"}, {"v": value}], pd.DataFrame({"v": [b"a", value]}), pa.table({"v": [value]})):

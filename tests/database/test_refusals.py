@@ -1,6 +1,6 @@
 """A refused change has no effect: every array of the state is compared, byte for byte, before and after.
 
-Arrays may have grown (their first bytes count) and the string pool may have seen texts it was told to forget again, so
+Arrays may have grown (their first bytes count) and the string pool may have seen texts that it has forgotten again, so
 of the pool only what it still knows counts. Refusals found only while views are computed (an overflow, a division by
 zero) rebuild the views: there rows, answers and later deltas must be right.
 """
@@ -331,7 +331,7 @@ def test_a_refusal_found_late_puts_everything_back(case: tuple[str, str, list[An
             same_bag(v.to_arrow(), duckdb_answer(text, tables))
 
 
-def test_a_view_over_rows_without_an_answer_is_not_made(db: Database) -> None:
+def test_a_view_without_an_answer_over_existing_rows_is_not_created(db: Database) -> None:
     before = fingerprint(db)
     for _ in range(2):
         with pytest.raises(ChangeError, match="no answer over the existing rows"):

@@ -29,7 +29,7 @@ def made(folder: Path) -> freshet.Database:
     return db
 
 
-def test_a_reader_of_its_own_neither_waits_nor_is_waited_for(tmp_path: Path) -> None:
+def test_a_read_only_process_does_not_wait_or_block(tmp_path: Path) -> None:
     """The way to read a large answer for long: a connection that only reads stays at its version."""
     db = made(tmp_path)
     with freshet.connect(tmp_path, read_only=True) as reader:
@@ -101,7 +101,7 @@ READ: dict[str, Callable[[freshet.Database], object]] = {
 
 
 @pytest.mark.parametrize("what", READ)
-def test_nobody_waits_for_the_length_of_a_reading(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_waits_for_a_whole_read(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that takes as long as a copy continues on a copy, of the version it began with: meanwhile other threads
     write, read, define, and drop the view."""
     db = made(tmp_path)
@@ -182,7 +182,7 @@ def test_copies_are_read_as_the_state_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(state_copy.StateCopy, "__init__", counted)
     for seed in range(40):
         outcome = run_case(Choices(seed=7000 + seed))
-        assert outcome.kind != "failed", outcome.told()
+        assert outcome.kind != "failed", outcome.report()
     assert copies > 100
 
 

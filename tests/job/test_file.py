@@ -71,14 +71,14 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES, ids=[m[:40] for _, m in MISTAKES])
-def test_a_mistake_is_told_with_its_place(text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_position(text: str, message: str) -> None:
     _, mistakes = read_job(text)
     assert len(mistakes) == 1
     assert message in str(mistakes[0])
     assert mistakes[0].line is not None
 
 
-def test_what_follows_from_a_mistake_is_no_other() -> None:
+def test_consequences_of_a_mistake_are_not_reported() -> None:
     _, mistakes = read_job(TABLE.replace("BIGINT", "BINT") + VIEW + "CREATE SINK s FROM v USING console;")
     assert [m.line for m in mistakes] == [1]
 

@@ -137,7 +137,7 @@ class World:
             self.db.create_view(name, sql)
         self.db.execute("CREATE INDEX ON plain (owner)")
         self.stop = threading.Event()
-        self.told: queue.Queue[freshet.Transaction] = queue.Queue(64)  # on their way to those who read deltas
+        self.published: queue.Queue[freshet.Transaction] = queue.Queue(64)  # on their way to those who read deltas
         self.failures: list[str] = []
         self.done: Counter[str] = Counter()
         self._lock = threading.Lock()

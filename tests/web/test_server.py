@@ -62,7 +62,7 @@ def test_explain_without_running(page: Server) -> None:
     assert "n" not in page.hub.views
 
 
-def test_views_come_and_go(page: Server) -> None:
+def test_views_are_created_and_dropped(page: Server) -> None:
     assert ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"}) == (200, {"name": "mine"})
     assert "mine" in ask(page, "/api/state")[1]["sizes"]
     status, refused = ask(page, "/api/views", {"name": "mine", "text": "SELECT src FROM edge"})

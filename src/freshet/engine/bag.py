@@ -22,7 +22,15 @@ from freshet.scalar.lanes import unpack
 from freshet.scalar.types import Type
 from freshet.state.arena import Growable, Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.bag import INDEX_COLUMNS, OPTION_COLUMNS, STORE_COLUMNS, extend, link_tuples, unlink_tuples
+from freshet.state.bag import (
+    INDEX_COLUMNS,
+    OPTION_COLUMNS,
+    STEP_COLUMNS,
+    STORE_COLUMNS,
+    extend,
+    link_tuples,
+    unlink_tuples,
+)
 from freshet.state.keys import PART_COLUMNS, Dictionary
 from freshet.state.rows import HeldRows, Rows, consolidated, no_rows
 from freshet.state.strings import StringPool
@@ -130,7 +138,7 @@ class _Program:
 
     def arrays(self) -> tuple[Int64s, Int64s, Int64s]:
         return (
-            np.array(self.steps, np.int64).reshape(-1, 4),
+            np.array(self.steps, np.int64).reshape(-1, STEP_COLUMNS),
             np.array(self.options, np.int64).reshape(-1, OPTION_COLUMNS),
             np.array(self.places, np.int64),
         )

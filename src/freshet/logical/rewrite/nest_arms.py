@@ -20,8 +20,8 @@ from freshet.logical.rewrite.store import store_arguments, store_block
 
 @dataclass(frozen=True, slots=True)
 class _Unplaced:
-    """An arm that reads what no tree lets it read: of `block`, the one at place `arm`. `root`: the tree as settled so
-    far. `above`: the block that `block` is attached to, where the arm reads that; else it reads the arms before it."""
+    """An arm that no tree can place: the one at position `arm` of `block`. `root`: the tree as settled so far. `above`:
+    the block that `block` is attached to, where the arm reads that; else it reads the arms before it."""
 
     block: Block
     arm: int

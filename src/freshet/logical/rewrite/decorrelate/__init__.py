@@ -1,7 +1,7 @@
 """Subqueries become joins: the first pass, on the way down from a select to what it reads.
 
 WHERE and ON have their conditions one by one. EXISTS, IN, ANY and ALL alone among them become arms. EXISTS (SELECT ...
-WHERE p) hangs a semi arm whose predicates are p; NOT EXISTS an anti arm. x op ANY (SELECT y ...) is EXISTS with x op y
+WHERE p) becomes a semi arm with predicates p; NOT EXISTS an anti arm. x op ANY (SELECT y ...) is EXISTS with x op y
 added, true where ANY is true; it differs only between FALSE and NULL, which a condition treats alike. x op ALL (SELECT
 y ...) holds where no y is found that does not compare, no y that is NULL, and, if x is NULL, no row at all: an anti arm
 for each. x IN (...) is = ANY, x NOT IN (...) is <> ALL. All other subqueries are read as values (`values`).
@@ -41,7 +41,7 @@ from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, transform
 from freshet.scalar.functions import build
 
-#: What connects an arm: predicates made of the subquery's columns.
+#: Returns the predicates that connect an arm, from the columns of the subquery.
 Connect = Callable[[list[Expression]], list[Expression]]
 
 
@@ -89,7 +89,7 @@ def _over_groups(query: Query) -> Query:
 
 
 def _filled(place: Place, block: Block) -> Place:
-    """A place with all of a block, in which conditions become arms or predicates."""
+    """Creates the place for a block, and adds its conditions as arms or predicates."""
     place.relations += block.relations
     for arm in block.arms:
         place.arms.append(Arm(arm.kind, _filled(Place(place.known, place), arm.block).block()))
@@ -132,8 +132,8 @@ def _add_condition(place: Place, predicate: Expression) -> None:
 
 
 def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
-    """The subquery that a condition is, if it becomes an arm, and whether it is denied. Aggregates without GROUP BY
-    have one row at most, so they are read as values."""
+    """The subquery of a condition that becomes an arm, and whether it is negated. Aggregates without GROUP BY have one
+    row at most, so they are read as values."""
     negated = False
     while isinstance(predicate, Call) and predicate.name == "not":
         predicate, negated = predicate.args[0], not negated
@@ -144,7 +144,7 @@ def _alone(predicate: Expression) -> tuple[Apply | None, bool]:
 
 
 def _attach(place: Place, kind: JoinKind, apply: Apply, connect: Connect) -> None:
-    """Hangs the arm of one subquery."""
+    """Attaches the arm of one subquery."""
     query = existing(apply.query) if apply.kind is ApplyKind.EXISTS else apply.query
     arm = Place(place.known, place)
     if isinstance(query, Query) and _is_plain(query):
@@ -199,7 +199,7 @@ def _inlined(arm: Place, query: Query, outer: Sequence[Expression]) -> list[Expr
 
 
 def _attach_all(place: Place, apply: Apply, opposite: str) -> None:
-    """Nothing may be found that compares by the opposite, or might."""
+    """ALL: no row may satisfy the opposite comparison, or have an unknown result."""
     wanted, nullable = apply.values, [f.nullable for f in apply.query.fields]
 
     def is_null(value: Expression) -> Expression:

@@ -50,7 +50,7 @@ class InnerSelect:
 
     @property
     def parts(self) -> int:
-        """How many columns come before the keys."""
+        """The number of columns before the keys."""
         return len(self.query.fields) - len(self.correlated)
 
     def value(self, at: int, number: int) -> Expression:
@@ -58,7 +58,7 @@ class InnerSelect:
         return self._around(looked_up(self.split, at, self.found, number))
 
     def on(self, number: int) -> list[Expression]:
-        """What finds the rows of relation `number`."""
+        """The predicates that find the rows of relation `number`."""
         keys = [key(number, i, f) for i, f in enumerate(self.query.fields) if i >= self.parts]
         return [self._around(test) for test in tests(self.correlated, keys)]
 
@@ -83,7 +83,7 @@ def inner_of(place: Place, apply: Apply) -> InnerSelect:
 
 
 def existing(query: AnyQuery) -> AnyQuery:
-    """A query that has a row where the given one has: what it shows, how often and how many at most is all the same."""
+    """A query that has a row exactly if the given one has: outputs, duplicates and LIMIT do not matter."""
     if isinstance(query, TopK) and query.limit != 0 and not query.offset and not query.partition:
         return existing(query.source)
     if not isinstance(query, Query) or is_grand(query):

@@ -1,10 +1,10 @@
 """Subqueries that read the row around them, turned into queries that read nothing but their own relations.
 
-A query Q(o) that depends on values o of the rows around it becomes one query whose rows say for which o they are, in
-further columns: its keys. Where a select reads o only in equalities (inner = o) of its WHERE, the inner sides are the
+A query Q(o) that depends on values o of the rows around it becomes one query with additional columns, its keys, that
+say for which o each row is. Where a select reads o only in equalities (inner = o) of its WHERE, the inner sides are the
 keys: its rows under a key are the rows of Q(o) with that key. Otherwise it is joined to the values it is computed for
-(`Domain`), which are then its keys. Above that, keys are further keys of a grouping, further columns of DISTINCT and
-of set operations, and divide the partitions of windows and of LIMIT. This is how DuckDB flattens dependent joins.
+(`Domain`), which are then its keys. Above that, keys are further keys of a grouping, further columns of DISTINCT and of
+set operations, and divide the partitions of windows and of LIMIT. This is how DuckDB flattens dependent joins.
 
 Aggregates without GROUP BY have a row where Q(o) has none: they are looked up from the values they are computed for.
 """
@@ -42,7 +42,7 @@ from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, Lit
 
 @dataclass(frozen=True, slots=True)
 class CorrelationKey:
-    """A key of a query: what it reads of its own rows, and the value of the row around it that must equal it."""
+    """A key of a query: the expression over its own rows, and the value of the outer row that it must equal."""
 
     inner: Expression
     outer: Expression
@@ -67,7 +67,7 @@ class KeyedQuery:
 
 
 def tests(correlated: Iterable[CorrelationKey], keys: Iterable[Expression]) -> list[Expression]:
-    """What connects a query's keys to the row around it."""
+    """The predicates that connect the keys of a query to the outer row."""
     pairs = zip(correlated, keys, strict=True)
     return [functions.build("not_distinct" if a.null_safe else "eq", (a.outer, k)) for a, k in pairs]
 
@@ -147,7 +147,7 @@ def _equality(predicate: Expression) -> CorrelationKey | None:
 
 
 def _lend(query: Query, domain: Domain, lent: Sequence[OuterRef]) -> KeyedQuery:
-    """A select joined to the values it is computed for."""
+    """A select joined to the values for which it is computed."""
     number, relation = len(query.relations), domain.relation(lent)
     columns = {c: key(number, i, f) for i, (c, f) in enumerate(zip(lent, relation.fields, strict=True))}
     correlated = tuple(CorrelationKey(column, outer, column.nullable) for outer, column in columns.items())
@@ -237,7 +237,7 @@ def _or_null(found: KeyedQuery, column: int, number: int) -> ColumnRef:
     return replace(key(number, column, found.query.fields[column]), nullable=True)
 
 
-# What stands above selects ------------------------------------------------------------------------------------------
+# Queries above selects ----------------------------------------------------------------------------------------------
 
 
 def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
