@@ -12,6 +12,7 @@ from benchmarks.papers.figures import (
     crown_queries,
     crown_scale,
     crown_selectivity,
+    fifo,
     iedyn_enumeration,
     iedyn_scale,
     iedyn_selectivity,
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, Callable[[Size], Iterator[Result]]] = {
     "iedyn-enumeration": iedyn_enumeration.run,
     "iedyn-selectivity": iedyn_selectivity.run,
     "iedyn-scale": iedyn_scale.run,
+    "fifo": fifo.run,
     "parallelism": parallelism.run,
     "twins": twins.run,
 }

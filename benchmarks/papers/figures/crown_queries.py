@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import freshet
 from benchmarks.papers.data import DAY, edges, real_folder, real_social_network, social_network
-from benchmarks.papers.harness import Plot, Result, Size, recompute_seconds, stream_cost
+from benchmarks.papers.harness import Plot, Result, Size, Verdict, recompute_seconds, stream_cost
 from benchmarks.papers.queries import CYCLES, GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, time_window
 from benchmarks.streams import sliding_window
@@ -18,6 +18,7 @@ from freshet.database.db import Database
 from freshet.database.view import View
 
 TRANSACTION, SINGLE, ANSWERS = 250, 500, 10
+STEADY = ("three_hop", "four_hop", "three_hop_distinct", "four_hop_distinct", "two_comb")
 
 
 def run(size: Size) -> Iterator[Result]:
@@ -50,7 +51,26 @@ def run(size: Size) -> Iterator[Result]:
         single = stream_cost(db, view, islice(moves.transactions(1, cost.changes), SINGLE), SINGLE, size)
         for percentile, value in (("50 %", single.p50_us), ("99 %", single.p99_us)):
             latency.rows.append({"query": name, "percentile": percentile, "µs": round(value, 1)})
-    yield from (time, latency)
+    yield from (time, latency, over_time(wanted, size))
+
+
+def over_time(wanted: Mapping[str, tuple[str, str, Moves]], size: Size) -> Result:
+    """Each tenth of a stream by itself. The last ones are left out, in which windows are drained."""
+    result = Result("crown-11-over-time", "CROWN 11: cost of a change over time, in tenths of the stream",
+                    Plot("tenth", "steps a change", "query", log="y"))  # fmt: skip
+    for name, (ddl, sql, moves) in wanted.items():
+        db, view = opened(ddl, name, sql)
+        for tenth in range(8):
+            first, last = (len(moves) * t // 10 for t in (tenth, tenth + 1))
+            cost = stream_cost(db, view, moves.transactions(TRANSACTION, first, last), last - first, size, deltas=False)
+            result.rows.append({"query": name, "tenth": tenth + 1, **cost.row()})
+        if name in STEADY:
+            early, late = (result.series("steps a change", query=name)[t] for t in (3, 7))
+            text = (
+                f"{name}: steps a change from {early:.3g} in the 4th tenth to {late:.3g} in the 8th (at most 1.5 times)"
+            )
+            result.verdicts.append(Verdict(text, late <= 1.5 * max(early, 0.1)))
+    return result
 
 
 def opened(ddl: str, name: str, sql: str) -> tuple[Database, View]:
@@ -75,7 +95,7 @@ def _answers(view: View, total: int) -> Callable[[int], None]:
 
 def graph_moves(size: Size) -> Moves:
     """A window over a graph's edges; some of its vertices are marked from the start, for the comb."""
-    pairs = edges(size.pick(20_000, 6_000, 1_500))
+    pairs = edges(size.pick(20_000, 6_000, 1_500, 500_000))
     row, weight = sliding_window(len(pairs), len(pairs) // 5)
     marked = np.unique(pairs)
     tables = {

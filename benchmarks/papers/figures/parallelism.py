@@ -11,25 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from benchmarks import tpch
 from benchmarks.papers.data import DAY, social_network
+from benchmarks.papers.figures.fifo import TPCH, WINDOW, tpch_sliding
 from benchmarks.papers.harness import Plot, Result, Size, Verdict
 from benchmarks.papers.queries import GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, all_sliding, time_window
 from benchmarks.papers.sharded import Critical, run_sharded
-from benchmarks.streams import skewed_edges
+from benchmarks.streams import Integers, skewed_edges
 from freshet.plans import plan as make_plan
 from freshet.plans.model import QueryPlan
 from freshet.spark.cuts import Layout
+from freshet.spark.heavy import Heavy
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
 
 SHARDS = (1, 2, 4, 8, 16, 32)
-WINDOW = 0.2
 TRANSACTIONS = 8
-TPCH = ("q3", "q5", "q10")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Workload:
     ddl: str
     sql: str
     moves: Moves
+    heavy: Heavy | None = None
 
     @property
     def plan(self) -> QueryPlan:
@@ -51,7 +52,7 @@ class Workload:
         sizes = {name: float(rows.num_rows) for name, rows in self.moves.tables.items()}
         half = len(self.moves) // 2
         each = -(-half // TRANSACTIONS)
-        job = make_job({"view": plan}, shards, sizes, layout=layout)
+        job = make_job({"view": plan}, shards, sizes, layout=layout, heavy=self.heavy)
         return run_sharded(job, self.moves.transactions(each, 0, half), plan, self.sql, self.moves.held(half), each)
 
 
@@ -59,6 +60,7 @@ def run(size: Size) -> Iterator[Result]:
     every = workloads(size)
     yield speedup(every, size)
     yield from layouts(every, size)
+    yield heavy(size)
 
 
 def speedup(every: Sequence[Workload], size: Size) -> Result:
@@ -95,23 +97,13 @@ def layouts(every: Sequence[Workload], size: Size) -> Iterator[Result]:
 
 def workloads(size: Size) -> list[Workload]:
     (factor,) = size.scales((0.02,), (0.01,), (0.001,))
-    made = [tpch_workload(name, factor) for name in TPCH]
+    made = [Workload(name, *tpch_sliding(name, factor)) for name in TPCH]
     edges = skewed_edges(size.pick(4_000, 2_000, 300), size.pick(20_000, 10_000, 1_500))
     graph = all_sliding({"g": pa.table({"src": edges[:, 0], "dst": edges[:, 1]})}, WINDOW)
     ddl = GRAPH_DDL.split(";")[0]
     made.append(Workload("three_hop", ddl, graph_queries()["three_hop"], graph))
     network = time_window(social_network(size.pick(1_000, 500, 60)), 60 * DAY)
     return [*made, Workload("snb_3", SNB_DDL, snb_queries()["snb_3"], network)]
-
-
-def tpch_workload(name: str, factor: float) -> Workload:
-    sql = tpch.QUERIES[name]
-    names, columns = tpch.tables_of(sql), tpch.columns_of(sql)
-    statements = tpch.ddl(names, columns)
-    tables = tpch.generate(factor, names)  # orders come by key, their dates in no order, so each part has an answer
-    read = zip(tables.items(), statements, strict=True)
-    kept = {name: rows.select([c for c in rows.column_names if f"{c} " in text]) for (name, rows), text in read}
-    return Workload(name, ";\n".join(statements), sql, all_sliding(kept, WINDOW))
 
 
 def _judge_speedup(result: Result, workload: Workload) -> None:
@@ -133,3 +125,42 @@ def _judge_layouts(result: Result, query: str) -> None:
     if query in TPCH:
         (copies,) = result.series("copies of a row", query=query, layout=Layout.LEVELS.value)
         result.verdicts.append(Verdict(f"{query}: by levels no row is copied: {copies:g} of each", copies == 1))
+
+
+# Heavy keys ---------------------------------------------------------------------------------------------------------
+
+SHOP_DDL = """CREATE TABLE account (id BIGINT PRIMARY KEY, owner BIGINT);
+CREATE TABLE payment (id BIGINT PRIMARY KEY, account BIGINT, total BIGINT)"""
+PAID = "SELECT payment.id, owner, total FROM payment, account WHERE payment.account = account.id"
+HEAVY = {"payment": {"account": {0: 0.3}}}
+
+
+def heavy(size: Size) -> Result:
+    """30 % of the payments are of one account: by its hash they are all on one shard."""
+    result = Result("parallelism-heavy", "A key with 30 % of the rows next to even keys",
+                    Plot("shards", "rows a change", "keys", log="xy"))  # fmt: skip
+    payments = size.pick(40_000, 20_000, 2_000)
+    draw = np.random.default_rng(1)
+    even = draw.integers(0, payments // 2, payments)
+    skewed = np.where(draw.random(payments) < 0.3, 0, even)
+    for keys, accounts, split in (("even", even, None), ("heavy", skewed, None), ("heavy, split", skewed, HEAVY)):
+        workload = Workload("paid", SHOP_DDL, PAID, _paid(accounts), split)
+        for shards in size.scales(SHARDS, SHARDS, (1, 16)):
+            critical = workload.critical(int(shards))
+            result.rows.append({"keys": keys, "shards": int(shards), **critical.row()})
+    even_rows, whole, spread = (result.series("busiest rows", keys=k)[-1] for k in ("even", "heavy", "heavy, split"))
+    times = spread / even_rows
+    text = f"split, a heavy key brings the busiest shard {times:.2f} times the rows of even keys (at most 1.3)"
+    result.verdicts.append(Verdict(text, times <= 1.3))
+    text = f"not split, {whole / even_rows:.1f} times (more than twice those when it is split)"
+    result.verdicts.append(Verdict(text, whole > 2 * spread))
+    return result
+
+
+def _paid(accounts: Integers) -> Moves:
+    number = np.arange(len(accounts))
+    owners = np.arange(len(accounts) // 2)
+    return all_sliding({
+        "account": pa.table({"id": owners, "owner": owners % 100}),
+        "payment": pa.table({"id": number, "account": accounts, "total": number % 1_000}),
+    }, WINDOW)  # fmt: skip
