@@ -73,9 +73,10 @@ class Waiting:
         if not len(rows):
             return
         iterations = rows.lanes[:, self._lane]
-        for i in np.unique(iterations).tolist():
-            chosen = iterations == i
-            self._parts.setdefault(i, []).append(Rows(rows.lanes[chosen], rows.weights[chosen]))
+        order = np.argsort(iterations, kind="stable")
+        found, starts = np.unique(iterations[order], return_index=True)
+        for i, part in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+            self._parts.setdefault(i, []).append(Rows(rows.lanes[part], rows.weights[part]))
 
     def first(self) -> int | None:
         return min(self._parts, default=None)
