@@ -45,7 +45,6 @@ from freshet.spark.stored import StoredState, last_batch
 NEW, BEFORE = ".rebuilding", ".before-rebuild"  # appended to the checkpoint's name
 _PARTS = "parts"  # of a rebuilding: what was read from the old checkpoint
 _COMPLETE = "freshet/rebuilt"
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 logger = logging.getLogger("freshet.spark")
 
