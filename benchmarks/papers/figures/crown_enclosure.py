@@ -1,5 +1,4 @@
-"""CROWN, figure 9: the comb under sequences of growing enclosureness λ, over graphs of several sizes; and one graph
-under all λ from 1 to the size of the database.
+"""CROWN, figure 9: the comb under sequences of growing enclosureness λ, over graphs of several sizes.
 
 The marks at the end of the comb are deleted and inserted while edges stay, so each round switches the support of all
 edges into a mark, and of the edges that depend on those. Output is disabled, as in the paper.
@@ -39,26 +38,4 @@ def run(size: Size) -> Iterator[Result]:
             result.rows.append({"edges": int(count), "λ": wanted, **cost.row()})
         result.linear("λ", "counters a change", edges=int(count))
         result.linear("λ", "µs a change", at_most=True, edges=int(count))
-    yield from (result, whole_range(size))
-
-
-def whole_range(size: Size) -> Result:
-    """One mark, at the greatest hub, is deleted and inserted up to as often as the database has rows."""
-    result = Result("crown-9-whole", "CROWN 9: cost of a change to the comb, λ from 1 to |db|",
-                    Plot("λ", "steps a change", log="xy"))  # fmt: skip
-    pairs = skewed_edges(size.pick(800, 400, 100), size.pick(4_000, 2_000, 500))
-    hub = np.bincount(pairs[:, 1]).argmax()
-    tables = {
-        "g": pa.table({"src": pairs[:, 0], "dst": pairs[:, 1]}),
-        "v1": pa.table({"v": np.unique(pairs[:, 0])[::3]}),
-        "v2": pa.table({"v": [hub]}),
-    }
-    rows = sum(t.num_rows for t in tables.values())
-    for wanted in [*(4**i for i in range(12) if 4**i < rows - 1), rows - 1]:  # the greatest with one row toggled
-        db, view = opened(GRAPH_DDL, "comb", graph_queries()["two_comb"])
-        stream = list(freshet.enclosure_stream(tables, wanted, fleeting={"v2": 1}, size=1))
-        total = sum(t.num_rows for tx in stream for t in tx.values())
-        cost = stream_cost(db, view, stream, total, size, deltas=False)
-        result.rows.append({"rows": rows, "λ": wanted, **cost.row()})
-    result.linear("λ", "steps a change", at_most=True, rows=rows)
-    return result
+    yield result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import freshet
 from benchmarks.papers.data import DAY, edges, real_folder, real_social_network, social_network
-from benchmarks.papers.harness import Plot, Result, Size, Verdict, recompute_seconds, stream_cost
+from benchmarks.papers.harness import Plot, Result, Size, recompute_seconds, stream_cost
 from benchmarks.papers.queries import CYCLES, GRAPH_DDL, SNB_DDL, graph_queries, snb_queries
 from benchmarks.papers.sequences import Moves, time_window
 from benchmarks.streams import sliding_window
@@ -18,7 +18,6 @@ from freshet.database.db import Database
 from freshet.database.view import View
 
 TRANSACTION, SINGLE, ANSWERS = 250, 500, 10
-STEADY = ("three_hop", "four_hop", "three_hop_distinct", "four_hop_distinct", "two_comb")
 
 
 def run(size: Size) -> Iterator[Result]:
@@ -26,11 +25,7 @@ def run(size: Size) -> Iterator[Result]:
                   Plot("query", "µs a change", "output", bars=True))  # fmt: skip
     latency = Result("crown-11-latency", "CROWN 11: from a single change to its delta",
                      Plot("query", "µs", "percentile", bars=True, log="y"))  # fmt: skip
-    graph, network = graph_moves(size), network_moves(size)
-    wanted = {name: (GRAPH_DDL, sql, graph) for name, sql in (graph_queries() | CYCLES).items()}
-    wanted |= {name: (SNB_DDL, sql, network) for name, sql in snb_queries().items()}
-    if size.name == "tiny":
-        wanted = {name: wanted[name] for name in ("three_hop", "star", "triangle", "snb_4")}
+    wanted = streams(size)
     for name, (ddl, sql, moves) in wanted.items():
         for output in ("deltas", "answers", "neither"):
             db, view = opened(ddl, name, sql)
@@ -51,26 +46,17 @@ def run(size: Size) -> Iterator[Result]:
         single = stream_cost(db, view, islice(moves.transactions(1, cost.changes), SINGLE), SINGLE, size)
         for percentile, value in (("50 %", single.p50_us), ("99 %", single.p99_us)):
             latency.rows.append({"query": name, "percentile": percentile, "µs": round(value, 1)})
-    yield from (time, latency, over_time(wanted, size))
+    yield from (time, latency)
 
 
-def over_time(wanted: Mapping[str, tuple[str, str, Moves]], size: Size) -> Result:
-    """Each tenth of a stream by itself. The last ones are left out, in which windows are drained."""
-    result = Result("crown-11-over-time", "CROWN 11: cost of a change over time, in tenths of the stream",
-                    Plot("tenth", "steps a change", "query", log="y"))  # fmt: skip
-    for name, (ddl, sql, moves) in wanted.items():
-        db, view = opened(ddl, name, sql)
-        for tenth in range(8):
-            first, last = (len(moves) * t // 10 for t in (tenth, tenth + 1))
-            cost = stream_cost(db, view, moves.transactions(TRANSACTION, first, last), last - first, size, deltas=False)
-            result.rows.append({"query": name, "tenth": tenth + 1, **cost.row()})
-        if name in STEADY:
-            early, late = (result.series("steps a change", query=name)[t] for t in (3, 7))
-            text = (
-                f"{name}: steps a change from {early:.3g} in the 4th tenth to {late:.3g} in the 8th (at most 1.5 times)"
-            )
-            result.verdicts.append(Verdict(text, late <= 1.5 * max(early, 0.1)))
-    return result
+def streams(size: Size) -> dict[str, tuple[str, str, Moves]]:
+    """The tables, text and stream of each query."""
+    graph, network = graph_moves(size), network_moves(size)
+    wanted = {name: (GRAPH_DDL, sql, graph) for name, sql in (graph_queries() | CYCLES).items()}
+    wanted |= {name: (SNB_DDL, sql, network) for name, sql in snb_queries().items()}
+    if size.name == "tiny":
+        wanted = {name: wanted[name] for name in ("three_hop", "star", "triangle", "snb_4")}
+    return wanted
 
 
 def opened(ddl: str, name: str, sql: str) -> tuple[Database, View]:

@@ -1,5 +1,5 @@
-"""AJU, figures 11 and 12, and CROWN, figure 8, with all tables sliding, first in, first out, as in the papers; and single
-changes as transactions next to batches.
+"""AJU, figures 11 and 12, with all tables sliding, first in, first out, as in the papers; and single changes as
+transactions next to batches.
 
 Elsewhere TPC-H's streams move orders and their lines only. Here customers, suppliers, parts and offers come and go as
 well, each table at its own pace, so that it always holds the same share of its rows; nations and regions stay.
@@ -7,7 +7,7 @@ well, each table at its own pace, so that it always holds the same share of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ def by_scale(size: Size) -> Result:
     return result
 
 
-def _costs(name: str, scales: tuple[float, ...], size: Size) -> list[Cost]:
+def _costs(name: str, scales: Sequence[float], size: Size) -> list[Cost]:
     return [_cost(name, *tpch_sliding(name, scale), TRANSACTION, size) for scale in scales]
 
 
