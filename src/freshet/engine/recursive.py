@@ -19,7 +19,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from freshet.aggregates.accumulators import mark_texts
 from freshet.budget import look
 from freshet.engine.maintained import LOAD, Maintained, Outlet, keeps, maintain
 from freshet.engine.table import Table
@@ -28,7 +27,6 @@ from freshet.errors import EvaluationError, StateError
 from freshet.plans.model import RecursivePlan
 from freshet.scalar.column import Column
 from freshet.scalar.lanes import leading, unpack, value_lanes
-from freshet.scalar.types import Type
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
 from freshet.state.rows import HeldRows, Rows, added_up, consolidated, joined, no_rows, repeated
@@ -257,9 +255,7 @@ class RecursiveOperator(Maintained):
 
     def string_marks(self, marked: Bools) -> None:
         super().string_marks(marked)
-        self.rows.string_marks(marked)
-        if self.first is not None:
-            self.first.string_marks(marked, self.types)
+        self.rows.string_marks(marked)  # every row that an iteration derives stands in one
 
 
 class First:
@@ -318,7 +314,3 @@ class First:
 
     def _at(self, rows: Int64s, iteration: int | Int64s, weight: int) -> Rows:
         return Rows(self.numbered.at(rows, iteration, self.wide), np.full(len(rows), weight, np.int64))
-
-    def string_marks(self, marked: Bools, types: Sequence[Type]) -> None:
-        for tuples in (self.derived, self.found):
-            mark_texts(tuples.lanes.data, tuples.slots(), types, 0, marked)
