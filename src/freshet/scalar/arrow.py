@@ -21,12 +21,13 @@ import pyarrow.types as pt
 from freshet.errors import EvaluationError, TooMuchTextError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.functions.casting import as_double, from_doubles, rescaled, unfit
+from freshet.scalar.functions.elements import check_keys
 from freshet.scalar.functions.rows import first_bad, text_of, within_years
 from freshet.scalar.functions.text_casts import decimal_text, reader
 from freshet.scalar.nested import Lists, distinct, fields_of, lists_of, make_lists, make_structs, valid_of
 from freshet.scalar.types import BIGINT, DATE, DOUBLE, INT, INTEGER_RANGE, STRING, TIME_RANGE, Type, decimal
 from freshet.state import wide
-from freshet.state.arrays import BYTES, TEXT, Bools, Int64s, is_bytes, is_text
+from freshet.state.arrays import BYTES, TEXT, Bools, is_bytes, is_text
 
 _DAY, _SECOND = 86_400_000_000, 1_000_000
 #: How many units of a timestamp make a second.
@@ -105,6 +106,7 @@ def _nested(column: Column) -> pa.Array:
         lists = lists_of(values)
         offsets, columns = pa.array(lists.offsets, pa.int32()), [to_arrow(c) for c in lists.columns]
         if type_.name == "MAP":
+            columns[0] = columns[0].cast(type_.to_arrow().key_type)
             made = pa.MapArray.from_arrays(offsets, *columns, type=type_.to_arrow(), mask=bitmap)
         else:
             made = pa.ListArray.from_arrays(offsets, *columns, type=type_.to_arrow(), mask=bitmap)
@@ -408,35 +410,8 @@ def _maps(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
     buffers, kind = array.buffers()[:2], pa.list_(entries.type)
     lists = pa.Array.from_buffers(kind, len(array), buffers, offset=array.offset, children=[entries])
     made = _entries(lists, lists.flatten().flatten(), valid, type)
-    check_keys(lists_of(made))
+    check_keys(lists_of(made), valid)
     return made
-
-
-def check_keys(maps: Lists) -> None:
-    """Refuses maps with a key that is NULL or occurs twice."""
-    keys, rows = maps.columns[0], maps.rows
-    if keys.valid is not None and not keys.valid.all():
-        raise EvaluationError("a map with a NULL key; leave it out", int(rows[int(np.argmin(keys.valid))]))
-    if not len(rows):
-        return
-    _, which = np.unique(key_numbers(keys), return_inverse=True)
-    places = np.lexsort((which, rows))
-    again = (which[places][1:] == which[places][:-1]) & (rows[places][1:] == rows[places][:-1])
-    if again.any():
-        at = int(places[1:][int(np.argmax(again))])
-        shown = brief(to_arrow(keys.take(np.array([at])))[0].as_py())
-        raise EvaluationError(f"a map with key {shown} twice; give each key once", int(rows[at]))
-
-
-def key_numbers(keys: Column) -> Int64s:
-    """A number for each value, the same where values are equal."""
-    data = keys.data if keys.type.pooled is None else text_of(keys)
-    if keys.hi is not None:
-        data = to_arrow(keys)
-    elif isinstance(data, np.ndarray):
-        data = pa.array(data)
-    numbers: Int64s = data.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
 
 
 def _entries(array: pa.Array, parts: Sequence[pa.Array], valid: Bools | None, type: Type) -> Column:

@@ -90,7 +90,8 @@ class Type:
             return pa.struct([pa.field(name, type.to_arrow()) for name, type in self.fields])
         if self.name == "MAP":
             key, value = self.parts
-            return pa.map_(key.to_arrow(), value.to_arrow())
+            kind = pa.string() if key.name == "VOID" else key.to_arrow()  # Arrow's keys are not NULL
+            return pa.map_(kind, value.to_arrow())
         if self.items is not None:
             return pa.list_(self.items.to_arrow())
         return _ARROW[self.name]

@@ -146,6 +146,8 @@ def _from_nested(source: Type, target: Type) -> Step:
     """Casts the parts; those of structs by their positions."""
     if target.name == "STRING":
         return nested_texts
+    if source.parts == target.parts:  # only names of fields differ
+        return lambda a: Column(target, a.data, a.valid, pool=a.pool)
     steps = [None if a == b else _part_step(a, b) for a, b in zip(source.parts, target.parts, strict=True)]
 
     def cast_parts(columns: Sequence[Column], rows: Int64s | None) -> tuple[Column, ...]:

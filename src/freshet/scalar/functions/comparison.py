@@ -60,6 +60,9 @@ def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
 
 def aligned(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """All arguments cast to one type; CHAR(n) next to literals or other CHAR padded to the longest."""
+    first = args[0].type
+    if first.name == "STRUCT":  # fields with the same types are compared whatever their names are
+        args = tuple(cast(a, first) if a.type.name == "STRUCT" and a.type.parts == first.parts else a for a in args)
     has_decimal = any(a.type.name == "DECIMAL" for a in args)
     # A literal takes only the digits it has, so that the column it is compared with need not be cast.
     common = common_type([literal_decimal(a) if has_decimal and a.type.is_integer else a.type for a in args])

@@ -22,12 +22,12 @@ def nested_texts(column: Column) -> Column:
 def _text(column: Column) -> pa.Array:
     type = column.type
     if type.name == "STRUCT":
-        parts = [pa.scalar("{", TEXT), *_separated([_shown(c) for c in fields_of(column)]), pa.scalar("}", TEXT)]
+        parts = [pa.scalar("{", TEXT), *_separated([shown_texts(c) for c in fields_of(column)]), pa.scalar("}", TEXT)]
         if not type.fields:
             return pa.repeat(pa.scalar("{}", TEXT), len(column))
         return pc.binary_join_element_wise(*parts, pa.scalar("", TEXT))
     lists = lists_of(column)
-    shown = [_shown(c) for c in lists.columns]
+    shown = [shown_texts(c) for c in lists.columns]
     texts = shown[0] if len(shown) == 1 else pc.binary_join_element_wise(*shown, pa.scalar(" -> ", TEXT))
     first, last = "[]" if type.name == "ARRAY" else "{}"
     joined = join_texts(texts, lists.sizes, ", ")
@@ -39,7 +39,7 @@ def _separated(texts: list[pa.Array]) -> list[pa.Array]:
     return [part for text in texts for part in (between, text)][1:]
 
 
-def _shown(column: Column) -> pa.Array:
+def shown_texts(column: Column) -> pa.Array:
     """The texts of parts; there are no NULLs among them."""
     if column.type.is_nested:
         texts, valid = _text(column), valid_of(column)
