@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from freshet.errors import EvaluationError, PlanError
 from freshet.logical.query import TableSchema
-from freshet.plans.model import QueryPlan
+from freshet.plans.model import AnyPlan, QueryPlan
 from freshet.scalar.arrow import from_arrow
 from freshet.scalar.evaluate import evaluate
 from freshet.scalar.expression import ColumnRef, Expression, walk
+from freshet.scalar.types import Type
 from freshet.spark.dispatch import hash_rows
+from freshet.spark.expressions import map_selects
 from freshet.spark.shares import Grid, Split, identity
 
 #: By table and column, the part of the table's rows that has each value.
@@ -50,6 +52,25 @@ def in_lower_case(heavy: Heavy | None, tables: Iterable[TableSchema]) -> dict[st
                 raise PlanError(f"heavy names {table}.{column}; the columns of {table} are {', '.join(names)}")
             made.setdefault(table.lower(), {})[column.lower()] = parts
     return made
+
+
+def joined_columns(plans: Iterable[AnyPlan]) -> dict[str, dict[str, Type]]:
+    """By table and column, the types of the columns that joins have as keys."""
+    found: dict[str, dict[str, Type]] = {}
+
+    def note(plan: QueryPlan) -> QueryPlan:
+        keys = [e for n in plan.nodes if n.edge is not None for e in (*n.edge.parent_key, *n.edge.child_key)]
+        for key in (k for k in keys if isinstance(k, ColumnRef)):
+            origin = _origin(plan, key.relation, key.column)
+            if origin is not None:
+                schema, column = origin
+                if schema.primary_key != (column,):  # each of its values has one row
+                    found.setdefault(schema.name.lower(), {})[schema.fields[column].name] = schema.fields[column].type
+        return plan
+
+    for plan in plans:
+        map_selects(plan, note)
+    return found
 
 
 def split_heavy(

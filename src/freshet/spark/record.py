@@ -131,8 +131,12 @@ def remembers(spark: SparkSession, checkpoint: str | None) -> bool:
     versions chose as well: its shards know it by its fingerprint alone."""
     if checkpoint is None:
         return False
-    folder = open_folder(spark, checkpoint)
-    return "offsets" not in folder.names() or kept_shards(spark, checkpoint) is not None
+    return not has_started(spark, checkpoint) or kept_shards(spark, checkpoint) is not None
+
+
+def has_started(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a query has run there."""
+    return "offsets" in open_folder(spark, checkpoint).names()
 
 
 def _record(spark: SparkSession, job: Job, asked: Requested, with_sources: bool, form: int) -> str:
