@@ -122,12 +122,12 @@ def test_objects_of_polars_are_refused() -> None:
     """Arrow gets their addresses."""
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
-    with pytest.raises(freshet.ChangeError, match="column v has objects of Python; give it a type of polars"):
+    with pytest.raises(freshet.ChangeError, match="column v has Python objects; give it a type of polars"):
         db.apply({"b": pl.DataFrame({"v": pl.Series([b"a", [1]], dtype=pl.Object)})})
 
 
 @pytest.mark.parametrize("value", ["a", 1, [1], 1.5, True])
-def test_what_is_no_bytes_is_refused(value: Any) -> None:
+def test_values_that_are_not_bytes_are_refused(value: Any) -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE b (v BINARY)")
     for rows in ([{"v": b"a"}, {"v": value}], pd.DataFrame({"v": [b"a", value]}), pa.table({"v": [value]})):

@@ -1,6 +1,6 @@
 """A refused change has no effect: every array of the state is compared, byte for byte, before and after.
 
-Arrays may have grown (their first bytes count) and the string pool may have seen texts it was told to forget again, so
+Arrays may have grown (their first bytes count) and the string pool may have seen texts that it has forgotten again, so
 of the pool only what it still knows counts. Refusals found only while views are computed (an overflow, a division by
 zero) rebuild the views: there rows, answers and later deltas must be right.
 """
@@ -134,7 +134,7 @@ CHANGES: dict[str, Refused] = {
     "delete with a wrong value": (
         apply(orders=[{"id": 1, "customer": "bob", "_change_type": "delete"}]),
         ChangeError,
-        "customer is not what the table holds",
+        "customer differs from the stored value",
     ),
     "delete by half a key": (apply(lines=[{"o": 1, "_change_type": "delete"}]), ChangeError, "n is NULL"),
     "delete of a key twice": (
@@ -331,7 +331,7 @@ def test_a_refusal_found_late_puts_everything_back(case: tuple[str, str, list[An
             same_bag(v.to_arrow(), duckdb_answer(text, tables))
 
 
-def test_a_view_over_rows_without_an_answer_is_not_made(db: Database) -> None:
+def test_a_view_without_an_answer_over_existing_rows_is_not_created(db: Database) -> None:
     before = fingerprint(db)
     for _ in range(2):
         with pytest.raises(ChangeError, match="no answer over the existing rows"):

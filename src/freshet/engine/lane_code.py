@@ -1,4 +1,4 @@
-"""Expressions written as steps over lanes (state/lane_code), where they are what these can do."""
+"""Translates expressions into steps over lanes (state/lane_code), if these steps can compute them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from freshet.state.lane_code import (
     SUBTRACT,
 )
 
-#: Where a column is: its first lane, the lane of its NULL (-1: never NULL), and the bit there.
+#: The position of a column: its first lane, its null lane (-1: never NULL), and the bit in it.
 Where = Callable[[Reference], tuple[int, int, int]]
 
 _BIGGEST = (1 << 127) - 1
-_WHOLE = ("BOOLEAN", "DATE", "TIMESTAMP", "MONTHS", "MICROS")  # integers, next to those that are called so
+_WHOLE = ("BOOLEAN", "DATE", "TIMESTAMP", "MONTHS", "MICROS")  # further types that are stored as integers
 _ARITHMETIC = {"add": ADD, "subtract": SUBTRACT, "multiply": MULTIPLY}
 _MOST_SCALED = 18  # digits by which a value in one lane is scaled up
 
 
 class _BeyondError(Exception):
-    """What these steps cannot do."""
+    """An expression that these steps cannot compute."""
 
 
 class LaneCode:
-    """Steps that fill registers, one after the other; equal expressions share one."""
+    """Steps that each fill one register; equal expressions share a register."""
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -53,7 +53,7 @@ class LaneCode:
         self._known: dict[Expression, int] = {}
 
     def add(self, expressions: Sequence[Expression]) -> list[int] | None:
-        """The registers of expressions; None if one of them takes more, which leaves the code as it was."""
+        """The registers of expressions; None if one of them cannot be translated, which leaves the code unchanged."""
         rows, known = len(self._rows), len(self._known)
         try:
             return [self._register(e) for e in expressions]
@@ -64,7 +64,7 @@ class LaneCode:
             return None
 
     def all_of(self, registers: list[int]) -> int:
-        """The register that says whether all of these hold."""
+        """The register for the conjunction of these."""
         return self._chain(AND, registers)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Whether rows are in the answer of a select, asked of its join tree (plans/lookups says when and why)."""
+"""Tests whether rows are in the answer of a select, using its join tree (plans/lookups says when this is possible)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Members:
         source = self.tree.nodes[node.node].source
         if isinstance(source, Generalized):
             lanes = sum(f.type.lanes for f in source.fields)
-            lanes += source.null_lane >= 0  # where no part of a key may be NULL, they have no lane for it
+            lanes += source.null_lane >= 0  # keys that cannot be NULL have no null lane
             packed = pack(by, self.pool, n)
             return _known(source.tuples.find(np.ascontiguousarray(packed[:, :lanes])), packed[:, lanes:])
         assert isinstance(source, Table)
@@ -71,6 +71,6 @@ class Members:
 
 
 def _known(slots: Slots, nulls: Int64s) -> Slots:
-    """The slots, but none where a part of the key is NULL that may not be."""
+    """The slots, except where a part of the key is NULL but cannot be."""
     slots[nulls.any(axis=1)] = -1
     return slots

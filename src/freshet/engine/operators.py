@@ -1,4 +1,4 @@
-"""All operators there are: importing them registers each for the plans it runs."""
+"""Imports all operators, which registers each for the plans it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A select over one query and nothing else: the rows of the query pass through, and none is stored."""
+"""A select over a single query: the rows of that query pass through, and none are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freshet.state.strings import StringPool
 
 
 class Passing:
-    """`wanted`: the columns that are passed on, of the rows that satisfy the filter."""
+    """`wanted`: the columns that are passed on; only rows that satisfy the filter pass."""
 
     def __init__(self, query: Maintained, plan: QueryPlan, wanted: Sequence[ColumnRef], pool: StringPool) -> None:
         self.query, self.pool = query, pool

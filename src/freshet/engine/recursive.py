@@ -29,7 +29,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.lanes import leading, unpack, value_lanes
 from freshet.state.arena import Scope
 from freshet.state.arrays import Bools, Int64s
-from freshet.state.rows import Kept, Rows, added_up, consolidated, joined, no_rows, repeated
+from freshet.state.rows import HeldRows, Rows, added_up, consolidated, joined, no_rows, repeated
 from freshet.state.strings import StringPool
 from freshet.state.tuples import Slots, Tuples
 
@@ -134,7 +134,7 @@ class RecursiveOperator(Maintained):
             self.failed = True
 
     def finish(self) -> Rows:
-        changes = Kept()
+        changes = HeldRows()
         if not self.failed:
             with self._failing():
                 begins = self.anchor.finish()

@@ -69,7 +69,7 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
 
 
 def looked_up(query: SetOperation[AnyQuery], left: AnyPlan, right: AnyPlan) -> LookedUpPlan:
-    """A set operation of sets that can be asked for rows."""
+    """A set operation of sets in which rows can be looked up."""
     passed = {
         SetKind.UNION: "rows of the right input that the left one has",
         SetKind.EXCEPT: "rows of the left input that the right one has",

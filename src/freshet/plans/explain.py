@@ -1,4 +1,4 @@
-"""A plan in words: its class, its tree, what is guaranteed and what is not."""
+"""Describes a plan: its class, its tree, what is guaranteed and what is not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from freshet.plans.model import (
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, SortKey
 
-#: What is told of an operator where it has any, one line each.
+#: Optional properties of an operator, printed one per line.
 _TITLES = (
     "residual", "group by", "aggregates", "having", "distinct", "partition", "order", "time", "taken", "iterations",
     "rows",

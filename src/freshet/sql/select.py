@@ -70,10 +70,12 @@ class SelectBinder(Binder):
     ) -> ScalarBinder:
         """`subqueries`: whether they are allowed."""
         made = ScalarBinder(self.statement, lambda node: scope.resolve(node, self.statement), clause, aggregate)
+        made.scope = scope
         return self.with_subqueries(made, scope) if subqueries else made
 
     def with_subqueries(self, scalar: ScalarBinder, scope: NameScope) -> ScalarBinder:
         scalar.subquery = lambda node: bind_subquery(self, scope, node, scalar)
+        scalar.scope = scope
         return scalar
 
     def equal(self, left: Expression, right: Expression, node: exp.Expr) -> Expression:

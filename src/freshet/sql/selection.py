@@ -23,6 +23,7 @@ from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef, Reference, transform, walk
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
+from freshet.sql.datatype import check_compared
 from freshet.sql.from_clause import bind_from
 from freshet.sql.group import Groups
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
@@ -64,6 +65,8 @@ class Selection:
         expressions = [o.expression for o in outputs]
         if distinct:
             check_distinct(order, expressions, self.statement)
+            for output in outputs:
+                check_compared(output.expression.type, "SELECT DISTINCT of", self.statement, output.node)
         if limit is None and not ordered:
             order = []
             self._forget_since(kept)
@@ -193,7 +196,11 @@ class Selection:
 
     def _bind_key(self, item: exp.Expr) -> Expression:
         self.keys.append(item)
+        key = self._key_at(item)
+        check_compared(key.type, "GROUP BY", self.statement, item)
+        return key
 
+    def _key_at(self, item: exp.Expr) -> Expression:
         def bind(node: exp.Expr, names: Columns) -> Expression:
             scalar = ScalarBinder(self.statement, names, "GROUP BY")
             return self.binder.with_subqueries(scalar, self.scope).bind(node)

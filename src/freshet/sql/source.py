@@ -23,7 +23,7 @@ from freshet.logical.extent import Extents
 from freshet.scalar.expression import Literal
 from freshet.scalar.functions.python import PythonFunction
 from freshet.sql.calls import BY_NAME
-from freshet.sql.parameters import Given, check_given, value_for
+from freshet.sql.parameters import ParameterValues, check_given, value_for
 from freshet.sql.words import misplaced
 
 #: Parts of parsed nodes that the parser records for other dialects and that do not affect the meaning here.
@@ -185,7 +185,7 @@ class Reader(Spark):
 class SqlText:
     """A text, and the values of its parameters."""
 
-    def __init__(self, text: str, given: Given | None = None) -> None:
+    def __init__(self, text: str, given: ParameterValues | None = None) -> None:
         self.text, self.given = text, given
         half = _SURROGATE.search(text)
         if half is not None:
@@ -350,11 +350,16 @@ def _settle(node: exp.Expr) -> None:
 
 
 def sql_of(node: exp.Expr) -> str:
-    """A part of a statement in SQL, on one line."""
-    try:
-        return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except AttributeError:  # a call without its argument
+    """A part of a statement in SQL, on one line; only its first word if a part of it is missing, as in DAYOFYEAR()."""
+    if any(_is_incomplete(part) for part in node.walk()):
         return node.key.upper()
+    return node.sql(dialect=Reader, comments=False, unsupported_level=ErrorLevel.IGNORE)
+
+
+def _is_incomplete(node: exp.Expr) -> bool:
+    """Whether a required argument is missing: the parser does not check the calls that it composes of others, and SQL
+    cannot be generated for them."""
+    return any(required and node.args.get(name) is None for name, required in node.arg_types.items())
 
 
 def offset_of(node: exp.Expr) -> int | None:

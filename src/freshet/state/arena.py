@@ -39,7 +39,7 @@ _FLAGS = (
 )
 
 
-Kept = tuple[list[Any], npt.NDArray[Any]]
+SavedArray = tuple[list[Any], npt.NDArray[Any]]
 
 
 def describe(dtype: npt.DTypeLike, columns: int, fill: int) -> list[Any]:
@@ -225,7 +225,7 @@ class Arena:
     arrays by name, each with how it was described."""
 
     def __init__(
-        self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, Kept] | None = None,
+        self, directory: str | os.PathLike[str] | None = None, kept: Mapping[str, SavedArray] | None = None,
         memory: Memory | None = None,
     ) -> None:  # fmt: skip
         self.memory = Memory() if memory is None else memory
@@ -298,7 +298,7 @@ class Arena:
         nbytes = sum(a.nbytes for a in found)
         memory.take(nbytes)
         memory.give(nbytes)  # each array is counted when it is attached
-        kept: dict[str, Kept] = {}
+        kept: dict[str, SavedArray] = {}
         for array in found:
             copy = allocate((array.data.size,), array.dtype)
             copy[...] = array.data.reshape(-1)

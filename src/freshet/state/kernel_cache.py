@@ -201,7 +201,7 @@ class Kernel:
 
     def __init__(self, dispatcher: Any, signature: str, impl: type) -> None:
         self.dispatcher, self.signature = dispatcher, signature
-        self.kept = type("Kept", (_Kept,), {"_impl_class": impl})(dispatcher.py_func)
+        self.kept = type("Kept", (_CachedCode,), {"_impl_class": impl})(dispatcher.py_func)
         self.name: str = self.kept._impl.filename_base
         dispatcher._cache = self.kept
 
@@ -218,7 +218,7 @@ class Kernel:
         self.dispatcher.compile(self.arguments)
 
 
-class _Kept(caching.FunctionCache):  # type: ignore[misc]
+class _CachedCode(caching.FunctionCache):  # type: ignore[misc]
     """What the folder holds of one kernel. A file that cannot be read is as good as none, and one that cannot be
     written costs no more than the next process's time."""
 

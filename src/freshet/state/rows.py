@@ -36,7 +36,7 @@ class Sink(Protocol):
     def extend(self, chunks: Iterable[Rows], /) -> None: ...
 
 
-class Kept(list[Rows]):
+class HeldRows(list[Rows]):
     """A sink that keeps the rows, and counts them as held until it is cleared or the transaction is over."""
 
     def append(self, rows: Rows, /) -> None:
