@@ -106,6 +106,18 @@ def test_functions_of_python(db: freshet.Database) -> None:
     assert [row["n"] for row in view] == [1, 2, 4, 8, 16]
 
 
+def test_arrays_hold_paths(db: freshet.Database) -> None:
+    view = db.create_view(
+        "v",
+        "WITH RECURSIVE t(a, path) AS (SELECT 1, ARRAY(1) UNION ALL SELECT e.b, array_append(t.path, e.b) FROM t JOIN e"
+        " ON e.a = t.a WHERE NOT array_contains(t.path, e.b)) SELECT path FROM t",
+    )
+    db.apply({"e": [(1, 2), (2, 3), (3, 1), (1, 3)]})
+    assert sorted(row["path"] for row in view) == [[1], [1, 2], [1, 2, 3], [1, 3]]
+    db.execute("DELETE FROM e WHERE a = 2")
+    assert sorted(row["path"] for row in view) == [[1], [1, 2], [1, 3]]
+
+
 def test_texts_that_only_the_recursion_has_survive_a_sweep() -> None:
     db = freshet.connect()
     db.execute("CREATE TABLE e (a STRING, b STRING)")
