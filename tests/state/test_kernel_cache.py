@@ -144,7 +144,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     out, err = ended(start(place(tmp_path / "one"), tmp_path / "file" / "cache"))
     assert out == "1 16 1"
     assert err.startswith(
-        f"freshet: kernels cannot be kept in {tmp_path / 'file' / 'cache'} (Not a directory), so each"
+        f"freshet: kernels cannot be cached in {tmp_path / 'file' / 'cache'} (Not a directory), so each"
     )
     assert err.endswith("set FRESHET_CACHE to a folder that can be written") and "\n" not in err
 

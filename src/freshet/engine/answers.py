@@ -65,7 +65,9 @@ class Answering:
 
     def __init__(self, owner: Owner) -> None:
         assert owner.join is not None
-        self.owner, self.join, self.plan = owner, owner.join, owner.plan
+        self.owner = owner
+        self.join = owner.join
+        self.plan = owner.plan
         self.failure: BaseException | None = None
         self.stale, self.grouped = True, False
         self.touched: Slots | None = None  # the aggregate's list of touched groups, as described

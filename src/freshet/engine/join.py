@@ -49,7 +49,9 @@ class Join:
         self, scope: Scope, plan: QueryPlan, sources: Sequence[Source], wanted: Sequence[ColumnRef], pool: StringPool,
         out: Sink, outlet: Outlet,
     ) -> None:  # fmt: skip
-        self.plan, self.out, self.outlet = plan, out, outlet
+        self.plan = plan
+        self.out = out
+        self.outlet = outlet
         self.tree = tree = CounterTree(scope, plan, sources, pool)
         self.results = JoinResults(tree, [c.type for c in wanted])
         self.nodes, self.ordered = tree.nodes, tree.ordered

@@ -82,10 +82,10 @@ class LaneCode:
         return len(self._rows) - 1
 
     def _register(self, e: Expression) -> int:
-        found = self._known.get(e)
-        if found is None:
-            found = self._known[e] = self._made(e)
-        return found
+        register = self._known.get(e)
+        if register is None:
+            register = self._known[e] = self._made(e)
+        return register
 
     def _made(self, e: Expression) -> int:
         if isinstance(e, Reference):
@@ -107,8 +107,8 @@ class LaneCode:
         if e.name == "not":
             return self._step(NOT, self._register(e.args[0]))
         if e.name in ("is_null", "is_not_null"):
-            found = self._step(IS_NULL, self._register(e.args[0]))
-            return found if e.name == "is_null" else self._step(NOT, found)
+            is_null = self._step(IS_NULL, self._register(e.args[0]))
+            return is_null if e.name == "is_null" else self._step(NOT, is_null)
         if e.name == "coalesce" and all(a.type == e.type for a in e.args):
             return self._chain(FIRST, [self._register(a) for a in e.args])
         if e.name == "cast":
@@ -118,10 +118,10 @@ class LaneCode:
         raise _BeyondError
 
     def _chain(self, op: int, registers: list[int]) -> int:
-        found = registers[0]
+        result = registers[0]
         for other in registers[1:]:
-            found = self._step(op, found, other)
-        return found
+            result = self._step(op, result, other)
+        return result
 
     def _arithmetic(self, e: Call) -> int:
         x, y = e.args

@@ -77,7 +77,9 @@ class Maintained(ABC):
     kinds: ClassVar[dict[type, Callable[..., Maintained]]] = {}
 
     def __init__(self, scope: Scope, plan: AnyPlan, pool: StringPool) -> None:
-        self.scope, self.plan, self.pool = scope, plan, pool
+        self.scope = scope
+        self.plan = plan
+        self.pool = pool
         self.types = [f.type for f in plan.fields]
         self.width = width(self.types)
         self.steps = scope.array("steps", np.int64)  # see `work`

@@ -21,24 +21,26 @@ from freshet.state.tuples import Slots
 
 class Members:
     def __init__(self, tree: CounterTree, asked: Lookups, pool: StringPool) -> None:
-        self.tree, self.asked, self.pool = tree, asked, pool
+        self.tree = tree
+        self.asked = asked
+        self.pool = pool
         self.checks = tuple(build(c.operator.function, (c.parent, c.child)) for c in asked.comparisons)
 
     def among(self, columns: list[Column], n: int) -> Bools:
         """For each of n rows, whether it is in the answer."""
-        found = np.ones(n, np.bool_)
+        present = np.ones(n, np.bool_)
         for a, b in self.asked.same:
-            found &= self._equal([columns[a]], [columns[b]], n)
+            present &= self._equal([columns[a]], [columns[b]], n)
         for node in self.asked.nodes:
-            found &= self._is_alive(node, columns, n)
+            present &= self._is_alive(node, columns, n)
         if self.checks:
 
             def read(c: Reference) -> Column:
                 assert isinstance(c, ColumnRef)
                 return columns[self.asked.known[c.relation, c.column]]
 
-            found &= evaluate_filter(self.checks, read, n)
-        return found
+            present &= evaluate_filter(self.checks, read, n)
+        return present
 
     def _is_alive(self, node: NodeLookup, columns: list[Column], n: int) -> Bools:
         kept = self.tree.nodes[node.node]

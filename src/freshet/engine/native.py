@@ -314,13 +314,13 @@ class Native(Answering):
                 row[at.GREATEST] = table.greatest.data.ctypes.data
         for column, row in self._columns.values():
             column.ids.grow(column.source.capacity)
-            row[at.IDS], row[at.GONE] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
+            row[at.IDS], row[at.REMOVED] = column.ids.data.ctypes.data, column.dictionary.gone.data.ctypes.data
         self.tree[at.JOIN_WORK] = self.join.work.data.ctypes.data
         for i, node in enumerate(self.join.nodes):
             greatest = getattr(node.source, "greatest", None)
             self._heaviest[i] = 0 if greatest is None else greatest.data.ctypes.data
         for swept, (dictionary, _) in zip(self.swept, self.join.swept, strict=True):
-            swept[at.SWEPT_GONE] = dictionary.gone.data.ctypes.data
+            swept[at.SWEPT_REMOVED] = dictionary.gone.data.ctypes.data
         row = self.select
         row[at.WORK_STEPS] = self.owner.steps.data.ctypes.data
         if aggregate is not None:
@@ -329,7 +329,7 @@ class Native(Answering):
             row[at.FLAGS], row[at.ANSWER_META] = aggregate.flags.data.ctypes.data, aggregate.meta.data.ctypes.data
             row[at.GROUP_ROOM], self.touched = aggregate.room, aggregate.touched
             row[at.TOUCHED], row[at.TOUCHED_ROOM] = self.touched.ctypes.data, len(self.touched)
-        row[at.TELLS] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
+        row[at.DISTINGUISHES] = self.owner.distinguishes and not any(s.counted for s in self.owner.sources)
         self.stale = False
 
     # Running -----------------------------------------------------------------------------------------------------

@@ -20,7 +20,9 @@ class Partitions:
     exists."""
 
     def __init__(self, scope: Scope, types: Sequence[Type], key: Sequence[int], pool: StringPool) -> None:
-        self.types, self.key, self.pool = types, key, pool
+        self.types = types
+        self.key = key
+        self.pool = pool
         self.key_types = [types[i] for i in key]
         self.tuples = Tuples(scope, width(self.key_types)) if key else None
 

@@ -63,9 +63,9 @@ class TimedOperator(Maintained):
             parts.append(self._keep(Rows(rows.lanes[rows.weights > 0], rows.weights[rows.weights > 0])))
         if not parts:
             return joined([], self.width)
-        found = consolidated(parts, self.width)
-        self.total.data[0] += found.weights.sum()
-        return found
+        delta = consolidated(parts, self.width)
+        self.total.data[0] += delta.weights.sum()
+        return delta
 
     def _forget(self, rows: Rows) -> Rows:
         """Deletes rows and returns their former output."""
@@ -122,11 +122,11 @@ class TimedOperator(Maintained):
     # Rows and their moments -----------------------------------------------------------------------------------
 
     def _moments(self, columns: Sequence[Column], moments: Sequence[Moment]) -> list[tuple[Int64s, Bools | None]]:
-        found = []
+        moments_of_rows = []
         for m in moments:
             column = columns[m.column]
-            found.append((m.of(column.data, column.type), column.valid))
-        return found
+            moments_of_rows.append((m.of(column.data, column.type), column.valid))
+        return moments_of_rows
 
     def _next(self, lanes: Int64s) -> Int64s:
         """The next moment of each row; NEVER if there is none."""
