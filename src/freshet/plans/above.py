@@ -9,6 +9,7 @@ from freshet.logical.kinds import SetKind
 from freshet.logical.query import (
     AnyQuery,
     BoundedSums,
+    Flattened,
     Query,
     SetOperation,
     Sorted,
@@ -22,6 +23,7 @@ from freshet.plans.claims import keeps_order
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     Guarantee,
     LookedUpPlan,
     SetPlan,
@@ -35,7 +37,7 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Flattened: FlattenedPlan, Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -60,6 +62,8 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return _windowed(query)
     if isinstance(query, Timed):
         return _timed(query, below[0])
+    if isinstance(query, Flattened):
+        return _FLATTENED
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -84,6 +88,14 @@ _CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")
 
 
 _UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
+
+
+_FLATTENED = Guarantee(
+    "elements",
+    0,
+    "that of its input, and O(1) for each element of the rows it changes",
+    "that of its input: its rows are passed on, each once for every element",
+)
 
 
 _BOUNDED_SUMS = Guarantee(

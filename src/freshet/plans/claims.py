@@ -34,6 +34,7 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     LookedUpPlan,
     QueryPlan,
     SetPlan,
@@ -292,7 +293,7 @@ def is_monotone(plan: AnyPlan) -> bool:
     elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
-    elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan)):
+    elif not isinstance(plan, (UnionAllPlan, BagPlan, FlattenedPlan, ValuesPlan, SortPlan)):
         return False
     return all(is_monotone(below) for _, below in inputs(plan))
 

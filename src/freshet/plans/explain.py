@@ -13,6 +13,7 @@ from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
     Edge,
+    FlattenedPlan,
     Node,
     QueryPlan,
     SortPlan,
@@ -105,6 +106,8 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
         names = [f.name for f in plan.source.fields]
         described["time"] = [m.described(names[m.column], m in plan.until) for m in (*plan.since, *plan.until)]
         described["time"] += [f"whether {m.described(names[m.column], False)}" for m in plan.flags]
+    if isinstance(plan, FlattenedPlan):
+        described["elements"] = f"of {plan.source.fields[plan.list].name}{', or one NULL' if plan.outer else ''}"
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described

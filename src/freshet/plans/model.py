@@ -20,6 +20,7 @@ from freshet.logical.query import (
     AboveMany,
     BoundedSums,
     Field,
+    Flattened,
     Grouping,
     SetOperation,
     Sorted,
@@ -182,6 +183,11 @@ class TimedPlan(Timed["AnyPlan"]):
 
 
 @dataclass(frozen=True, slots=True)
+class FlattenedPlan(Flattened["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class BagPlan(AboveMany["AnyPlan"]):
     """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
     field that each column of an input is."""
@@ -207,7 +213,7 @@ class IndexedPlan(Above["AnyPlan"]):
 
 AnyPlan = (
     BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
-    | BagPlan | IndexedPlan | LookedUpPlan
+    | BagPlan | FlattenedPlan | IndexedPlan | LookedUpPlan
 )  # fmt: skip
 
 
