@@ -117,7 +117,7 @@ def test_equal_to_duckdb_after_every_transaction(name: str) -> None:
     view = db.create_view("v", sql)
     tables = {table: db.query(f"SELECT * FROM {table}").schema for table in TABLES}
     for seed in range(4):
-        rng, held = random.Random(seed), {"t": [], "u": []}
+        rng, held = random.Random(seed), dict[str, list[dict[str, Any]]](t=[], u=[])
         total = RunningSum(view.to_arrow())
         for _ in range(12):
             total.add(db.apply(_transaction(rng, held)).deltas["v"])

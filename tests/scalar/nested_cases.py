@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 COLUMNS = {
     "id": "INT", "a": "ARRAY<INT>", "b": "ARRAY<STRING>", "s": "STRUCT<x: INT, y: STRING>", "m": "MAP<STRING, INT>",
@@ -113,7 +114,7 @@ def main() -> None:
         sql = f"SELECT CAST({expression} AS STRING) FROM t WHERE {where} ORDER BY id"
         return [row[0] for row in spark.sql(sql).collect()]
 
-    answers = {}
+    answers: dict[str, list[Any]] = {}
     for expression in EXPRESSIONS:
         try:
             answers[expression] = ask(expression, "true")

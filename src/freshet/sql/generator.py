@@ -26,7 +26,7 @@ _NAMES = ("explode", "explodeouter", "posexplode", "posexplodeouter", "inline", 
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
+class WrittenGenerator:
     """A generator as it is written: `names` are those given to its columns, if any."""
 
     node: exp.Expr
@@ -41,7 +41,7 @@ class Generator:
         return self.name.upper()
 
 
-def generator_of(node: exp.Expr | None, statement: Statement) -> Generator | None:
+def generator_of(node: exp.Expr | None, statement: Statement) -> WrittenGenerator | None:
     """The generator that a node is."""
     if isinstance(node, exp.Anonymous):
         name, args = node.name.lower().replace("_", ""), node.expressions
@@ -53,10 +53,10 @@ def generator_of(node: exp.Expr | None, statement: Statement) -> Generator | Non
         return None
     if len(args) != 1 or args[0] is None:
         statement.fail(f"{sql_of(node)} takes one array or map; write one", node)
-    return Generator(node, name.removesuffix("outer"), args[0], outer=name.endswith("outer"))
+    return WrittenGenerator(node, name.removesuffix("outer"), args[0], outer=name.endswith("outer"))
 
 
-def lateral_of(node: exp.Lateral, statement: Statement) -> Generator | None:
+def lateral_of(node: exp.Lateral, statement: Statement) -> WrittenGenerator | None:
     """The generator of LATERAL VIEW or LATERAL."""
     made = generator_of(node.this, statement)
     if made is None:
@@ -67,7 +67,7 @@ def lateral_of(node: exp.Lateral, statement: Statement) -> Generator | None:
     return replace(made, alias=node.alias, names=names, outer=made.outer or bool(node.args.get("outer")))
 
 
-def bind_generator(binder: Binder, generator: Generator, scope: NameScope, draft: Draft, start: int) -> Columns:
+def bind_generator(binder: Binder, generator: WrittenGenerator, scope: NameScope, draft: Draft, start: int) -> Columns:
     """Makes the elements columns of the draft, whose entries begin at `start`; returns these columns."""
     value = _argument(binder, generator, scope)
     elements = _elements(binder, generator, value)
@@ -84,7 +84,7 @@ def bind_generator(binder: Binder, generator: Generator, scope: NameScope, draft
     return scope.add(Entry(generator.alias, number, elements, first=first), binder.statement, generator.node)
 
 
-def _argument(binder: Binder, generator: Generator, scope: NameScope) -> Expression:
+def _argument(binder: Binder, generator: WrittenGenerator, scope: NameScope) -> Expression:
     statement, node = binder.statement, generator.node
     value = binder.scalar(scope, generator.shown).bind(generator.argument)
     if any(isinstance(part, OuterRef) for part in walk(value)):
@@ -100,7 +100,7 @@ def _argument(binder: Binder, generator: Generator, scope: NameScope) -> Express
     return value
 
 
-def _elements(binder: Binder, generator: Generator, value: Expression) -> tuple[Field, ...]:
+def _elements(binder: Binder, generator: WrittenGenerator, value: Expression) -> tuple[Field, ...]:
     """The columns that the generator adds."""
     if generator.name == "inline":
         columns = list(value.type.parts[0].fields)
@@ -123,7 +123,7 @@ def _elements(binder: Binder, generator: Generator, value: Expression) -> tuple[
 
 
 def _flattened(
-    generator: Generator, source: Query, shown: Sequence[Field], elements: tuple[Field, ...]
+    generator: WrittenGenerator, source: Query, shown: Sequence[Field], elements: tuple[Field, ...]
 ) -> Flattened[AnyQuery]:
     """The rows of a select, whose last column is flattened."""
     numbered, inline = generator.name == "posexplode", generator.name == "inline"
@@ -138,13 +138,13 @@ def _select(
     return Query(relations, block, (), None, outputs, tuple(fields))
 
 
-def _alone(binder: Binder, generator: Generator, value: Expression, elements: tuple[Field, ...]) -> int:
+def _alone(binder: Binder, generator: WrittenGenerator, value: Expression, elements: tuple[Field, ...]) -> int:
     """A generator that reads nothing is a relation of its own."""
     source = _flattened(generator, _select((), Block((), ()), (), value, ()), (), elements)
     return binder.add_relation(Relation(generator.alias or generator.name, source, source.fields), generator.node)
 
 
-def _in_place(binder: Binder, generator: Generator, value: Expression, elements: tuple[Field, ...], number: int) -> int:
+def _in_place(binder: Binder, generator: WrittenGenerator, value: Expression, elements: tuple[Field, ...], number: int) -> int:
     """The elements become the last columns of a relation; returns the position of the first."""
     old = binder.relations[number]
 
@@ -160,7 +160,7 @@ def _in_place(binder: Binder, generator: Generator, value: Expression, elements:
 
 def _of_all(
     binder: Binder,
-    generator: Generator,
+    generator: WrittenGenerator,
     value: Expression,
     elements: tuple[Field, ...],
     scope: NameScope,
