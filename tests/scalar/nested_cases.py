@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 COLUMNS = {
     "id": "INT", "a": "ARRAY<INT>", "b": "ARRAY<STRING>", "s": "STRUCT<x: INT, y: STRING>", "m": "MAP<STRING, INT>",
@@ -58,6 +59,37 @@ EXPRESSIONS = [
     "m = m", "a + 1", "upper(a)", "s.nope", "i.x", "a[t]", "size(i)", "map_keys(a)", "flatten(a)", "sort_array(m)",
 ]  # fmt: skip
 
+QUERIES = [
+    "SELECT id, e FROM t LATERAL VIEW explode(a) x AS e",
+    "SELECT id, pos, col FROM t LATERAL VIEW OUTER posexplode(a) q",
+    "SELECT id, key, value FROM t, LATERAL explode(m)",
+    "SELECT * FROM (SELECT id, m FROM t), LATERAL posexplode(m) AS q(p, k, v)",
+    "SELECT id, q.x, q.y FROM t LATERAL VIEW inline(r) q",
+    "SELECT id, q.x, q.y FROM t LATERAL VIEW OUTER inline(r) q",
+    "SELECT id, explode(a) FROM t WHERE id > 1",
+    "SELECT explode_outer(b) AS e, id + 1 AS n FROM t",
+    "SELECT id, posexplode(b) AS (p, e) FROM t ORDER BY e LIMIT 2",
+    "SELECT inline_outer(r), id FROM t",
+    "SELECT DISTINCT explode(m) FROM t",
+    "SELECT id, explode(a) AS x, explode(b) AS y FROM t",
+    "SELECT e, COUNT(*) AS n, SUM(id) AS s FROM t LATERAL VIEW explode(a) AS e GROUP BY e HAVING COUNT(*) > 0",
+    "SELECT id, p, j FROM t LATERAL VIEW explode(n) AS o LATERAL VIEW posexplode(o) AS p, j",
+    "SELECT o.id, p.id AS other, e FROM t AS o JOIN t AS p ON o.id > p.id LATERAL VIEW explode(concat(o.a, p.a)) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW explode(p.a) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW OUTER explode(p.a) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW explode(o.a) AS e",
+    "SELECT x.e, p.id FROM t CROSS JOIN LATERAL explode(a) AS x(e) LEFT JOIN t AS p ON p.id = x.e",
+    "SELECT id FROM t AS q WHERE EXISTS (SELECT 1 FROM t AS p LATERAL VIEW explode(p.a) AS e WHERE e = q.id)",
+    "SELECT id, (SELECT SUM(e) FROM t AS p LATERAL VIEW explode(p.a) AS e WHERE p.id = q.id) AS total FROM t AS q",
+    "SELECT id FROM t WHERE id IN (SELECT explode(a) FROM t)",
+    "SELECT id, col FROM t LATERAL VIEW explode(split(t, ',')) q",
+    "SELECT * FROM explode(array(1, 2)) AS z(q)",
+    "SELECT explode(array('x', NULL))",
+    "SELECT e FROM t LATERAL VIEW explode(array(1, 2)) AS e",
+    "SELECT id, e FROM t LATERAL VIEW explode(a) AS e UNION ALL SELECT id, 0 FROM t",
+    "SELECT id, e, ROW_NUMBER() OVER (PARTITION BY id ORDER BY p) AS n FROM t LATERAL VIEW posexplode(a) AS p, e",
+]
+
 
 def table() -> str:
     casts = ", ".join(f"CAST(c{i} AS {kind}) AS {name}" for i, (name, kind) in enumerate(COLUMNS.items()))
@@ -82,7 +114,7 @@ def main() -> None:
         sql = f"SELECT CAST({expression} AS STRING) FROM t WHERE {where} ORDER BY id"
         return [row[0] for row in spark.sql(sql).collect()]
 
-    answers = {}
+    answers: dict[str, list[Any]] = {}
     for expression in EXPRESSIONS:
         try:
             answers[expression] = ask(expression, "true")
@@ -93,6 +125,12 @@ def main() -> None:
                     answers[expression] += ask(expression, f"id = {row}")
                 except Exception:
                     answers[expression].append("error")
+    for query in QUERIES:
+        answer = spark.sql(query)
+        names = [f"c{i}" for i in range(len(answer.columns))]
+        shown = answer.toDF(*names).selectExpr(*(f"CAST({name} AS STRING)" for name in names))
+        rows = [list(row) for row in shown.collect()]
+        answers[query] = [answer.columns, sorted(rows, key=str)]
     Path(__file__).with_name("nested_spark.json").write_text(json.dumps(answers, indent=0) + "\n")
     spark.stop()
 

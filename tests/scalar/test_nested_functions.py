@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import freshet
-from tests.scalar.nested_cases import COLUMNS, EXPRESSIONS, ROWS
+from tests.scalar.nested_cases import COLUMNS, EXPRESSIONS, QUERIES, ROWS
 
-ANSWERS: dict[str, list[str | None]] = json.loads(Path(__file__).with_name("nested_spark.json").read_text())
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("nested_spark.json").read_text())
+ANSWERS: dict[str, list[str | None]] = {e: RECORDED[e] for e in EXPRESSIONS}
 #: Refused here, with a remedy, although Spark has a value.
 REFUSED = {"map_from_arrays(b, a)"}
 
@@ -25,7 +27,7 @@ def db() -> freshet.Connection:
 
 
 def test_all_cases_are_recorded() -> None:
-    assert set(ANSWERS) == set(EXPRESSIONS)
+    assert set(RECORDED) == {*EXPRESSIONS, *QUERIES}
 
 
 @pytest.mark.parametrize("expression", ANSWERS)
@@ -72,3 +74,16 @@ def test_a_column_comes_before_a_field(db: freshet.Connection) -> None:
     assert db.query(sql).to_pylist() == [{"x": 2}]
     grouped = "SELECT s.y AS y, COUNT(*) AS n FROM t GROUP BY s.y HAVING s.y <> '' ORDER BY y"
     assert db.query(grouped).to_pylist() == [{"y": "p", "n": 1}]
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_rows_are_those_of_spark(db: freshet.Connection, sql: str) -> None:
+    columns, rows = RECORDED[sql]
+    answer = db.query(sql)
+    assert answer.column_names == columns
+    name = f"v{QUERIES.index(sql)}"
+    db.create_view(name, sql)
+    texts = ", ".join(f"CAST(`{c}` AS STRING) AS c{i}" for i, c in enumerate(columns))
+    for source in (f"({sql})", name):
+        shown = db.query(f"SELECT {texts} FROM {source} AS q").to_pylist()
+        assert sorted((list(row.values()) for row in shown), key=str) == rows

@@ -312,7 +312,6 @@ def _nested(name: str, type_: Type, values: list[Any]) -> pa.Array:
         names = [field for field, _ in type_.fields]
         rows = [_fields(v, names) for v in values]
         arrays = [_array(name, t, [row[i] for row in rows]) for i, t in enumerate(type_.parts)]
-        arrays = [a.cast(TEXT) if pa.types.is_null(a.type) else a for a in arrays]
         return pa.StructArray.from_arrays(arrays, names, mask=missing) if names else pa.array(values, pa.struct([]))
     given = [[] if v is None else _elements(v, type_) for v in values]
     sizes = np.array([len(v) for v in given], np.int64)

@@ -6,6 +6,7 @@ from freshet.engine import (  # noqa: F401
     bag,
     bounded_sums,
     constant,
+    flattened,
     indexed,
     looked_up,
     query,

@@ -303,9 +303,26 @@ class Recursive(Above[S]):
     fields: tuple[Field, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Flattened(Above[S]):
+    """The rows of a query, each once for every element of the array or map in its column `list`. Shown are the other
+    columns, then with `numbered` the element's place from 0 on, then the element: key and value of a map, and with
+    `inline` the fields of a struct. With `outer` a row without elements is there once, with NULL for these."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
+
+    source: S
+    list: int
+    numbered: bool
+    inline: bool
+    outer: bool
+    fields: tuple[Field, ...]
+
+
 AnyQuery = (
     Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
-    | Timed["AnyQuery"] | Recursive["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+    | Timed["AnyQuery"] | Recursive["AnyQuery"] | Flattened["AnyQuery"] | UnionAll["AnyQuery"]
+    | SetOperation["AnyQuery"] | Values
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from freshet.logical.kinds import SetKind
 from freshet.logical.query import (
     AnyQuery,
     BoundedSums,
+    Flattened,
     Query,
     Recursive,
     SetOperation,
@@ -23,6 +24,7 @@ from freshet.plans.claims import keeps_order
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     Guarantee,
     LookedUpPlan,
     RecursivePlan,
@@ -37,7 +39,7 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Recursive: RecursivePlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Flattened: FlattenedPlan, Recursive: RecursivePlan,
     Values: ValuesPlan,
 }  # fmt: skip
 
@@ -65,6 +67,8 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return _timed(query, below[0])
     if isinstance(query, Recursive):
         return _recursive(query)
+    if isinstance(query, Flattened):
+        return _FLATTENED
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -89,6 +93,14 @@ _CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")
 
 
 _UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
+
+
+_FLATTENED = Guarantee(
+    "elements",
+    0,
+    "that of its input, and O(1) for each element of the rows it changes",
+    "that of its input: its rows are passed on, each once for every element",
+)
 
 
 _BOUNDED_SUMS = Guarantee(

@@ -35,6 +35,7 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     LookedUpPlan,
     QueryPlan,
     RecursivePlan,
@@ -297,7 +298,7 @@ def is_monotone(plan: AnyPlan) -> bool:
     elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
-    elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan, RecursivePlan)):
+    elif not isinstance(plan, (UnionAllPlan, BagPlan, FlattenedPlan, ValuesPlan, SortPlan, RecursivePlan)):
         return False
     return all(is_monotone(below) for _, below in inputs(plan))
 

@@ -32,11 +32,12 @@ _CLASSES: dict[str, Any] = {
         expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
         bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Recursive, bound.RecursiveRows,
-        Moment, Step,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Flattened, bound.Recursive,
+        bound.RecursiveRows, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan, model.RecursivePlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.FlattenedPlan, model.LookedUpPlan,
+        model.RecursivePlan,
     )
 }  # fmt: skip
 

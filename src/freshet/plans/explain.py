@@ -13,6 +13,7 @@ from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
     Edge,
+    FlattenedPlan,
     Node,
     QueryPlan,
     RecursivePlan,
@@ -112,6 +113,8 @@ def as_dict(plan: AnyPlan, statistics: Standing | None = None) -> dict[str, Any]
     if isinstance(plan, RecursivePlan):
         each = "the first of them that derives it" if plan.distinct else "each of them that derives it"
         described["iterations"] = f"up to {plan.levels:,}; a row is in {each}"
+    if isinstance(plan, FlattenedPlan):
+        described["elements"] = f"of {plan.source.fields[plan.list].name}{', or one NULL' if plan.outer else ''}"
     if isinstance(plan, ValuesPlan):
         described["rows"] = [f"({', '.join(map(describe, row))})" for row in plan.rows]
     return described

@@ -20,6 +20,7 @@ from freshet.logical.query import (
     AboveMany,
     BoundedSums,
     Field,
+    Flattened,
     Grouping,
     Recursive,
     RecursiveRows,
@@ -189,6 +190,11 @@ class RecursivePlan(Recursive["AnyPlan"]):
 
 
 @dataclass(frozen=True, slots=True)
+class FlattenedPlan(Flattened["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class BagPlan(AboveMany["AnyPlan"]):
     """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
     field that each column of an input is."""
@@ -214,7 +220,7 @@ class IndexedPlan(Above["AnyPlan"]):
 
 AnyPlan = (
     BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
-    | BagPlan | IndexedPlan | LookedUpPlan | RecursivePlan
+    | BagPlan | FlattenedPlan | IndexedPlan | LookedUpPlan | RecursivePlan
 )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, type: Type) -> Column:
     made = None if read is None else read(array, valid, type)
     if made is None:
         row = 0 if valid is None else int(valid.argmax())
-        if valid is not None and not valid.any():
+        if not len(array) or (valid is not None and not valid.any()):
             return _nothing(len(array), type)
         raise EvaluationError(f"{_shown(array, row)} ({array.type}) is not a value of {type}; give {wanted(type)}", row)
     return made

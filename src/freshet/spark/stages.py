@@ -19,6 +19,7 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     LookedUpPlan,
     Node,
     QueryPlan,
@@ -188,6 +189,10 @@ class _Stages:
             return [self._bag(plan)]
         if isinstance(plan, (TopPlan, WindowPlan)):
             return [self._in_order(plan)]
+        if isinstance(plan, FlattenedPlan):
+            fields = plan.source.fields
+            spread = [(self.shards, range(len(fields)))]
+            return [self._above([(self._add(plan.source), fields)], [spread], lambda r: replace(plan, source=r[0]))]
         assert isinstance(plan, QueryPlan)
         if plan.passes and plan.grouping is None and not plan.distinct:
             source = plan.relations[plan.nodes[0].relation].source

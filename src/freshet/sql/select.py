@@ -125,8 +125,11 @@ class SelectBinder(Binder):
         scalar = self.with_subqueries(ScalarBinder(self.statement, names, "SELECT", aggregate, window), scope)
         parts = 0
         for item in node.expressions:
+            made = scope.generated.get(id(item))
             star = expand_star(item, scope, self.statement)
-            if star is not None:
+            if made is not None:
+                outputs += [Output(name, column, item) for name, column in made]
+            elif star is not None:
                 outputs += star
             else:
                 inner = item.this if isinstance(item, exp.Alias) else item

@@ -75,7 +75,6 @@ _PARTS = {
     "limit": ("LIMIT in this place", "leave it out"),
     "having": ("HAVING in this place", "filter with WHERE, or in a FROM subquery"),
     "returning": ("RETURNING", "read the transaction's deltas instead"),
-    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into their own table"),
     "match": ("MATCH_RECOGNIZE", "use window functions"),
 }
 

@@ -21,6 +21,7 @@ from freshet.logical.query import (
     Arm,
     Block,
     Field,
+    Flattened,
     Grouping,
     Query,
     Relation,
@@ -83,6 +84,8 @@ def by_keys(
         return _first_rows(query, by_keys(_selected(query.source), domain, lent))
     if isinstance(query, Windowed):
         return _windowed(query, by_keys(query.source, domain, lent))
+    if isinstance(query, Flattened):
+        return _flattened(query, by_keys(query.source, domain, lent))
     if isinstance(query, UnionAll):
         inputs = _alike(query.inputs, domain, lent)
         return KeyedQuery(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].correlated)
@@ -253,6 +256,17 @@ def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     partition = (*query.partition, *range(shown, shown + keys))
     fields = (*query.fields, *source.fields)
     return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.correlated)
+
+
+def _flattened(query: Flattened[AnyQuery], source: KeyedQuery) -> KeyedQuery:
+    """The keys come before the elements, and are moved to the end."""
+    below, keys = len(query.source.fields) - 1, len(source.correlated)
+    fields = (*query.fields[:below], *source.fields, *query.fields[below:])
+    made = replace(query, source=source.query, fields=fields)
+    order = [*range(below), *range(below + keys, len(fields)), *range(below, below + keys)]
+    whole = select_all(made)
+    moved = replace(whole, outputs=tuple(whole.outputs[i] for i in order), fields=tuple(whole.fields[i] for i in order))
+    return KeyedQuery(moved, source.correlated)
 
 
 def _windowed(query: Windowed[AnyQuery], source: KeyedQuery) -> KeyedQuery:
