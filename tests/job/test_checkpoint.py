@@ -49,10 +49,10 @@ def test_what_does_not_matter_may_change() -> None:
         ("path 'out'", "path 'out2'", "sink s: path was out, is out2"),
     ],
 )
-def test_another_job_is_told_what_differs(before: str, after: str, message: str) -> None:
+def test_another_job_is_refused_with_the_differences(before: str, after: str, message: str) -> None:
     changed = JOB.replace(before, after, 1)
     changed = changed.replace("FROM v USING", "FROM w USING") if "VIEW w" in changed else changed
-    with pytest.raises(StateError, match="was made by another job") as refused:
+    with pytest.raises(StateError, match="was created by another job") as refused:
         continued(recorded(), recorded(changed), "folder")
     assert message in str(refused.value)
     assert "start over with another checkpoint folder" in str(refused.value)

@@ -266,7 +266,7 @@ def test_a_table_read_in_several_ways(tmp_path: Path, shards: int, seed: int) ->
     assert started_again
 
 
-def test_what_cannot_be_noted() -> None:
+def test_changes_that_cannot_be_quarantined() -> None:
     views = {"by_a": "SELECT a, COUNT(*) AS n FROM b GROUP BY a", "by_s": "SELECT s, COUNT(*) AS n FROM b GROUP BY s"}
     job = compile_job(views, DDL, 2, None)
     running = LevelJob(job)

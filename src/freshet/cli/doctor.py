@@ -167,7 +167,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _settings(file: str) -> Iterator[Finding]:
-    """Settings of Spark's: on each line a name and a value, with blanks or = between them."""
+    """Checks a file of Spark settings: on each line a name and a value, separated by blanks or =."""
     from freshet.spark.session import unsuited
 
     try:
@@ -186,7 +186,7 @@ def _settings(file: str) -> Iterator[Finding]:
 
 
 def _spark_starts() -> Iterator[Finding]:
-    """Spark with its stateful Python operators: a view over two rows."""
+    """Starts Spark and runs a view over two rows with its stateful Python operators."""
     from freshet.job.run import JobRun
     from freshet.job.session import start_spark
 

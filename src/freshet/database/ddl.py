@@ -64,7 +64,7 @@ class Ddl:
                 return self._views.create(name, query)
 
     def create_function(self, name: str, body: Callable[..., Any], returns: str, deterministic: bool) -> None:
-        """One of that name that no view calls is replaced; the very same one may be given again."""
+        """Replaces a function of that name if no view calls it; the same function may be given again."""
         with self._access.changing():
             function = python_function(name, body, returns, deterministic)
             functions = self._state.catalog.functions

@@ -32,7 +32,7 @@ class Delta:
 
     def __init__(self, view: Maintained, rows: Rows) -> None:
         self._lock = threading.RLock()  # a signal handler may read it, too
-        self._view: Maintained | None = view  # these two until they are converted to a table
+        self._view: Maintained | None = view  # set until they are converted to a table
         self._rows: Rows | None = rows
         self._table: pa.Table | None = None
         self._failure: Exception | None = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from freshet.database.adapt import Adapt, Chosen, Following
 from freshet.database.kept_view import KeptView
-from freshet.database.metrics import Clock, Paid
+from freshet.database.metrics import Clock, CostMeter
 from freshet.database.state import State
 from freshet.database.transaction import Subscription
 from freshet.durable.record import number_of
@@ -43,7 +43,7 @@ class Views:
         self._state, self._adapt, self._save = state, adapt, save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
-        self.on_time: Callable[[], None] = lambda: None  # moves the clock, where it follows the system's
+        self.on_time: Callable[[], None] = lambda: None  # advances the clock, if it follows the system's
         self._look_at = 0  # number of changes at which a view may next switch trees
 
     def subscriptions(self) -> list[tuple[str, Subscription]]:
@@ -77,7 +77,7 @@ class Views:
             raise
 
     def have_clock(self) -> None:
-        """The clock is a table, whose row changes as time passes; it is made when it is first asked for."""
+        """The clock is a table whose only row changes as time passes; it is created when first needed."""
         state = self._state
         if CLOCK.name not in state.core.tables:
             with state.lock, self.defining():
@@ -103,7 +103,7 @@ class Views:
             return self.make(name, bound, reads, plan, given, why)
 
     def _rehearse(self, query: AnyQuery, plan: Plan) -> None:
-        """Not where it calls functions of Python, which are for the rows that there are."""
+        """Skipped if the view calls Python functions, which must be called only with existing rows."""
         self._state.rehearse(schemas(plan.root), None if codec.functions_in(plan.root) else (query, plan))
 
     def make(self, name: str, bound: AnyQuery, reads: set[str], plan: Plan, fixed: bool, why: str) -> KeptView:
@@ -210,7 +210,7 @@ class Views:
     def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
         state, definition = self._state, self._state.definitions[key]
         updates = {name: state.core.tables[name].scope for name in sorted(tables_of(plan.root))}
-        paid = Paid(state.core.arena.scope(f"account{definition['account']}"), updates)
+        paid = CostMeter(state.core.arena.scope(f"account{definition['account']}"), updates)
         following = Following(None if definition["fixed"] else self._adapt, chosen, paid.counts())
         view = KeptView(state, definition["name"], plan, paid, following, int(definition.get("made", 0)))
         self.named[key], state.core.operators[key] = view, operator
@@ -229,7 +229,7 @@ class Views:
             }
 
     def _kept(self, definition: dict[str, Any]) -> tuple[Plan, AnyQuery]:
-        """A view's plan and query as they are kept; columns that shared a name get names of their own."""
+        """The stored plan and query of a view; columns with the same name get unique names."""
         functions = self._state.catalog.functions
         with codec.calling(self._state.given | {name: f.body for name, f in functions.items()}):
             plan = codec.from_json(definition["plan"])
@@ -240,12 +240,11 @@ class Views:
         return plan, query
 
     def alter(self, schema: TableSchema, columns: Sequence[int]) -> None:
-        """A table has other columns; the views that read it are rebuilt over them, all or none. What they are asked,
-        and who hears of them, stays."""
+        """Rebuilds the views that read an altered table, all or none. Their queries and subscribers stay the same."""
         state, name = self._state, schema.name.lower()
         table, keys = state.core.tables[name], self.reading({name})
         if list(columns) == list(range(len(table.fields))):
-            with self.defining():  # names alone: no view reads those
+            with self.defining():  # only names changed: views do not read them
                 state.catalog.add(replace(schema, altered=state.catalog.tables[name].altered))
             return
         altered = replace(schema, altered=Altered(number_of(table), tuple(columns)))

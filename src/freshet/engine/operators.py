@@ -1,4 +1,4 @@
-"""All operators there are: importing them registers each for the plans it runs."""
+"""Imports all operators, which registers each for the plans it runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from freshet.engine import (  # noqa: F401
     bag,
     bounded_sums,
     constant,
+    flattened,
     indexed,
     looked_up,
     query,
+    recursive,
     set_operation,
     sorted,
     timed,

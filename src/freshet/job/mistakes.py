@@ -25,7 +25,7 @@ class Mistake:
 
 
 def find_mistakes(text: str, folder: Path, on_spark: bool = True) -> tuple[JobFile, list[Mistake]]:
-    """The job, and what is wrong with it; `on_spark`: also what Spark lacks to run it."""
+    """The job and its mistakes; `on_spark`: including what Spark lacks to run it."""
     job, wrong = read_job(text, folder)
     found = [Mistake(str(e), e.line, e.column) for e in wrong]
     for name, sql in job.views.items():

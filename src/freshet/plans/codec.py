@@ -32,10 +32,12 @@ _CLASSES: dict[str, Any] = {
         expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
         bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Flattened, bound.Recursive,
+        bound.RecursiveRows, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.FlattenedPlan, model.LookedUpPlan,
+        model.RecursivePlan,
     )
 }  # fmt: skip
 
@@ -55,8 +57,8 @@ _KINDS: dict[tuple[Any, str], type[StrEnum]] = {
 }
 
 
-#: Fields that plans did not always have. At their default they are not written, so that a plan keeps the form by which
-#: state knows it.
+#: Fields that earlier versions did not have. They are not written when they have their default, so that a plan keeps
+#: the form by which stored state identifies it.
 _LATER: dict[tuple[Any, str], Any] = {
     ("QueryPlan", "key"): (),
     ("QueryPlan", "copies"): (),
@@ -68,10 +70,12 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("Dimension", "row"): (),
     ("Operator", "trunk"): "",
     ("Operator", "expected"): (),
+    ("Type", "keys"): None,
+    ("Type", "fields"): (),
 }
 
 
-#: Fields that are not written: functions of Python are found by their names when a plan is read.
+#: Fields that are not written: Python functions are found by name when a plan is read.
 _UNWRITTEN = {("PythonCall", "function")}
 
 _functions: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions")
@@ -79,7 +83,7 @@ _functions: ContextVar[Mapping[str, Callable[..., Any]]] = ContextVar("functions
 
 @contextmanager
 def calling(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Plans that are read within it call these functions of Python."""
+    """Plans that are read within this block call these Python functions."""
     before = _functions.set(functions)
     try:
         yield
@@ -88,7 +92,7 @@ def calling(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 def functions_in(value: Any) -> list[PythonFunction]:
-    """The functions of Python that a plan or query calls, each once."""
+    """The Python functions that a plan or query calls, each once."""
     found: dict[str, PythonFunction] = {}
     seen: dict[int, Any] = {}
     waiting = [value]
@@ -96,7 +100,7 @@ def functions_in(value: Any) -> list[PythonFunction]:
         part = waiting.pop()
         if id(part) in seen:
             continue
-        seen[id(part)] = part  # kept alive: its identity stays its own
+        seen[id(part)] = part  # kept alive, so that its id() is not reused
         if isinstance(part, PythonCall):
             found[part.name] = part.function
             waiting += part.args
@@ -137,7 +141,10 @@ def _part(name: Any, field: str, value: Any) -> Any:
 
 
 def _renewed(value: dict[str, Any]) -> dict[str, Any]:
-    """Converts a reference written by earlier versions, which had a single class: relation -1 was the group's row."""
+    """Converts what earlier versions wrote: arrays were texts, and references had a single class, in which relation -1
+    was the group's row."""
+    if value.get("is") == "Type" and value.get("name") == "STRING" and value.get("items") is not None:
+        return {**value, "name": "ARRAY"}
     if value.get("is") != "ColumnRef" or "outer" not in value:
         return value
     kept = {k: v for k, v in value.items() if k != "outer"}

@@ -108,7 +108,7 @@ def open_shard(
         private_folder(folder)
         lock = open_private(folder / LOCK, os.O_RDWR | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        kept, why = _left(folder, job, fingerprint, level, number, version, token)
+        kept, why = _reusable(folder, job, fingerprint, level, number, version, token)
         if kept is not None:
             return Cached(kept, True, "", folder, lock)
         _release(folder)
@@ -121,7 +121,7 @@ def open_shard(
         return Cached(Shard(job, level, number, Arena()), version == 0, f"{e.strerror}: {folder}", None)
 
 
-def _left(
+def _reusable(
     folder: Path, job: Job, fingerprint: str, level: int, number: int, version: int, token: bytes
 ) -> tuple[Shard | None, str]:
     try:

@@ -38,7 +38,7 @@ ENTRY = StructType(
         StructField("checksum", LongType()),
     ]
 )
-_BESIDE = "freshet"  # the folder of ours in a checkpoint
+_FOLDER = "freshet"  # the folder of ours in a checkpoint
 _SMALL = 64 << 10  # bytes of blocks that may stand in a shard's entries, all together
 _APPEND = 32 << 20  # bytes handed to the state store at a time
 _NO_FILE = (None, None, None, None)
@@ -57,7 +57,7 @@ class ShardFolder:
 
     @property
     def folder(self) -> Path:
-        return Path(self.checkpoint) / _BESIDE / "log" / f"{self.level}.{self.shard}"
+        return Path(self.checkpoint) / _FOLDER / "log" / f"{self.level}.{self.shard}"
 
 
 class Entries:

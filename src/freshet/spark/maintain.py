@@ -19,14 +19,16 @@ from freshet.spark.cuts import Layout
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
-from freshet.spark.failure import say_reason_first
+from freshet.spark.failure import show_reason_first
 from freshet.spark.heavy import Heavy, joined_columns
 from freshet.spark.job import Job
 from freshet.spark.level import Level
 from freshet.spark.observed import observing
 from freshet.spark.profile import note
 from freshet.spark.quarantine import QUARANTINE
-from freshet.spark.record import Requested, claimed, has_started, kept_shards, remembers
+from freshet.spark.rebuild import complete
+from freshet.spark.rebuild import rebuild as rebuild_state
+from freshet.spark.record import Requested, claimed, has_started, kept_shards, must_rebuild, remembers
 from freshet.spark.sink.folder import LocalFolder, open_folder
 from freshet.spark.sizes import chosen_sizes, measured_heavy, shards_for
 from freshet.spark.sources import encoded, sequences
@@ -44,7 +46,7 @@ def maintain(
     spark: SparkSession, views: Views, tables: Mapping[str, DataFrame], *, schema: str | Catalog | None = None,
     shards: int | None = None, sizes: Mapping[str, float] | None = None, arena: str | None = "",
     sequence: str | Mapping[str, str] | None = None, on_error: str = "stop", check_keys: bool = False,
-    checkpoint: str | None = None, profile: str | None = None, heavy: Heavy | None = None,
+    checkpoint: str | None = None, rebuild: bool = False, profile: str | None = None, heavy: Heavy | None = None,
 ) -> DataFrame:  # fmt: skip
     """Keep one view, or several, fresh over streams of changes.
 
@@ -84,6 +86,9 @@ def maintain(
         state store keeps versions of their names; without it, or where the workers do not have it as a folder (it is
         on an object store), every version Spark keeps has the rows. Another query than the one the folder belongs to
         (views, tables, sources, shards) is refused, with what differs.
+    rebuild
+        Whether the state in `checkpoint` is rebuilt if it belongs to another query: other views or shards, tables that
+        are new, or have new columns; see Notes.
     profile
         A folder for notes on where time goes.
     heavy
@@ -132,6 +137,12 @@ def maintain(
     row with a key, first stops it once more, noted in the checkpoint, and is set aside when it is started again
     (`freshet run` does that by itself).
 
+    A checkpoint that is rebuilt goes on from the same place in its sources. Its tables' rows are taken from the old
+    state, so a view may read what some view has read before, and of a new column NULL; a table that no view has read is
+    read from the beginning of its source. Anything else is refused, and nothing changes then. What the rebuilding
+    changes in the answers, of views that are new or have another query, is emitted with the next micro-batch. The old
+    checkpoint is kept, with `.before-rebuild` after its name. No query may run over the checkpoint meanwhile.
+
     Examples
     --------
     >>> ddl = "CREATE TABLE orders (id BIGINT PRIMARY KEY, customer STRING, total BIGINT)"
@@ -151,13 +162,16 @@ def maintain(
     if shards is not None and shards < 1:
         raise PlanError(f"{shards} shards; give 1 or more")
     partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    if checkpoint is not None:
+        complete(spark, checkpoint)
     log_folder = None if checkpoint is None else _folder(spark, checkpoint)
     retained = int(str(spark.conf.get("spark.sql.streaming.minBatchesToRetain")))
     _advise(retained, log_folder is not None)
     _look_at(tables)
     ordered = sequences(tables, sequence)
     measured = sizes is None and heavy is None
-    if checkpoint is not None and (shards or partitions) > 1:
+    given_again = rebuild and sizes is not None
+    if checkpoint is not None and (shards or partitions) > 1 and not given_again:
         sizes = chosen_sizes(spark, checkpoint, sizes, tables)
     count = shards or _count(spark, checkpoint, sizes, partitions)
     if count != partitions:
@@ -175,8 +189,10 @@ def maintain(
     if checkpoint is not None:
         given = [name for name, view in _named(views).items() if isinstance(view, Plan)]
         asked = Requested(plans, given, _catalog(schema), tables, ordered, check_keys)
+        if rebuild and must_rebuild(spark, checkpoint, job, asked):
+            rebuild_state(spark, checkpoint, job, asked, sizes or {}, retained)
         job, together = claimed(spark, checkpoint, job, asked)
-    say_reason_first()
+    show_reason_first()
     logger.info("freshet: %s", explain_job(job, sizes))
     compile_kernels()  # workers on this machine then find them in the cache, instead of all compiling at once
     check_arenas(arena)

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructType
 from freshet.database.change_type import WEIGHT
 from freshet.errors import PlanError
 from freshet.spark.decode import VIEW
-from freshet.spark.failure import say_reason_first
+from freshet.spark.failure import show_reason_first
 from freshet.spark.maintain import split
 from freshet.spark.sink.batch import Copy, check_columns, with_batch
 from freshet.spark.sink.jdbc import JdbcCopy
@@ -78,7 +78,7 @@ def materialize(
     >>> read_materialized(spark, f"{folder}/copy").count()
     2
     """
-    say_reason_first()
+    show_reason_first()
     if not changes.isStreaming:
         raise PlanError(
             "the changes are not a stream; give what maintain() returns, or a DataFrame of spark.readStream"

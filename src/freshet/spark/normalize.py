@@ -47,7 +47,7 @@ class Keyed:
 
 
 @dataclass(slots=True)
-class Whole:
+class NormalizedChanges:
     """What keyed changes do: to the stored rows, to the keys that are gone, and, without sequence, to the table."""
 
     stored: Signed
@@ -55,7 +55,7 @@ class Whole:
     passed: Signed
 
 
-def normalize(keyed: Keyed, rows: Signed) -> Whole:
+def normalize(keyed: Keyed, rows: Signed) -> NormalizedChanges:
     """The last two columns of the rows say what each does (the code of its `ChangeType`) and when."""
     table, gone = keyed.table, keyed.gone
     adds, moments = ChangeTypes(rows.columns[-2].data).signs > 0, rows.columns[-1].data
@@ -67,12 +67,12 @@ def normalize(keyed: Keyed, rows: Signed) -> Whole:
     known = np.maximum(_moments(table, slots), _moments(gone, missed))
     if (late := int((moments < known).sum())) > 0:
         logger.info("freshet: %s late changes of %s are ignored", late, keyed.known.table)
-    rival = (moments == known) & adds & (slots >= 0)
-    rival[rival] = (lanes[rival] != table.tuples.lanes.data[slots[rival]]).any(axis=1)
+    conflicting = (moments == known) & adds & (slots >= 0)
+    conflicting[conflicting] = (lanes[conflicting] != table.tuples.lanes.data[slots[conflicting]]).any(axis=1)
     newer = (moments > known) | ((moments == known) & adds & (slots < 0))
 
     # What is left competes, and with it the stored rows that are neither older nor newer.
-    chosen, held = np.flatnonzero(newer | rival), np.unique(slots[rival])
+    chosen, held = np.flatnonzero(newer | conflicting), np.unique(slots[conflicting])
     lanes = np.concatenate([lanes[chosen], table.tuples.lanes.data[held]])
     gone_lanes = gone_lanes[chosen]
     adds = np.concatenate([adds[chosen], np.ones(len(held), np.bool_)])
@@ -85,7 +85,7 @@ def normalize(keyed: Keyed, rows: Signed) -> Whole:
     stored = _change(table, table.tuples.lanes.data[slots[old]], lanes[new])
     back, left = best[missed[best] >= 0], best[~adds[best]]
     ended = _change(gone, gone.tuples.lanes.data[missed[back]], gone_lanes[left])
-    return Whole(stored, ended, _without_sequence(stored, table))
+    return NormalizedChanges(stored, ended, _without_sequence(stored, table))
 
 
 def _moments(table: Table, slots: Slots) -> Int64s:

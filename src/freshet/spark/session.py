@@ -49,9 +49,9 @@ _REASONS = {
     "spark.ui.showConsoleProgress": "bars of progress stay off the terminal",
     "spark.python.daemon.module": "workers start with the engine inside",
 }
-_SPARKS_OWN = {"spark.sql.ansi.enabled": "true"}  # where a setting is not given
+_SPARK_DEFAULTS = {"spark.sql.ansi.enabled": "true"}  # where a setting is not given
 _SMALL = 4  # cores
-_FRUGAL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def session(
@@ -106,13 +106,13 @@ def session(
 def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[str, str]:
     """Ours and the given ones, by the law above."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
-    frugal = {}
+    light = {}
     if local and (os.cpu_count() or 1) <= _SMALL:
         own = given.get("spark.driver.extraJavaOptions", "")
         if not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", own):
-            frugal = {"spark.driver.extraJavaOptions": f"{_FRUGAL} {own}".strip()}
+            light = {"spark.driver.extraJavaOptions": f"{_LIGHT_JVM} {own}".strip()}
     partitions = {"spark.sql.shuffle.partitions": str(shards)}
-    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **frugal, **NEEDED}
+    return {**_BETTER, **partitions, **(_LOCAL if local else {}), **given, **light, **NEEDED}
 
 
 def advice(spark: SparkSession) -> list[str]:
@@ -145,13 +145,13 @@ def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
     for needed, wanted in ((True, NEEDED), (False, {**_BETTER, **(_LOCAL_WORKERS if local else {})})):
         for name, best in wanted.items():
-            value = given.get(name) or _SPARKS_OWN.get(name, "")
+            value = given.get(name) or _SPARK_DEFAULTS.get(name, "")
             kept = name == _RETAINED and value.isdigit() and int(value) <= int(best)
             if value.lower() != best.lower() and not kept:
                 yield needed, f"{name} is {value or 'not set'}; set it to {best}, so that {_REASONS[name]}"
     flags = given.get("spark.driver.extraJavaOptions", "")
     if local and (os.cpu_count() or 1) <= _SMALL and not re.search(r"-XX:(TieredStopAtLevel|\+Use\w+GC)", flags):
-        yield False, f"spark.driver.extraJavaOptions has no {_FRUGAL}; add them, so that few cores are the stream's"
+        yield False, f"spark.driver.extraJavaOptions has no {_LIGHT_JVM}; add them, so that few cores are the stream's"
 
 
 def workers_find_freshet() -> None:

@@ -138,7 +138,7 @@ class Shard:
         if (signed < 0).any():
             raise ChangeError("the log removes a row it never added; the checkpoint is damaged: restore it", name)
         table.reserve(len(signed))
-        with self.core.unheard():
+        with self.core.without_deltas():
             for start in range(0, len(signed), CHUNK):
                 part = slice(start, start + CHUNK)
                 change = RowChange(np.empty(0, np.int32), np.ascontiguousarray(lanes[part]), signed[part])
@@ -147,7 +147,7 @@ class Shard:
 
     def loaded(self) -> None:
         """Ends a load: what changed was emitted long ago."""
-        with self.core.unheard():
+        with self.core.without_deltas():
             self.core.finish()
 
     def close(self) -> None:

@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from freshet.errors import PlanError, UnsupportedError
-from freshet.logical.query import Field, TableSchema
+from freshet.logical.query import Field, RecursiveRows, TableSchema
 from freshet.plans import codec
 from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     LookedUpPlan,
     Node,
     QueryPlan,
+    RecursivePlan,
     RelationPlan,
     SetPlan,
     TimedPlan,
@@ -171,8 +173,10 @@ class _Stages:
         if next(schemas(plan), None) is None:
             self.operators.append(Operator(f"#{len(self.operators)}", 0, plan, 1))
             return [len(self.operators) - 1]
-        if self.folded and _told_by_tables(plan):
+        if self.folded and _follows_from_tables(plan):
             return [self._whole(plan)]
+        if isinstance(plan, RecursivePlan):
+            return [self._recursive(plan)]
         if isinstance(plan, UnionAllPlan):
             return [o for each in plan.inputs for o in self._add(each)]
         if isinstance(plan, (SetPlan, LookedUpPlan)):
@@ -185,6 +189,10 @@ class _Stages:
             return [self._bag(plan)]
         if isinstance(plan, (TopPlan, WindowPlan)):
             return [self._in_order(plan)]
+        if isinstance(plan, FlattenedPlan):
+            fields = plan.source.fields
+            spread = [(self.shards, range(len(fields)))]
+            return [self._above([(self._add(plan.source), fields)], [spread], lambda r: replace(plan, source=r[0]))]
         assert isinstance(plan, QueryPlan)
         if plan.passes and plan.grouping is None and not plan.distinct:
             source = plan.relations[plan.nodes[0].relation].source
@@ -203,6 +211,15 @@ class _Stages:
         return self._above(
             sides, [whole] * 2, lambda rows: SetPlan(plan.kind, every, rows[0], rows[1], plan.fields, plan.guarantee)
         )
+
+    def _recursive(self, plan: RecursivePlan) -> int:
+        """Rows of an iteration are wanted on any shard by those of the next: so one has all of them, and all that the
+        step reads. What is constant of the anchor is there from the first transaction on."""
+        begins = plan.anchor.inputs if isinstance(plan.anchor, UnionAllPlan) else (plan.anchor,)
+        if not all(_follows_from_tables(p) or not _reads(p) for p in begins) or not _follows_from_tables(plan.step):
+            what = f"WITH RECURSIVE {plan.name} that joins tables with constant rows, in a view on Spark,"
+            raise UnsupportedError(f"{what} is not supported; store those rows in a table")
+        return self._whole(plan)
 
     def _select(self, plan: QueryPlan) -> int:
         expected: tuple[float, ...] = ()
@@ -291,7 +308,7 @@ class _Stages:
         return replace(plan.relations[node.relation], source=replace(schema, name=leaf))
 
     def _whole(self, plan: AnyPlan) -> int:
-        """One operator for a plan and all that is nested in it, on one shard."""
+        """One operator for a plan and all that is nested in it, on the first shard."""
         number = len(self.operators)
 
         def select(each: QueryPlan) -> QueryPlan:
@@ -300,7 +317,7 @@ class _Stages:
             relations = list(each.relations)
             for node in (n for n in each.nodes if not n.generalized):
                 schema = each.relations[node.relation].source
-                if isinstance(schema, TableSchema):
+                if isinstance(schema, TableSchema) and not isinstance(schema, RecursiveRows):
                     name = schema.name.lower()
                     self.tables.setdefault(name, schema)
                     relations[node.relation] = self._use(
@@ -407,10 +424,16 @@ def _dimension(name: str, share: int, hashed: tuple[Expression, ...], split: Spl
     return Dimension(share, name, own, split.hashes, row)
 
 
-def _told_by_tables(plan: AnyPlan) -> bool:
+def _follows_from_tables(plan: AnyPlan) -> bool:
     """Whether changes of tables say all there is to it: no part of it is constant."""
-    below = [each for _, each in inputs(plan)]
-    return next(schemas(plan), None) is not None and all(map(_told_by_tables, below))
+    return _reads(plan) and all(_follows_from_tables(each) for _, each in inputs(plan))
+
+
+def _reads(plan: AnyPlan) -> bool:
+    """Whether it reads tables, or rows of the recursion that it is the step of."""
+    if isinstance(plan, QueryPlan) and any(isinstance(r.source, RecursiveRows) for r in plan.relations):
+        return True
+    return next(schemas(plan), None) is not None or any(_reads(each) for _, each in inputs(plan))
 
 
 def _reading(leaf: str, schema: TableSchema, columns: tuple[int, ...], filtered: bool, plan: QueryPlan) -> QueryPlan:

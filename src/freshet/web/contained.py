@@ -1,8 +1,8 @@
-"""A view that fails alone: on a page, a query that has no answer or costs too much must not stop the others.
+"""Contains the failure of a view: on a page, a query that has no answer or costs too much must not stop the others.
 
 In a database a transaction that some view has no answer for is refused, since the rows may be at fault. On a page the
-rows come from a stream and the queries from whoever looks: the query is at fault, so the transaction stands and the
-view ends. From its failure on it takes nothing in and has no answer.
+rows come from a stream and the queries from its visitors: the query is at fault, so the transaction is committed and
+the view ends. After its failure the view ignores changes and has no answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Contained(Maintained):
         if self.failure is not None:
             return
         try:
-            with unbudgeted(), self.budget:  # its own alone: what others spend is not its fault
+            with unbudgeted(), self.budget:  # only its own: the cost of others is not its fault
                 step()
         except Exception as e:
             self.failure = reason_of(e)
@@ -98,7 +98,7 @@ class Contained(Maintained):
 
 
 def reason_of(error: Exception) -> str:
-    """What a failed view says of itself; what is no fault of its query goes to the log."""
+    """The reason shown for a failed view; errors that are not the fault of its query go to the log."""
     if isinstance(error, EvaluationError):
         return f"it has no answer: {error.reason}; guard the expression and create the view again"
     if isinstance(error, FreshetError):

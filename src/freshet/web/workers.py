@@ -1,7 +1,7 @@
-"""Threads that do a page's work next to the event loop.
+"""Threads that do the work of a page outside of the event loop.
 
-Law: they are daemons, so no work keeps the process alive; and no more than `room` pieces of work wait, so requests
-that come faster than they are answered are refused instead of piling up.
+Law: they are daemons, so no work keeps the process alive; and at most `room` tasks wait, so requests that arrive faster
+than they are handled are refused instead of piling up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Workers:
         self._closed = False
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What the work returns; BusyError if there is no room for it, or the page is closing."""
+        """The result of the work; BusyError if too many tasks are waiting, or the page is closing."""
         if self._closed:
             raise BusyError("the page is closing; start it again")
         if len(self._pending) >= self._room:
@@ -46,7 +46,7 @@ class Workers:
             self._pending.discard(future)
 
     def close(self) -> None:
-        """Everybody who waits is refused. Called on the event loop."""
+        """Refuses all waiting tasks. Called on the event loop."""
         self._closed = True
         for future in self._pending:
             if not future.done():

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from freshet.database.change_type import WEIGHT
 from freshet.errors import ChangeError, PlanError, StateError
-from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, shown, taken_too_often
+from freshet.spark.sink.batch import REMEMBERED, Applied, Batch, columns_of, quoted, removed_too_often, shown
 
 ROW, OP = "_row", "_op"
 DELETED, UPDATED, INSERTED = -1, 0, 1
@@ -201,7 +201,7 @@ class JdbcCopy:
             *values, left, change_ = wrong
             taken = -int(change_ or 0)
             values_by_name = dict(zip(batch.columns, values, strict=True))
-            raise taken_too_often(self._name, values_by_name, batch.number, taken, int(left or 0) + taken)
+            raise removed_too_often(self._name, values_by_name, batch.number, taken, int(left or 0) + taken)
         link.run(f"DELETE FROM {t} WHERE {weight} = 0 AND {touched}")
 
     def _by_key(self, batch: Batch) -> DataFrame:

@@ -1,4 +1,5 @@
-"""What a subquery computes itself, what is computed from that next to it, and what that is where it has no row."""
+"""Splits a subquery into what it computes itself, what the outer query computes from that, and the value if it has no
+row."""
 
 from __future__ import annotations
 
@@ -38,12 +39,12 @@ class Split:
 
 
 def is_grand(query: AnyQuery) -> bool:
-    """Whether a query is one group of all its rows: aggregates or HAVING without keys to group by."""
+    """Whether a query is one group of all its rows: aggregates or HAVING without GROUP BY."""
     return isinstance(query, Query) and query.grouping is not None and not query.grouping.keys
 
 
 def split_values(query: AnyQuery, around: bool = True) -> Split:
-    """`around`: whether what reads the row around may be computed there."""
+    """`around`: whether expressions that read the outer row may be computed there."""
     if not isinstance(query, Query):
         return Split(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
     grand, outputs = is_grand(query), list(query.outputs)
