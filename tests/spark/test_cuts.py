@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.local_job import LocalJob
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.explain import explain_job
 from freshet.spark.job import Job
 from freshet.spark.maintain import compile_job
@@ -96,7 +96,7 @@ class Tables:
 
 
 def check(sql: str, ddl: str, shards: int, seed: int) -> Job:
-    job = compile_job(sql, ddl, shards, EVEN, layout=Layout.LEVELS)
+    job = compile_job(sql, ddl, shards, EVEN, layout=Strategy.LEVELS)
     running, tables, total, most = LocalJob(job), Tables(seed), Sum(), 0
     for number in range(8):
         delta = running.apply(tables.transaction())["view"]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, UnsupportedError
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.maintain import compile_job
 from tests.fuzz.choices import Choices
 from tests.fuzz.dialect import for_duckdb
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 SHARDS, CASES = (1, 2, 4), 40
 
 
-def outcomes(seeds: range, shards: int, layout: Layout = Layout.CHEAPEST) -> Iterator[str]:
+def outcomes(seeds: range, shards: int, layout: Strategy = Strategy.CHEAPEST) -> Iterator[str]:
     """How each seed's case went: agreed, or why there was nothing to compare."""
     for seed in seeds:
         choices = Choices(seed=seed)
@@ -63,5 +63,5 @@ def test_random_queries_on_shards(shards: int) -> None:
 
 
 def test_random_queries_cut_into_levels() -> None:
-    results = list(outcomes(range(7_000, 7_000 + CASES), 3, Layout.LEVELS))
+    results = list(outcomes(range(7_000, 7_000 + CASES), 3, Strategy.LEVELS))
     assert results.count("agreed") > 0.7 * CASES, results

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.local_job import LocalJob
 from freshet.errors import PlanError
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.explain import explain_job
 from freshet.spark.job import Job
 from freshet.spark.maintain import compile_job
@@ -33,7 +33,7 @@ def is_split(job: Job) -> bool:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_answers(view: str) -> None:
-    for shards, layout in ((4, Layout.CHEAPEST), (6, Layout.LEVELS)):
+    for shards, layout in ((4, Strategy.CHEAPEST), (6, Strategy.LEVELS)):
         running = LocalJob(compile_job(VIEWS[view], DDL, shards, SIZES, layout=layout, heavy=HEAVY))
         present, total = Present(), Sum()
         for number, tx in enumerate(transactions(5, 5)):

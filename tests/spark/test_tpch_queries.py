@@ -16,7 +16,7 @@ from benchmarks import tpch as schema
 from benchmarks.agreement import ties_broken
 from benchmarks.local_job import LocalJob
 from freshet.spark import maintain
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.maintain import compile_job
 from tests.engine.test_tpch import EASED, eased, first_load, folded, stock, transaction
 from tests.oracle import duckdb_answer, same_bag
@@ -53,13 +53,13 @@ def compare(sums: dict[str, Sum], schemas: dict[str, pa.Schema], tables: list[Tw
     assert answered >= 15, "empty answers show nothing"
 
 
-@pytest.mark.parametrize(("shards", "layout"), [(1, Layout.CHEAPEST), (4, Layout.HYPERCUBE), (4, Layout.LEVELS)])
-def test_queries_on_shards(shards: int, layout: Layout, tiny_tpch: dict[str, pa.Table]) -> None:
+@pytest.mark.parametrize(("shards", "layout"), [(1, Strategy.CHEAPEST), (4, Strategy.HYPERCUBE), (4, Strategy.LEVELS)])
+def test_queries_on_shards(shards: int, layout: Strategy, tiny_tpch: dict[str, pa.Table]) -> None:
     """The same job without Spark, in this process; once with all joins cut wherever they may be."""
     tables, sums, schemas = stock(EVERY, folded(tiny_tpch)), {name: Sum() for name in QUERIES}, {}
     sizes = {table.name: float(tiny_tpch[table.name].num_rows) for table in tables}
     job = compile_job(QUERIES, DDL, shards, sizes, layout=layout)
-    assert any(o.trunk for o in job.operators) == (layout is Layout.LEVELS)
+    assert any(o.trunk for o in job.operators) == (layout is Strategy.LEVELS)
     running = LocalJob(job, chunk=1_000)
     for number, changes in enumerate(batches(tables, shards)):
         for name, delta in running.apply(changes).items():

@@ -23,7 +23,7 @@ from benchmarks.papers.sharded import Critical, run_sharded
 from benchmarks.streams import Integers, skewed_edges
 from freshet.plans import plan as make_plan
 from freshet.plans.model import QueryPlan
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.heavy import Heavy
 from freshet.spark.stages import make_job
 from freshet.sql.catalog import Catalog
@@ -46,7 +46,7 @@ class Workload:
         assert isinstance(plan, QueryPlan)
         return plan
 
-    def critical(self, shards: int, layout: Layout = Layout.CHEAPEST) -> Critical:
+    def critical(self, shards: int, layout: Strategy = Strategy.CHEAPEST) -> Critical:
         """The critical path of the stream until its middle, when the window is full."""
         plan = self.plan
         sizes = {name: float(rows.num_rows) for name, rows in self.moves.tables.items()}
@@ -82,7 +82,7 @@ def layouts(every: Sequence[Workload], size: Size) -> Iterator[Result]:
     levels = Result("parallelism-levels", f"The busiest shard of each level, {shards} shards",
                     Plot("query and level", "busiest rows", "layout", bars=True))  # fmt: skip
     for workload in every:
-        for layout in Layout:
+        for layout in Strategy:
             critical = workload.critical(shards, layout)
             result.rows.append({"query": workload.name, "layout": layout.value, **critical.row()})
             for level, (most, all_shards) in enumerate(zip(critical.busiest, critical.every, strict=True)):
@@ -118,12 +118,12 @@ def _judge_speedup(result: Result, workload: Workload) -> None:
 def _judge_layouts(result: Result, query: str) -> None:
     """The layout that is chosen has to bring the busiest shard about the fewest rows. The planner's estimate of them
     knows the sizes of tables, and nothing of filters."""
-    rows = {way: result.series("busiest rows", query=query, layout=way.value)[0] for way in Layout}
-    times = rows[Layout.CHEAPEST] / min(rows[Layout.HYPERCUBE], rows[Layout.LEVELS])
+    rows = {way: result.series("busiest rows", query=query, layout=way.value)[0] for way in Strategy}
+    times = rows[Strategy.CHEAPEST] / min(rows[Strategy.HYPERCUBE], rows[Strategy.LEVELS])
     text = f"{query}: the chosen layout brings the busiest shard {times:.2f} times the rows of the better (at most 1.5)"
     result.verdicts.append(Verdict(text, times <= 1.5))
     if query in TPCH:
-        (copies,) = result.series("copies of a row", query=query, layout=Layout.LEVELS.value)
+        (copies,) = result.series("copies of a row", query=query, layout=Strategy.LEVELS.value)
         result.verdicts.append(Verdict(f"{query}: by levels no row is copied: {copies:g} of each", copies == 1))
 
 

@@ -29,7 +29,7 @@ SAVED = 0.1
 _PART = Guarantee("part of a join", 0, "that of the join", "that of the join")
 
 
-class Layout(Enum):
+class Strategy(Enum):
     """How joins are spread: with the least expected load, by HyperCube alone, or by cuts wherever they are sound."""
 
     CHEAPEST = "cheapest"
@@ -38,7 +38,7 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class CutPlan:
     """A plan with its cuts, the rows its busiest shard is expected to receive, and those without any cut."""
 
     plan: QueryPlan
@@ -50,7 +50,7 @@ def is_part(plan: object) -> bool:
     return isinstance(plan, QueryPlan) and plan.guarantee == _PART
 
 
-def choose_cuts(plan: QueryPlan, layout: Layout, load: Callable[[QueryPlan], float]) -> Chosen:
+def choose_cuts(plan: QueryPlan, layout: Strategy, load: Callable[[QueryPlan], float]) -> CutPlan:
     """`load`: the expected rows of the busiest shard of one select, without what is nested in it."""
     known: dict[int, tuple[QueryPlan, float]] = {}
 
@@ -64,12 +64,12 @@ def choose_cuts(plan: QueryPlan, layout: Layout, load: Callable[[QueryPlan], flo
 
     uncut = whole(plan)
     found, rows = plan, uncut
-    while layout is not Layout.HYPERCUBE:
+    while layout is not Strategy.HYPERCUBE:
         made = min(_with_one_more(found), key=whole, default=None)
-        if made is None or (layout is Layout.CHEAPEST and whole(made) > (1 - SAVED) * rows):
+        if made is None or (layout is Strategy.CHEAPEST and whole(made) > (1 - SAVED) * rows):
             break
         found, rows = made, whole(made)
-    return Chosen(found, rows, uncut)
+    return CutPlan(found, rows, uncut)
 
 
 def trunk(plan: QueryPlan) -> int | None:

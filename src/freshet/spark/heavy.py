@@ -25,7 +25,7 @@ from freshet.scalar.expression import ColumnRef, Expression, walk
 from freshet.scalar.types import Type
 from freshet.spark.dispatch import hash_rows
 from freshet.spark.expressions import map_selects
-from freshet.spark.shares import Grid, Split, identity
+from freshet.spark.shares import Grid, HeavyValues, identity
 
 #: By table and column, the part of the table's rows that has each value.
 Heavy = Mapping[str, Mapping[str, Mapping[Any, float]]]
@@ -89,7 +89,7 @@ def split_heavy(
         ]
         if found:
             most = max(found, key=lambda f: f.rows)
-            splits[d] = Split(most.hashes, most.relation, identity(plan, most.relation, used[most.relation]))
+            splits[d] = HeavyValues(most.hashes, most.relation, identity(plan, most.relation, used[most.relation]))
     return replace(grid, splits=splits)
 
 

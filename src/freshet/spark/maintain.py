@@ -15,7 +15,7 @@ from freshet.plans import Plan
 from freshet.plans import plan as make_plan
 from freshet.plans.unsorted import as_bag
 from freshet.spark.arenas import check_arenas
-from freshet.spark.cuts import Layout
+from freshet.spark.cuts import Strategy
 from freshet.spark.decode import VIEW, Decoder, decoded, result_ddl
 from freshet.spark.encode import BLOCKS
 from freshet.spark.explain import dataflow, explain_job
@@ -182,7 +182,7 @@ def maintain(
     plans = _planned(views, schema)
     roots = {name: plan.root for name, plan in plans.items()}
     folded, together = remembers(spark, checkpoint), False
-    layout = Layout.CHEAPEST if folded else Layout.HYPERCUBE
+    layout = Strategy.CHEAPEST if folded else Strategy.HYPERCUBE
     if measured and checkpoint is not None and sizes and count > 1 and not has_started(spark, checkpoint):
         heavy = measured_heavy(tables, sizes, joined_columns(roots.values()), count)
     job = make_job(roots, count, sizes, list(ordered), on_error == "quarantine", check_keys, folded, layout, heavy)
@@ -286,8 +286,8 @@ def quarantined(changes: DataFrame) -> DataFrame:
 
 def compile_job(
     views: Views, schema: str | Catalog | None, shards: int, sizes: Mapping[str, float] | None,
-    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False, layout: Layout = Layout.CHEAPEST,
-    heavy: Heavy | None = None,
+    normalized: Sequence[str] = (), quarantine: bool = False, checked: bool = False,
+    layout: Strategy = Strategy.CHEAPEST, heavy: Heavy | None = None,
 ) -> Job:  # fmt: skip
     plans = {name: plan.root for name, plan in _planned(views, schema).items()}
     return make_job(plans, shards, sizes, normalized, quarantine, checked, layout=layout, heavy=heavy)

@@ -26,7 +26,7 @@ _STEP = 4.0  # how much larger than a table those that refer to its primary key 
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class HeavyValues:
     """Heavy values of a dimension, by their hashes: rows of `relation` with one of them are spread by `row`, those of
     other relations copied (see `heavy`)."""
 
@@ -44,7 +44,7 @@ class Grid:
     shares: list[int]
     hashed: list[dict[int, tuple[Expression, ...]]]
     core: frozenset[int] = frozenset()
-    splits: Mapping[int, Split] = field(default_factory=dict)
+    splits: Mapping[int, HeavyValues] = field(default_factory=dict)
 
     def load(self, sizes: Mapping[int, float]) -> float:
         """The rows that a cell receives if values are spread evenly; sizes are by relation. There are no more values

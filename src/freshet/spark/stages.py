@@ -35,12 +35,12 @@ from freshet.plans.model import (
 )
 from freshet.scalar.expression import ColumnRef, Expression, transform, walk
 from freshet.scalar.types import BIGINT
-from freshet.spark.cuts import Layout, choose_cuts, is_part, rows_of, trunk_name
+from freshet.spark.cuts import Strategy, choose_cuts, is_part, rows_of, trunk_name
 from freshet.spark.expressions import map_expressions, map_selects, used_columns, with_source
 from freshet.spark.heavy import Heavy, in_lower_case, split_heavy
 from freshet.spark.job import SEQUENCE, Dimension, Job, Normalized, Operator, Stream, ViewOutput
 from freshet.spark.partials import ShardSplit, over_rows, split_distinct, split_grouping
-from freshet.spark.shares import Grid, Split, cheapest_shares, choose_grid, covers
+from freshet.spark.shares import Grid, HeavyValues, cheapest_shares, choose_grid, covers
 from freshet.state.ranked import ENDLESS
 
 
@@ -52,13 +52,14 @@ def make_job(
     quarantine: bool = False,
     checked: bool = False,
     folded: bool = True,
-    layout: Layout = Layout.CHEAPEST,
+    layout: Strategy = Strategy.CHEAPEST,
     heavy: Heavy | None = None,
 ) -> Job:
     """The job that keeps all the views; `sizes` are rows by table, as far as known; `normalized` are tables whose
     changes come in an order that matters; `quarantine`: bad changes are set aside instead of refused; `checked`: those
     of tables with a primary key are found wherever they are; `folded`: nested queries share an operator with their
-    reader where they can."""
+    reader where they can; `layout`: how joins are spread over several shards; `heavy`: values of join keys with many
+    rows."""
     for plan in plans.values():
         _refuse(plan)
     known = {k.lower(): v for k, v in (sizes or {}).items()}
@@ -140,7 +141,9 @@ def _refuse(plan: AnyPlan) -> None:
 
 
 class _Stages:
-    def __init__(self, shards: int, sizes: dict[str, float], folded: bool, layout: Layout, heavy: Heavy | None) -> None:
+    def __init__(
+        self, shards: int, sizes: dict[str, float], folded: bool, layout: Strategy, heavy: Heavy | None
+    ) -> None:
         self.shards, self.sizes, self.folded, self.layout, self.given_heavy = shards, sizes, folded, layout, heavy
         self.heavy: Heavy = {}
         self.operators: list[Operator] = []
@@ -415,7 +418,9 @@ class _Stages:
         self.operators[use.operator] = replace(operator, plan=plan)
 
 
-def _dimension(name: str, share: int, hashed: tuple[Expression, ...], split: Split | None, relation: int) -> Dimension:
+def _dimension(
+    name: str, share: int, hashed: tuple[Expression, ...], split: HeavyValues | None, relation: int
+) -> Dimension:
     """A dimension as one relation meets it."""
     own = tuple(map(_as_source, hashed))
     if split is None or not own:
