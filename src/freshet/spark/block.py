@@ -114,7 +114,7 @@ def joined(parts: Sequence[Signed], types: Sequence[Type]) -> Signed:
 
 def _text(array: pa.Array, type_: Type) -> Column:
     """Text, bytes, or what is held as text; whatever it must be was checked when it came in."""
-    column = from_arrow(array, BINARY if type_ == BINARY else STRING)
+    column = from_arrow(array, BINARY if type_ == BINARY or type_.is_nested else STRING)
     return Column(type_, column.data, column.valid)
 
 
