@@ -40,7 +40,9 @@ class Views:
     """`adapt`: when views switch to another join tree; `save` stores definitions."""
 
     def __init__(self, state: State, adapt: Adapt | None = None, save: Callable[[], None] = nothing) -> None:
-        self._state, self._adapt, self._save = state, adapt, save
+        self._state = state
+        self._adapt = adapt
+        self._save = save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
         self.on_time: Callable[[], None] = lambda: None  # advances the clock, if it follows the system's

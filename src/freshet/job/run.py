@@ -55,7 +55,9 @@ class JobRun:
         plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
         notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
     ) -> None:  # fmt: skip
-        self.spark, self.job, self.checkpoint = spark, job, checkpoint
+        self.spark = spark
+        self.job = job
+        self.checkpoint = checkpoint
         given = dict(plans or {})
         self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena, notes)
