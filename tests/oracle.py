@@ -194,13 +194,17 @@ def _rows(table: pa.Table) -> list[Row]:
 
 def _value(value: Any) -> Any:
     """Python's own equality compares numbers by value; what is left is NaN and days against timestamps."""
+    if isinstance(value, dict):
+        return tuple((name, _value(v)) for name, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_value, value))
     if isinstance(value, float) and math.isnan(value):
         return NAN
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return datetime.datetime(value.year, value.month, value.day)
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=None)
-    return tuple(value) if isinstance(value, list) else value
+    return value
 
 
 def _by_exact_part(table: pa.Table, exact: list[int]) -> dict[Row, list[Row]]:

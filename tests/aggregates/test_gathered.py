@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import freshet
-from freshet.scalar.lists import join_texts, list_elements, read_lists
 from tests.small_tables import follow, two_tables
 
 #: The query for Freshet, and for DuckDB, which keeps NULLs and returns NULL instead of an empty list.
@@ -83,12 +82,11 @@ def test_arrays_pass_through_other_queries() -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT UPPER(bs) AS u FROM g", "UPPER of ARRAY<STRING>"),
-        ("SELECT bs FROM g WHERE bs = bs", "EQ of ARRAY<STRING>"),
-        ("SELECT MAX(bs) AS m FROM g", "no aggregate MAX(ARRAY<STRING>)"),
-        ("SELECT CAST(bs AS STRING) AS s FROM g", "ARRAY<STRING> cannot be cast"),
-        ("SELECT bs FROM g ORDER BY bs LIMIT 1", "ORDER BY an array"),
-        ("SELECT ARRAY_AGG(bs) AS b FROM g", "a list of ARRAY<STRING> values"),
+        ("SELECT UPPER(bs) AS u FROM g", "no function UPPER(ARRAY<STRING>)"),
+        ("SELECT bs FROM g WHERE bs = 1", "no operator ARRAY<STRING> = INT"),
+        ("SELECT SUM(bs) AS m FROM g", "no aggregate SUM(ARRAY<STRING>)"),
+        ("SELECT CAST(bs AS INT) AS s FROM g", "ARRAY<STRING> cannot be cast"),
+        ("SELECT STRING_AGG(bs, '') AS b FROM g", "STRING_AGG of ARRAY<STRING> values"),
         ("SELECT STRING_AGG(b, b) AS b FROM t", "STRING_AGG with a separator that is not a constant"),
         (
             "SELECT ARRAY_AGG(DISTINCT a ORDER BY b) AS x FROM t",
@@ -105,15 +103,3 @@ def test_what_arrays_cannot_do_is_refused(sql: str, words: str) -> None:
     with pytest.raises(freshet.SqlError) as caught:
         db.create_view("v", sql)
     assert words in caught.value.reason and caught.value.line == 1
-
-
-def test_texts_of_lists() -> None:
-    import numpy as np
-    import pyarrow as pa
-
-    elements = list_elements(pa.array(["a\x1fb", "\x1b", "", "\x1bm"]))
-    texts = join_texts(elements, np.array([2, 0, 1, 1]), "")
-    assert read_lists(texts, pa.string()).to_pylist() == [["a\x1fb", "\x1b"], [], [""], ["\x1bm"]]
-    assert len(set(texts.to_pylist())) == 4
-    some = pa.array([texts[0].as_py(), None])
-    assert read_lists(some, pa.string()).to_pylist() == [["a\x1fb", "\x1b"], None]

@@ -20,7 +20,7 @@ from freshet.job.file import JobSource, read_job
 from freshet.job.local import read_file
 from freshet.plans import codec
 from freshet.scalar.expression import Literal
-from freshet.scalar.hexadecimal import digits, from_digits
+from freshet.scalar.hexadecimal import digits
 from freshet.scalar.types import BINARY
 from freshet.web.answer import Window, show
 from freshet.web.download import download
@@ -198,7 +198,6 @@ def test_digits() -> None:
     data = pa.array([b"x", b"", None, b"\xff\x00", b"last"], pa.large_binary())
     for part in (data, data[1:4], data[:0], data[2:3]):
         assert digits(part).to_pylist() == [None if v is None else v.hex().upper() for v in part.to_pylist()]
-        assert from_digits(digits(part)).to_pylist() == part.to_pylist()
 
 
 def test_files_of_jobs(tmp_path: Path) -> None:

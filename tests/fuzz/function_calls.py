@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from freshet.errors import SqlError
+from freshet.scalar.arrow import from_arrow
 from freshet.scalar.column import Column
 from freshet.scalar.expression import ColumnRef, Expression, Literal
-from freshet.scalar.functions import build, names, try_cast
+from freshet.scalar.functions import FUNCTIONS, build, names, try_cast
+from freshet.scalar.functions.rows import text_of
 from freshet.scalar.types import (
     BIGINT,
     BINARY,
@@ -37,13 +39,16 @@ from freshet.scalar.types import (
     TINYINT,
     VOID,
     Type,
+    array_of,
     decimal,
+    map_of,
+    struct_of,
 )
 from freshet.state import wide
 from tests.fuzz.choices import Choices
 
 FIRST_DAY, LAST_DAY, DAY = -719_162, 2_932_896, 86_400_000_000
-PLANNED = {"plus_interval", "single", "only_row"}  # no SQL names them
+PLANNED = {"plus_interval", "single", "only_row", "field"}  # no SQL names them
 _NUMBERS = (0, 1, -1, 2, 3, -7, 10, 100, 255, 1000, -(10**9), 2 * 10**9, 10**18, 31, 12, 1970, 2024, 9999, 10_000)
 _DOUBLES = (
     0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 0.1, 2.675, 1e-5, 1e7, 1e15, 1e22, 123456789.123, 1e301, -1e301, 5e-324,
@@ -134,6 +139,11 @@ _WORDS: dict[str, tuple[int, tuple[str, ...], list[tuple[Type, ...]]]] = {
 }
 _REPLACEMENTS = ("", "x", "$0", "$1$1", "<$0>", "\\$", "xxxxxxxxxx" * 20)
 _CLASSES = (INT, DOUBLE, decimal(38, 10), STRING, BINARY, DATE, TIMESTAMP, BOOLEAN)
+_LISTS, _TEXT_LISTS, _MAP = array_of(INT), array_of(STRING), map_of(STRING, INT)
+_STRUCT = struct_of([("x", INT), ("y", STRING)])
+_NESTED = (_LISTS, _TEXT_LISTS, array_of(_LISTS), array_of(_STRUCT), array_of(DOUBLE), _STRUCT, _MAP)
+#: Types of three arguments that functions of nested values take.
+_NESTED_THREE = ((_LISTS, INT, INT), (_TEXT_LISTS, STRING, STRING), (_LISTS, _LISTS, _LISTS))
 _INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 _CASTS = (*_INTEGERS, FLOAT, DOUBLE, decimal(5, 2), decimal(38, 0), decimal(38, 38), STRING, BINARY, DATE, TIMESTAMP,
           BOOLEAN,          Type("STRING", length=3), Type("STRING", length=5, char=True),
@@ -186,7 +196,7 @@ def as_column(type_: Type, values: Sequence[Any]) -> Column:
     valid = np.array([v is not None for v in values], np.bool_)
     known = None if valid.all() else valid
     if type_.pooled:
-        empty = b"" if type_ is BINARY else ""
+        empty = "" if type_.name == "STRING" else b""
         return Column(type_, pa.array([v or empty for v in values], type_.pooled), known)
     if type_.is_fraction:
         return Column(type_, np.array([0.0 if v is None else v for v in values], np.float64), known)
@@ -206,12 +216,24 @@ def signatures() -> dict[str, list[tuple[Type, ...]]]:
     for name in names():
         if name in PLANNED or name in _WORDS:
             continue
+        if FUNCTIONS[name].nested:
+            for types in _nested_types():
+                if _call_of(name, types) is not None:
+                    signatures_by_name.setdefault(name, []).append(types)
         for count in range(5):
             classes = (*_CLASSES, MONTHS, MICROS) if count < 3 else _CLASSES if count == 3 else (INT, STRING, BINARY)
             for types in itertools.product(classes, repeat=count):
                 if _call_of(name, types) is not None:
                     signatures_by_name.setdefault(name, []).append(types)
     return signatures_by_name
+
+
+def _nested_types() -> Iterator[tuple[Type, ...]]:
+    """Types of arguments, one of which at least is nested."""
+    yield from ((t,) for t in _NESTED)
+    pairs = itertools.product((*_NESTED, INT, STRING, BOOLEAN), repeat=2)
+    yield from (pair for pair in pairs if any(t.is_nested for t in pair))
+    yield from _NESTED_THREE
 
 
 def calls_of(name: str) -> list[Expression]:
@@ -222,6 +244,7 @@ def calls_of(name: str) -> list[Expression]:
 def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
     """A call with arguments of these types: all of them are columns, or all but the first, or only the first."""
     sample: dict[str, Any] = {"STRING": "(1)" if "regexp" in name else "1", "DOUBLE": 1.0, "BINARY": b"1"}
+    sample |= {"ARRAY": b"\0", "MAP": b"\0", "STRUCT": b"\1\1"}
     if name in _WORDS:
         sample["STRING"] = _WORDS[name][1][0]
     for literals in ((), (0,), range(1, len(types))):
@@ -235,8 +258,12 @@ def _call_of(name: str, types: tuple[Type, ...]) -> Expression | None:
     return None
 
 
-def draw(choices: Choices) -> FunctionCall:
+def draw(choices: Choices, nested: bool = True) -> FunctionCall:
+    """`nested`: whether arguments may be arrays, structs or maps."""
     known = signatures()
+    if not nested:
+        plain = {name: [t for t in types if not any(a.is_nested for a in t)] for name, types in known.items()}
+        known = {name: types for name, types in plain.items() if types}
     name = choices.pick(("cast", "add", "subtract")) if choices.chance(8) else choices.pick(sorted(known))
     rows = choices.pick((1, 1, 2, 3, 5, 0))
     types = [_near(choices, t) for t in choices.pick(known[name])]
@@ -269,6 +296,9 @@ def _near(choices: Choices, type_: Type) -> Type:
 def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
     if choices.chance(8) or type_.name == "VOID":
         return None
+    if type_.is_nested:
+        array = pa.array([_nested(choices, type_)], type_.to_arrow())
+        return text_of(from_arrow(array, type_))[0].as_py()
     if type_.name == "STRING":
         return _text(choices, name, place)
     if type_ is BINARY:
@@ -296,6 +326,25 @@ def _value(choices: Choices, name: str, place: int, type_: Type) -> Any:
         return choices.pick((0, 1, -1, most, -most, most // 2, min(5, most), -min(15, most), most // 10 + 1))
     least, greatest = INTEGER_RANGE[type_.name]
     return choices.pick((least, greatest, *(n for n in _NUMBERS if least <= n <= greatest)))
+
+
+def _nested(choices: Choices, type_: Type) -> Any:
+    """A value of Python, small enough for any number of them."""
+    if type_.name == "ARRAY":
+        return [_part(choices, type_.parts[0]) for _ in range(choices.below(4))]
+    if type_.name == "MAP":
+        return [(key, _part(choices, INT)) for key in ("a", "", "\0")[: choices.below(4)]]
+    return {name: _part(choices, t) for name, t in type_.fields}
+
+
+def _part(choices: Choices, type_: Type) -> Any:
+    if choices.chance(20):
+        return None
+    if type_.is_nested:
+        return _nested(choices, type_)
+    if type_ is INT:
+        return choices.pick((0, 1, 2, -1))
+    return choices.pick((0.0, 1.5, math.nan, -math.inf)) if type_ is DOUBLE else choices.pick(("", "a", "\0"))
 
 
 def _bytes(choices: Choices, name: str, place: int) -> bytes:

@@ -116,7 +116,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     asked: list[spark_cases.Case] = []
     for seed in range(given.seed, given.seed + given.calls):
-        case = as_case(draw(Choices(seed=seed)))
+        case = as_case(draw(Choices(seed=seed), nested=False))
         asked += [] if case is None else [case]
         if len(asked) == _BATCH or (asked and seed == given.seed + given.calls - 1):
             for record in spark_cases.ask(spark, asked):

@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, PlanError
 from freshet.spark import maintain
 from freshet.spark.disputed import AGAIN
 from freshet.spark.maintain import compile_job
 from tests.spark.level_job import LevelJob
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 DDL = "CREATE TABLE k (id BIGINT PRIMARY KEY, a INT NOT NULL); CREATE TABLE b (a INT, s STRING)"

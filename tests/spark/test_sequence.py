@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from benchmarks.local_job import LocalJob
 from freshet.errors import ChangeError, PlanError
 from freshet.spark import cache, level, log, maintain, snapshot
 from freshet.spark.maintain import compile_job
 from tests.spark.level_job import LevelJob
-from tests.spark.local_job import LocalJob
 from tests.spark.streams import Sum, batch, read_files, run, view_part, write_files
 
 DDL = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING, v INT)"

@@ -10,11 +10,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sql.asked import calls, converted, decimals, derived, intervals, patterns, rows, unreached, windows
+from tests.sql.asked import (
+    calls,
+    converted,
+    decimals,
+    derived,
+    intervals,
+    patterns,
+    recursive,
+    rows,
+    unreached,
+    windows,
+)
 
 QUERIES = {"windows": windows.QUERIES, "rows": rows.QUERIES, "unreached": unreached.QUERIES,
            "intervals": intervals.QUERIES, "patterns": patterns.QUERIES, "decimals": decimals.QUERIES,
-           "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES}  # fmt: skip
+           "derived": derived.QUERIES, "calls": calls.QUERIES, "converted": converted.QUERIES,
+           "recursive": recursive.QUERIES}  # fmt: skip
 #: Table → its columns, and its rows as VALUES has them.
 TABLES = {
     "t": (

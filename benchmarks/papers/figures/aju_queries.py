@@ -12,7 +12,7 @@ TRANSACTION, SINGLE = 10_000, 1_000
 
 
 def run(size: Size) -> Iterator[Result]:
-    (scale,) = size.scales((0.05,), (0.01,), (0.001,))
+    (scale,) = size.scales((0.05,), (0.01,), (0.001,), (1,))
     numbers = (3, 5, 13) if size.name == "tiny" else range(1, 23)
     time = Result("aju-11-time", f"AJU 11: TPC-H, scale factor {scale:g}, a window of a fifth",
                   Plot("query", "µs a change", bars=True))  # fmt: skip

@@ -33,7 +33,7 @@ class _By(AggregateFunction):
 
     def type(self, args: Sequence[Type]) -> Type:
         for given in args:
-            if given.items is not None:
+            if not given.is_ordered:
                 raise SqlError(f"no aggregate {self.name.upper()} of {given} values; use the values they are made from")
         return args[1]
 

@@ -18,6 +18,7 @@ from freshet.aggregates.function import (
     aggregate,
     spelled,
 )
+from freshet.errors import SqlError
 from freshet.scalar.expression import AggregateCall, Expression
 from freshet.scalar.types import Type
 
@@ -26,10 +27,13 @@ class _End(AggregateFunction):
     greatest: ClassVar[bool]
     idempotent = True
     of_itself = True
+    takes_nested = True
     logarithmic = True
     cost = "keeps its values in order, O(log n) a joined row"
 
     def type(self, args: Sequence[Type]) -> Type:
+        if args and not args[0].is_ordered:
+            raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); maps are not ordered")
         return self.one(args)
 
     def keep(self, feed: Feed, call: AggregateCall) -> None:

@@ -98,6 +98,8 @@ class AggregateFunction:
     of_itself: ClassVar[bool] = False
     #: Whether it counts rows: it is never NULL and depends only on whether values are NULL.
     counts: ClassVar[bool] = False
+    #: Whether it takes arrays and structs.
+    takes_nested: ClassVar[bool] = False
     #: True if it is the greatest value of a group, False if it is the least, None if it is neither.
     greatest: ClassVar[bool | None] = None
     #: Its value over no rows.
@@ -118,6 +120,8 @@ class AggregateFunction:
         """The aggregate of bound arguments."""
         kind = self.type([a.type for a in args])
         distinct = written.distinct and not self.idempotent
+        if distinct and not all(a.type.is_ordered for a in args):
+            raise SqlError(f"{self.name.upper()} of DISTINCT maps, but maps are not compared; use MAP_KEYS(m)")
         return AggregateCall(self.name, tuple(args), kind, distinct, written.only, **more)
 
     def type(self, args: Sequence[Type]) -> Type:
@@ -132,8 +136,8 @@ class AggregateFunction:
         """The only argument's type."""
         if len(args) != 1:
             raise SqlError(f"{self.name.upper()} takes one argument, not {len(args)}; write one")
-        if args[0].items is not None:
-            raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); aggregate the array's elements")
+        if args[0].is_nested and not self.takes_nested:
+            raise SqlError(f"no aggregate {self.name.upper()}({args[0]}); aggregate the values that it is made from")
         return args[0]
 
     # State ----------------------------------------------------------------------------------------------------

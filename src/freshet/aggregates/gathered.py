@@ -6,19 +6,18 @@ none, or if they tie in the specified one. The result of a touched group is reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from freshet.errors import TooMuchTextError
 from freshet.scalar import lanes
-from freshet.scalar.arrow import to_arrow
 from freshet.scalar.column import Column, take_text
 from freshet.scalar.expression import AggregateCall, SortKey
 from freshet.scalar.functions.bounds import byte_sizes, check_sizes
 from freshet.scalar.functions.rows import text_of
-from freshet.scalar.lists import join_texts, list_elements
+from freshet.scalar.lists import join_texts
+from freshet.scalar.nested import lists_of_parts, parts_of
 from freshet.scalar.order import order_lines
 from freshet.scalar.types import STRING, Type
 from freshet.state.arena import Scope
@@ -62,43 +61,43 @@ class Gathered:
 
     def lists(self, groups: Slots) -> tuple[Int64s, Bools]:
         """The lists of groups as ids of the pool; none is NULL."""
-        ids, _ = self._joined(groups, "array_agg", list_elements, "")
+        ids, _ = self._joined(groups, "array_agg", None)
         return ids, np.ones(len(groups), np.bool_)
 
     def texts(self, groups: Slots, separator: str | bytes) -> tuple[Int64s, Bools]:
         """The values of each group as one text, as ids of the pool, and which groups have values."""
-        return self._joined(groups, "string_agg", lambda texts: texts, separator)
+        return self._joined(groups, "string_agg", separator)
 
-    def _joined(
-        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
-    ) -> tuple[Int64s, Bools]:
-        """Formatted values, joined; groups with too much text are processed in halves."""
+    def _joined(self, groups: Slots, function: str, separator: str | bytes | None) -> tuple[Int64s, Bools]:
+        """Values joined into texts, or without a separator into lists; groups with too much text are processed in
+        halves."""
         try:
-            return self._join(groups, function, written, separator)
+            return self._join(groups, function, separator)
         except TooMuchTextError:
             if len(groups) == 1:
                 raise
-        halves = [self._joined(half, function, written, separator) for half in np.array_split(groups, 2)]
+        halves = [self._joined(half, function, separator) for half in np.array_split(groups, 2)]
         return np.concatenate([ids for ids, _ in halves]), np.concatenate([known for _, known in halves])
 
-    def _join(
-        self, groups: Slots, function: str, written: Callable[[pa.Array], pa.Array], separator: str | bytes
-    ) -> tuple[Int64s, Bools]:
+    def _join(self, groups: Slots, function: str, separator: str | bytes | None) -> tuple[Int64s, Bools]:
         gathered = self._ranked.count(groups, 0, ENDLESS)
         chunks = list(self._ranked.windows(groups, max(min(gathered, _ROOM), 1), 0, ENDLESS))
         counts = np.concatenate([np.empty(0, np.int64), *(c for _, c, _ in chunks)])
         owners = np.concatenate([np.empty(0, np.int32), *(o for _, _, o in chunks)])
         rows = np.concatenate([np.empty((0, lanes.width(self._types)), np.int64), *(r for r, _, _ in chunks)])
         values = lanes.unpack(rows, self._types, self._pool)[0]
-        texts = written(text_of(values) if values.type.pooled else to_arrow(values))
+        texts = parts_of(values) if separator is None else text_of(values)
         lengths = np.zeros(len(groups), np.int64)
         np.add.at(lengths, owners, counts)
-        sizes = np.maximum(lengths - 1, 0) * len(separator.encode() if isinstance(separator, str) else separator)
+        between = separator.encode() if isinstance(separator, str) else separator or b""
+        sizes = np.maximum(lengths - 1, 0) * len(between)
         np.add.at(sizes, owners, byte_sizes(Column(STRING, texts)) * counts)
         # Values take memory while they are formatted, even empty ones.
         check_sizes(function, np.maximum(sizes, lengths), None, len(groups))
         copies = np.repeat(np.arange(len(counts)), counts)
-        return self._pool.intern(join_texts(take_text(texts, copies), lengths, separator)), lengths > 0
+        texts = take_text(texts, copies)
+        made = lists_of_parts(texts, lengths) if separator is None else join_texts(texts, lengths, between)
+        return self._pool.intern(made), lengths > 0
 
     def first(self, groups: Slots, column: int) -> tuple[Int64s, Bools]:
         """A column's lanes in the first row of each group, and whether it is not NULL."""

@@ -19,9 +19,10 @@ from freshet.scalar.types import Type
 class _Gathering(AggregateFunction):
     cost = "keeps its values, and rewrites the list of each group it touches"
     rewrites = True
+    of_texts = False
 
     def type(self, args: Sequence[Type]) -> Type:
-        return Type("STRING", items=args[0])
+        return types.array_of(args[0])
 
     def shares(self, call: AggregateCall) -> object:
         return call.order or None
@@ -40,8 +41,10 @@ class _Gathering(AggregateFunction):
                 written.fail("it takes one value; name one column after DISTINCT")
             body = body.expressions[0]
         value = written.value(body)
-        if value.type.items is not None or value.type.name in ("VOID", "MONTHS", "MICROS"):
-            written.refuse(f"a list of {value.type} values", "collect the values they are made from")
+        if value.type.name == "VOID" or (self.of_texts and value.type.is_nested):
+            written.refuse(f"{self.name.upper()} of {value.type} values", "collect the values they are made from")
+        if not value.type.is_ordered:
+            written.refuse(f"a list of {value.type} values", "maps have no order: collect MAP_ENTRIES(m)")
         args = [self.listed(value, written)]
         order = []
         for item in items:
@@ -78,6 +81,7 @@ class ArrayAgg(_Gathering):
 @aggregate(exp.GroupConcat)
 class StringAgg(_Gathering):
     name = "string_agg"
+    of_texts = True
 
     def type(self, args: Sequence[Type]) -> Type:
         return types.BINARY if args[0] == types.BINARY else types.STRING

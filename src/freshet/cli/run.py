@@ -51,6 +51,11 @@ def add(commands: Subparsers) -> None:
     parser.add_argument("--master", help="Spark's master (default local[*])")
     parser.add_argument("--shards", type=int, help="into how many parts state is split (default: the cores there are)")
     parser.add_argument("--checkpoint", help="folder that a stopped job goes on from (default: a temporary one)")
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="rebuild the checkpoint's state if the job's views or shards have changed",
+    )
     parser.add_argument("--plan", action="append", default=[], metavar="VIEW=FILE", help="keep a view by this plan")
     parser.add_argument("--web", action="store_true", help="show the views on a page while the job runs")
     parser.add_argument("--port", type=int, default=8377, help="the page's port (default 8377; 0: a free one)")
@@ -118,6 +123,7 @@ def run(options: argparse.Namespace) -> int:
                 ready=lambda r: _ready(r, page),
                 stop=stop,
                 beat=shown.beat,
+                rebuild=options.rebuild,
             )
         finally:
             if page is not None:

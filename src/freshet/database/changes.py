@@ -130,7 +130,7 @@ def _layout(table: Table, schema: TableSchema, form: pa.Schema) -> _Layout:
 
 
 def _is_direct(given: pa.DataType, type_: Type) -> bool:
-    if type_.pooled:
+    if type_.pooled and not type_.is_nested:
         return type_.length is None and given in (type_.to_arrow(), type_.pooled)
     return type_.name in _DIRECT and given == type_.to_arrow()
 

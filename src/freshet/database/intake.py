@@ -287,6 +287,8 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
         return pa.array(values)
     if type_ is None:  # unknown columns are refused later
         return pa.array(values, pa.string()) if name == CHANGE_TYPE else pa.nulls(len(values))
+    if type_.is_nested:
+        return _nested(name, type_, values)
     if type_.name in _WRITTEN and any(isinstance(v, str) for v in values):
         values = [_read(v, type_) if isinstance(v, str) else v for v in values]
     if type_.name in ("DATE", "TIMESTAMP"):
@@ -301,6 +303,53 @@ def _array(name: str, type_: Type | None, values: list[Any]) -> pa.Array:
     kind = None if has_decimals else _PYTHON.get(type_.name)
     made = pa.array(values, kind)
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+
+def _nested(name: str, type_: Type, values: list[Any]) -> pa.Array:
+    """Lists of elements; dicts or tuples of a struct's fields; dicts of a map, or lists of its pairs."""
+    missing = pa.array([v is None for v in values], pa.bool_())
+    if type_.name == "STRUCT":
+        names = [field for field, _ in type_.fields]
+        rows = [_fields(v, names) for v in values]
+        arrays = [_array(name, t, [row[i] for row in rows]) for i, t in enumerate(type_.parts)]
+        return pa.StructArray.from_arrays(arrays, names, mask=missing) if names else pa.array(values, pa.struct([]))
+    given = [[] if v is None else _elements(v, type_) for v in values]
+    sizes = np.array([len(v) for v in given], np.int64)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    if type_.name == "ARRAY":
+        items = _array(name, type_.parts[0], [item for row in given for item in row])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), items, mask=missing)
+    pairs = [pair for row in given for pair in row]
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise TypeError("an entry of a map is a pair")
+    keys, items = (_array(name, t, [pair[i] for pair in pairs]) for i, t in enumerate(type_.parts))
+    if keys.null_count:
+        raise TypeError("a key is not NULL")
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=missing)
+
+
+def _fields(value: Any, names: list[str]) -> Sequence[Any]:
+    """The fields of a struct: those that a dict lacks are NULL."""
+    if value is None:
+        return [None] * len(names)
+    if isinstance(value, Mapping):
+        if not all(name in names for name in value):
+            raise TypeError("a field that the struct does not have")
+        return [value.get(name) for name in names]
+    if not isinstance(value, (tuple, list)) or len(value) != len(names):
+        raise TypeError("a struct is a dict, or a tuple of all its fields")
+    return value
+
+
+def _elements(value: Any, type_: Type) -> list[Any]:
+    if type_.name == "MAP" and isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, np.ndarray):
+        is_fraction = type_.parts[-1].is_fraction
+        return [None if not is_fraction and _is_missing(v) else v for v in value.tolist()]
+    if not isinstance(value, (list, tuple)):
+        raise TypeError("a list, or a dict for a map")
+    return list(value)
 
 
 def _read(text: str, type_: Type) -> Any:

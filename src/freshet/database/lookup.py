@@ -141,7 +141,7 @@ def _iso(read: Any, text: str) -> Any:
 
 
 def _text(value: Any, kind: Type) -> str | None:
-    if not isinstance(value, str) or kind.items is not None:
+    if not isinstance(value, str):
         return None
     try:
         value.encode()
@@ -218,7 +218,7 @@ def _remedy(finders: Sequence[Finder], fields: Sequence[Field], view: str, wante
 def rows_of(finder: Finder, key: Int64s, fields: Sequence[Field], pool: StringPool) -> list[Row]:
     """The rows that have a key, as Arrow's `to_pylist` would return them."""
     stored = finder.stored
-    if stored is None or any(f.type.name not in _SHORT or f.type.items is not None for f in fields):
+    if stored is None or any(f.type.name not in _SHORT for f in fields):
         return as_rows(finder.find(key), [f.name for f in fields])
     rows = []
     for lanes in stored.rows(key):
@@ -238,7 +238,7 @@ def as_rows(columns: Sequence[Column], names: Sequence[str]) -> list[Row]:
 
 
 def python_values(column: Column) -> list[Any]:
-    read = None if column.type.items is not None or column.type.is_fraction else _SHORT.get(column.type.name)
+    read = None if column.type.is_fraction else _SHORT.get(column.type.name)
     if read is None or (column.type.pooled and column.pool is None):
         return list(to_arrow(column).to_pylist())
     pool: Any = column.pool

@@ -30,7 +30,7 @@ from freshet.engine.maintained import Maintained, Outlet
 from freshet.engine.operators import maintain
 from freshet.engine.table import Table
 from freshet.errors import ChangeError, EvaluationError
-from freshet.logical.query import AnyQuery, Field, TableSchema, children, is_query, key
+from freshet.logical.query import AnyQuery, Field, RecursiveRows, TableSchema, children, is_query, key
 from freshet.plans import build_plan
 from freshet.plans.model import AnyPlan, schemas
 from freshet.scalar.arrow import to_batches
@@ -170,7 +170,7 @@ class OneOffQueries:
 def _named(query: AnyQuery | TableSchema) -> set[str]:
     """The tables, and views read as such, that a query names."""
     if isinstance(query, TableSchema):
-        return {query.name.lower()}
+        return set() if isinstance(query, RecursiveRows) else {query.name.lower()}
     return set[str]().union(*(_named(source) for source in children(query)))
 
 

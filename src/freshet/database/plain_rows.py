@@ -110,7 +110,7 @@ def _reader(type_: Type) -> Reader | None:
         return _date
     if type_.name == "DECIMAL":
         return _decimal(type_)
-    if type_.name == "STRING" and type_.length is None and type_.items is None:
+    if type_.name == "STRING" and type_.length is None:
         return _text
     return None
 

@@ -170,7 +170,7 @@ def equalities(conditions: Sequence[Expression]) -> dict[int, Literal]:
 def _same_lanes(column: Type, value: Type) -> bool:
     """Padded text is compared without its trailing blanks."""
     if column.name == "STRING" and value.name == "STRING":
-        return not (column.char or value.char or column.items or value.items)
+        return not (column.char or value.char)
     return column == value
 
 

@@ -111,7 +111,7 @@ Text = str | None  # None: DuckDB's answer may differ
 
 def kind(type_: Type) -> Text:
     """The DuckDB name of a type, if its values are the same there."""
-    if type_.items is not None or type_.char:
+    if type_.char:
         return None
     return f"DECIMAL({type_.precision},{type_.scale})" if type_.name == "DECIMAL" else _TYPES.get(type_.name)
 

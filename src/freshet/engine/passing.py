@@ -9,7 +9,7 @@ from freshet.plans.model import QueryPlan
 from freshet.scalar.evaluate import evaluate_filter
 from freshet.scalar.expression import ColumnRef
 from freshet.scalar.lanes import pack, unpack
-from freshet.state.rows import Rows
+from freshet.state.rows import Rows, added_up
 from freshet.state.strings import StringPool
 
 
@@ -33,4 +33,4 @@ class Passing:
             yield self.rows(rows)
 
     def count(self) -> int:
-        return sum(len(rows) for rows in self.answer()) if self.filter else self.query.count()
+        return sum(added_up(rows.weights) for rows in self.answer()) if self.filter else self.query.count()

@@ -49,15 +49,29 @@ def _absolute(job: JobFile) -> Callable[[str], str]:
     return lambda path: str(job.path_of(path))
 
 
+def must_rebuild(text: str, now: str, where: str, given: Collection[str]) -> bool:
+    """Whether the checkpoint was made by another job. StateError if its sinks differ in a way that cannot be followed:
+    a sink that is new has missed what its view emitted before."""
+    kept, job = _read(text, now, where)
+    refused = []
+    for name, sink in job["copies"].items():
+        if name in kept["copies"]:
+            refused += [f"sink {name}: {what}" for what in table_differs(kept["copies"][name], sink)]
+        elif sink["view"] in kept["views"]:
+            refused.append(f"sink {name}: new, of a view that is not")
+    if refused:
+        listed = "\n  ".join(refused)
+        raise StateError(
+            f"the checkpoint {where} cannot be rebuilt for this job:\n  {listed}\n"
+            "put the sinks back as they were, or start over with another checkpoint folder"
+        )
+    return any(_differing(kept, job)) or any(plans_differ(kept["views"], job["views"], given))
+
+
 def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> dict[str, Plan]:
     """The plans with which a checkpoint continues; StateError with the differences if it belongs to another job. Views
     in `given` were requested with a plan, which must be the stored one."""
-    try:
-        kept, job = json.loads(text), json.loads(now)
-        if kept["format"] != FORMAT:
-            raise ValueError(f"format {kept['format']}")
-    except (ValueError, KeyError, TypeError) as e:
-        raise StateError(f"{where}/{RECORD} cannot be read ({e}); use a new checkpoint folder") from None
+    kept, job = _read(text, now, where)
     differing = list(_differing(kept, job))
     if not differing:
         differing += plans_differ(kept["views"], job["views"], given)
@@ -65,9 +79,20 @@ def continued(text: str, now: str, where: str, given: Collection[str] = ()) -> d
         listed = "\n  ".join(differing)
         raise StateError(
             f"the checkpoint {where} was created by another job:\n  {listed}\n"
-            "restore the job, or start over with another checkpoint folder"
+            "restore the job, rebuild the checkpoint for this one (freshet run --rebuild), or start over with another "
+            "checkpoint folder"
         )
     return {name: codec.from_json(json.dumps(view["plan"])) for name, view in kept["views"].items()}
+
+
+def _read(text: str, now: str, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        kept = json.loads(text)
+        if kept["format"] != FORMAT:
+            raise ValueError(f"format {kept['format']}")
+    except (ValueError, KeyError, TypeError) as e:
+        raise StateError(f"{where}/{RECORD} cannot be read ({e}); use a new checkpoint folder") from None
+    return kept, json.loads(now)
 
 
 def _differing(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

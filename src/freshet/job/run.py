@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet.errors import FreshetError, StateError
-from freshet.job.checkpoint import RECORD, continued, record
+from freshet.job.checkpoint import RECORD, continued, must_rebuild, record
 from freshet.job.file import JobFile
 from freshet.job.packages import settings_needed
 from freshet.job.session import start_spark
@@ -34,6 +34,7 @@ from freshet.plans import plan as make_plan
 from freshet.spark.disputed import AGAIN
 from freshet.spark.failure import reason
 from freshet.spark.maintain import maintain
+from freshet.spark.rebuild import complete
 from freshet.spark.sink.folder import open_folder
 
 POLL = 0.1
@@ -53,14 +54,17 @@ class JobRun:
     def __init__(
         self, spark: SparkSession, job: JobFile, *, shards: int, checkpoint: str,
         plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
-        notes: str | None = None, ready: Callable[[JobRun], None] | None = None,
+        notes: str | None = None, ready: Callable[[JobRun], None] | None = None, rebuild: bool = False,
     ) -> None:  # fmt: skip
         self.spark = spark
         self.job = job
         self.checkpoint = checkpoint
+        self.rebuild = rebuild
         given = dict(plans or {})
-        self.plans, self.resumed = self._claim(_chosen(job, given), set(given), shards)
+        self.plans, self.resumed, changed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena, notes)
+        if changed:
+            self._note(shards)
         self.sinks = Sinks(spark, job, self.changes, watchers or [])
         if ready is not None:
             ready(self)
@@ -70,8 +74,10 @@ class JobRun:
         writer = self.changes.writeStream.foreachBatch(self.sinks).option("checkpointLocation", self.checkpoint)
         return writer.trigger(**_trigger(self.job.settings.get("trigger", "0 seconds"))).start()
 
-    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool]:
-        """Claims the checkpoint for this job, or checks that it already belongs to it."""
+    def _claim(self, plans: dict[str, Plan], given: set[str], shards: int) -> tuple[dict[str, Plan], bool, bool]:
+        """Claims the checkpoint for this job, or checks that it already belongs to it or can be rebuilt for it. Returns
+        the plans to continue with, whether the checkpoint existed, and whether it belonged to another job."""
+        complete(self.spark, self.checkpoint)
         folder = open_folder(self.spark, self.checkpoint)
         now = record(self.job, plans, shards)
         if "://" not in self.checkpoint and str(self.spark.sparkContext.master).startswith("local"):
@@ -82,8 +88,17 @@ class JobRun:
                 raise StateError(
                     f"{self.checkpoint} is the checkpoint of a stream that is not a job; give another folder"
                 )
-            return plans, False
-        return continued(folder.read(RECORD), now, self.checkpoint, given), True
+            return plans, False, False
+        kept = folder.read(RECORD)
+        if self.rebuild and must_rebuild(kept, now, self.checkpoint, given):
+            return plans, True, True
+        return continued(kept, now, self.checkpoint, given), True, False
+
+    def _note(self, shards: int) -> None:
+        """The checkpoint was rebuilt, and is this job's from now on."""
+        folder = open_folder(self.spark, self.checkpoint)
+        folder.remove(RECORD)
+        folder.create(RECORD, record(self.job, self.plans, shards), private=True)
 
     def _changes(self, shards: int, arena: str | None, notes: str | None) -> DataFrame:
         job = self.job
@@ -92,6 +107,7 @@ class JobRun:
         return maintain(
             self.spark, self.plans, streams, shards=shards, sequence=ordered or None, arena=arena,
             on_error=job.settings.get("on_error", "stop"), checkpoint=self.checkpoint, sizes={}, profile=notes,
+            rebuild=self.rebuild,
         )  # fmt: skip
 
     def wait(self, stop: threading.Event, on_progress: OnProgress, beat: Beat | None = None) -> None:
@@ -139,14 +155,17 @@ def run_job(
     job: JobFile, *, on_progress: OnProgress, plans: Mapping[str, Plan] | None = None, master: str, shards: int,
     checkpoint: str, watch: list[Write] | None = None, notes: str | None = None,
     ready: Callable[[JobRun], None] | None = None, stop: threading.Event | None = None, beat: Beat | None = None,
+    rebuild: bool = False,
 ) -> bool:  # fmt: skip
     """Runs a job until it ends or is stopped. Returns whether it continued an earlier run."""
     try:
-        _check_before(job, dict(plans or {}), shards, checkpoint)
+        if not rebuild:
+            _check_before(job, dict(plans or {}), shards, checkpoint)
         with tempfile.TemporaryDirectory(prefix="freshet-") as folder, _session(job, master, shards, folder) as spark:
             run = JobRun(
-                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready
-            )
+                spark, job, shards=shards, checkpoint=checkpoint, plans=plans, watchers=watch, notes=notes, ready=ready,
+                rebuild=rebuild,
+            )  # fmt: skip
             run.wait(stop or threading.Event(), on_progress, beat)
             return run.resumed
     except Exception as e:

@@ -79,6 +79,11 @@ class ForeignKey:
     to_columns: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RecursiveRows(TableSchema):
+    """The rows that the step of a recursive query reads: those of one iteration. It is not a table of the database."""
+
+
 #: The table that holds the time of the clock, once set. Its name requires quotes in SQL.
 CLOCK = TableSchema("the clock", (Field("now", TIMESTAMP, False),), (0,))
 
@@ -279,9 +284,45 @@ class Timed(Above[S]):
         return len(self.until) == 1 and not self.since and not self.flags
 
 
+@dataclass(frozen=True, slots=True)
+class Recursive(Above[S]):
+    """A query that reads itself, by the name `name`. Its rows are those of all iterations: the rows of iteration 0 are
+    those of `anchor`, and the rows of an iteration are what `step` makes of those of the one before. With `distinct`,
+    an iteration has only rows that none before it has, each once. The last column of `rows` is the number of the
+    iteration that a row belongs to, which is also the last column of `step`, so that one step makes the rows of all
+    iterations from those of all iterations. The iteration of number `levels` must not have any rows."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"anchor": "anchor", "step": "step"}
+
+    name: str
+    anchor: S
+    step: S
+    rows: RecursiveRows
+    distinct: bool
+    levels: int
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flattened(Above[S]):
+    """The rows of a query, each once for every element of the array or map in its column `list`. Shown are the other
+    columns, then with `numbered` the element's place from 0 on, then the element: key and value of a map, and with
+    `inline` the fields of a struct. With `outer` a row without elements is there once, with NULL for these."""
+
+    SOURCES: ClassVar[Mapping[str, str]] = {"rows": "source"}
+
+    source: S
+    list: int
+    numbered: bool
+    inline: bool
+    outer: bool
+    fields: tuple[Field, ...]
+
+
 AnyQuery = (
     Query | TopK["AnyQuery"] | Sorted["AnyQuery"] | Windowed["AnyQuery"] | BoundedSums["AnyQuery"]
-    | Timed["AnyQuery"] | UnionAll["AnyQuery"] | SetOperation["AnyQuery"] | Values
+    | Timed["AnyQuery"] | Recursive["AnyQuery"] | Flattened["AnyQuery"] | UnionAll["AnyQuery"]
+    | SetOperation["AnyQuery"] | Values
 )  # fmt: skip
 
 

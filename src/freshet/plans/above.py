@@ -9,7 +9,9 @@ from freshet.logical.kinds import SetKind
 from freshet.logical.query import (
     AnyQuery,
     BoundedSums,
+    Flattened,
     Query,
+    Recursive,
     SetOperation,
     Sorted,
     Timed,
@@ -22,8 +24,10 @@ from freshet.plans.claims import keeps_order
 from freshet.plans.model import (
     AnyPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     Guarantee,
     LookedUpPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -35,7 +39,8 @@ from freshet.plans.model import (
 
 _PLANS: dict[type, type] = {
     UnionAll: UnionAllPlan, SetOperation: SetPlan, TopK: TopPlan, Sorted: SortPlan, Windowed: WindowPlan,
-    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Values: ValuesPlan,
+    BoundedSums: BoundedSumsPlan, Timed: TimedPlan, Flattened: FlattenedPlan, Recursive: RecursivePlan,
+    Values: ValuesPlan,
 }  # fmt: skip
 
 
@@ -60,6 +65,10 @@ def _guarantee(query: AnyQuery, below: Sequence[AnyPlan]) -> Guarantee:
         return _windowed(query)
     if isinstance(query, Timed):
         return _timed(query, below[0])
+    if isinstance(query, Recursive):
+        return _recursive(query)
+    if isinstance(query, Flattened):
+        return _FLATTENED
     return _BOUNDED_SUMS if isinstance(query, BoundedSums) else _CONSTANT
 
 
@@ -84,6 +93,14 @@ _CONSTANT = Guarantee("constant", 0, "the view never changes", "constant")
 
 
 _UNION_ALL = Guarantee("union all", 0, "that of its inputs", "that of its inputs: their rows are passed on")
+
+
+_FLATTENED = Guarantee(
+    "elements",
+    0,
+    "that of its input, and O(1) for each element of the rows it changes",
+    "that of its input: its rows are passed on, each once for every element",
+)
 
 
 _BOUNDED_SUMS = Guarantee(
@@ -126,6 +143,23 @@ def _timed(query: Timed[AnyQuery], rows: AnyPlan) -> Guarantee:
         update,
         "constant for answers",
         ("linear state: rows whose moment is still to come are kept in order of it",),
+    )
+
+
+def _recursive(query: Recursive[AnyQuery]) -> Guarantee:
+    rows = f"each row of an iteration of {query.name} that comes or goes, those that only change iteration as well"
+    kept = f"the rows of {query.name} are stored with their iterations"
+    if query.distinct:
+        kept += ", and how often each iteration derives each row"
+    return Guarantee(
+        "recursive",
+        0,
+        f"that of its anchor and of one step, and then one more step for {rows}",
+        "constant for answers, read from the stored rows",
+        (
+            f"a bound on each change: it may reach every row of {query.name}, in up to {query.levels:,} iterations",
+            f"state linear in the tables: {kept}",
+        ),
     )
 
 

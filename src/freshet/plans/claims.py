@@ -35,8 +35,10 @@ from freshet.plans.model import (
     AnyPlan,
     BagPlan,
     BoundedSumsPlan,
+    FlattenedPlan,
     LookedUpPlan,
     QueryPlan,
+    RecursivePlan,
     SetPlan,
     SortPlan,
     TimedPlan,
@@ -50,6 +52,7 @@ from freshet.plans.model import (
 from freshet.scalar.expression import ColumnRef, Expression
 
 ONE, SEQUENCE, TREE, BOTH, LINEAR = "1", "λ", "λ_T", "λ + λ_T", "n"
+DERIVED = "rows derived"  # of a recursion: they have no bound
 
 
 class RowCost(StrEnum):
@@ -83,6 +86,8 @@ def claim(plan: AnyPlan) -> CostClaim:
     if isinstance(plan, BagPlan):
         bound = {1: ONE, 2: LINEAR}.get(plan.width, f"n^{plan.width - 1}")
         return CostClaim(per, bound, bound, bound)
+    if isinstance(plan, RecursivePlan):
+        return CostClaim(per, DERIVED, DERIVED, DERIVED)
     if isinstance(plan, WindowPlan):
         bound = LINEAR if plan.first is None or plan.ties else ONE
         return CostClaim(per, bound, bound, bound, logarithmic=True)
@@ -104,7 +109,7 @@ def _select(plan: QueryPlan) -> CostClaim:
     return CostClaim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
 
-class _Step(NamedTuple):
+class _Crossing(NamedTuple):
     """A step from one node to the next: whether a tuple joins at most one tuple there, and vice versa."""
 
     to: int
@@ -259,14 +264,14 @@ class Tree:
         return not self.nodes or any(all(step.back for step in steps) for steps in self._carried)
 
     @cached_property
-    def _carried(self) -> list[list[_Step]]:
+    def _carried(self) -> list[list[_Crossing]]:
         """For each node whose tuples are in one joined row each at most, the steps from there to all other nodes: keys
         lead to those that are output, and the rest does not flip more often than keys let it."""
         starts = [i for i, n in enumerate(self.nodes) if n.output and not n.generalized]
         walks = [list(self._walk(v)) for v in starts]
         return [steps for steps in walks if all(step.there for step in steps)]
 
-    def _walk(self, v: int) -> Iterator[_Step]:
+    def _walk(self, v: int) -> Iterator[_Crossing]:
         reached, waiting = {v}, [v]
         while waiting:
             i = waiting.pop()
@@ -276,12 +281,12 @@ class Tree:
                     waiting.append(step.to)
                     yield step
 
-    def _next(self, i: int) -> Iterator[_Step]:
+    def _next(self, i: int) -> Iterator[_Crossing]:
         for c in self.below[i]:
-            yield _Step(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
+            yield _Crossing(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
         if self.nodes[i].parent >= 0 and self.nodes[i].output:
             replaces = self.kind(i) is JoinKind.INNER or self.is_keyed(i)  # or flips a row of NULLs as often
-            yield _Step(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
+            yield _Crossing(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
 
 
 def is_monotone(plan: AnyPlan) -> bool:
@@ -293,7 +298,7 @@ def is_monotone(plan: AnyPlan) -> bool:
     elif isinstance(plan, (SetPlan, LookedUpPlan)):
         if plan.kind is SetKind.EXCEPT:
             return False
-    elif not isinstance(plan, (UnionAllPlan, BagPlan, ValuesPlan, SortPlan)):
+    elif not isinstance(plan, (UnionAllPlan, BagPlan, FlattenedPlan, ValuesPlan, SortPlan, RecursivePlan)):
         return False
     return all(is_monotone(below) for _, below in inputs(plan))
 

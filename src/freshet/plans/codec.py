@@ -32,10 +32,12 @@ _CLASSES: dict[str, Any] = {
         expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
         bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,
-        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, Moment, Step,
+        bound.TopK, bound.Sorted, bound.Windowed, bound.BoundedSums, bound.Timed, bound.Flattened, bound.Recursive,
+        bound.RecursiveRows, Moment, Step,
         model.RelationPlan, model.Comparison, model.Edge, model.Assertion, model.Node, model.Guarantee, model.QueryPlan,
         model.UnionAllPlan, model.SetPlan, model.ValuesPlan, model.TopPlan, model.SortPlan, model.WindowPlan,
-        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.LookedUpPlan,
+        model.BagPlan, model.BoundedSumsPlan, model.TimedPlan, model.FlattenedPlan, model.LookedUpPlan,
+        model.RecursivePlan,
     )
 }  # fmt: skip
 
@@ -64,6 +66,12 @@ _LATER: dict[tuple[Any, str], Any] = {
     ("Comparison", "second"): None,
     ("TableSchema", "retention"): None,
     ("TableSchema", "altered"): None,
+    ("Dimension", "heavy"): (),
+    ("Dimension", "row"): (),
+    ("Operator", "trunk"): "",
+    ("Operator", "expected"): (),
+    ("Type", "keys"): None,
+    ("Type", "fields"): (),
 }
 
 
@@ -133,7 +141,10 @@ def _part(name: Any, field: str, value: Any) -> Any:
 
 
 def _renewed(value: dict[str, Any]) -> dict[str, Any]:
-    """Converts a reference written by earlier versions, which had a single class: relation -1 was the group's row."""
+    """Converts what earlier versions wrote: arrays were texts, and references had a single class, in which relation -1
+    was the group's row."""
+    if value.get("is") == "Type" and value.get("name") == "STRING" and value.get("items") is not None:
+        return {**value, "name": "ARRAY"}
     if value.get("is") != "ColumnRef" or "outer" not in value:
         return value
     kept = {k: v for k, v in value.items() if k != "outer"}

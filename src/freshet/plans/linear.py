@@ -4,12 +4,12 @@ state linear."""
 from __future__ import annotations
 
 from freshet.plans.claims import Tree
-from freshet.plans.model import AnyPlan, BagPlan, QueryPlan, inputs
+from freshet.plans.model import AnyPlan, BagPlan, QueryPlan, RecursivePlan, inputs
 from freshet.scalar.expression import Expression, references
 
 
 def is_linear(plan: AnyPlan) -> bool:
-    if isinstance(plan, BagPlan) or not all(is_linear(below) for _, below in inputs(plan)):
+    if isinstance(plan, (BagPlan, RecursivePlan)) or not all(is_linear(below) for _, below in inputs(plan)):
         return False
     if not isinstance(plan, QueryPlan) or Tree(plan).is_carried:
         return True

@@ -20,7 +20,10 @@ from freshet.logical.query import (
     AboveMany,
     BoundedSums,
     Field,
+    Flattened,
     Grouping,
+    Recursive,
+    RecursiveRows,
     SetOperation,
     Sorted,
     TableSchema,
@@ -182,6 +185,16 @@ class TimedPlan(Timed["AnyPlan"]):
 
 
 @dataclass(frozen=True, slots=True)
+class RecursivePlan(Recursive["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class FlattenedPlan(Flattened["AnyPlan"]):
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class BagPlan(AboveMany["AnyPlan"]):
     """The join of sets of tuples that form a cycle, on every attribute they share: each row once. `attributes`: the
     field that each column of an input is."""
@@ -207,7 +220,7 @@ class IndexedPlan(Above["AnyPlan"]):
 
 AnyPlan = (
     BoundedSumsPlan | QueryPlan | TimedPlan | TopPlan | SortPlan | WindowPlan | UnionAllPlan | SetPlan | ValuesPlan
-    | BagPlan | IndexedPlan | LookedUpPlan
+    | BagPlan | FlattenedPlan | IndexedPlan | LookedUpPlan | RecursivePlan
 )  # fmt: skip
 
 
@@ -254,7 +267,8 @@ def schemas(plan: AnyPlan) -> Iterator[TableSchema]:
     if isinstance(plan, QueryPlan):
         generalized = {n.relation for n in plan.nodes if n.generalized}
         for i, relation in enumerate(plan.relations):
-            if isinstance(relation.source, TableSchema) and i not in generalized:
-                yield relation.source
+            source = relation.source
+            if isinstance(source, TableSchema) and not isinstance(source, RecursiveRows) and i not in generalized:
+                yield source
     for _, below in inputs(plan):
         yield from schemas(below)

@@ -21,9 +21,10 @@ import pyarrow.types as pt
 from freshet.errors import EvaluationError, TooMuchTextError, brief
 from freshet.scalar.column import Column
 from freshet.scalar.functions.casting import as_double, from_doubles, rescaled, unfit
+from freshet.scalar.functions.elements import check_keys
 from freshet.scalar.functions.rows import first_bad, text_of, within_years
 from freshet.scalar.functions.text_casts import decimal_text, reader
-from freshet.scalar.lists import read_lists
+from freshet.scalar.nested import Lists, distinct, fields_of, lists_of, make_lists, make_structs, valid_of
 from freshet.scalar.types import BIGINT, DATE, DOUBLE, INT, INTEGER_RANGE, STRING, TIME_RANGE, Type, decimal
 from freshet.state import wide
 from freshet.state.arrays import BYTES, TEXT, Bools, is_bytes, is_text
@@ -78,14 +79,38 @@ def to_batches(columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.Reco
 
 
 def _written(column: Column) -> pa.Array:
-    pool, items = column.pool, column.type.items
-    if pool is not None and items is None:
+    pool, is_nested = column.pool, column.type.is_nested
+    if pool is not None and not is_nested:
         return pool.strings(column.data, column.valid, column.type.to_arrow(), MOST_TEXT)
     size = pool.size(column.data) if pool is not None else column.data.nbytes
     if size > MOST_TEXT and len(column) > 1:
         raise TooMuchTextError(f"{size:,} bytes of text in one batch; take fewer rows")
-    text = _masked(text_of(column), column.valid)
-    return text.cast(column.type.to_arrow()) if items is None else read_lists(text, items.to_arrow())
+    if is_nested:
+        return _nested(column)
+    return _masked(text_of(column), column.valid).cast(column.type.to_arrow())
+
+
+def _nested(column: Column) -> pa.Array:
+    """Arrays, structs and maps; each distinct value of the pool is taken apart once."""
+    values, which = distinct(column)
+    type_, valid = column.type, valid_of(values)
+    bitmap = None if valid is None else pa.array(~valid)
+    if type_.name == "STRUCT":
+        fields = [to_arrow(c) for c in fields_of(values)]
+        if not fields:
+            kept = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+            made = pa.StructArray.from_buffers(type_.to_arrow(), len(values), [kept])
+        else:
+            made = pa.StructArray.from_arrays(fields, fields=list(type_.to_arrow()), mask=bitmap)
+    else:
+        lists = lists_of(values)
+        offsets, columns = pa.array(lists.offsets, pa.int32()), [to_arrow(c) for c in lists.columns]
+        if type_.name == "MAP":
+            columns[0] = columns[0].cast(type_.to_arrow().key_type)
+            made = pa.MapArray.from_arrays(offsets, *columns, type=type_.to_arrow(), mask=bitmap)
+        else:
+            made = pa.ListArray.from_arrays(offsets, *columns, type=type_.to_arrow(), mask=bitmap)
+    return made if which is None else made.take(pa.array(which))
 
 
 def _masked(text: pa.Array, valid: Bools | None) -> pa.Array:
@@ -109,7 +134,7 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, type: Type) -> Column:
     made = None if read is None else read(array, valid, type)
     if made is None:
         row = 0 if valid is None else int(valid.argmax())
-        if valid is not None and not valid.any():
+        if not len(array) or (valid is not None and not valid.any()):
             return _nothing(len(array), type)
         raise EvaluationError(f"{_shown(array, row)} ({array.type}) is not a value of {type}; give {wanted(type)}", row)
     return made
@@ -148,7 +173,8 @@ def _shown(array: pa.Array, row: int) -> str:
 def wanted(type: Type) -> str:
     """A description of valid values for a column of a type."""
     wanted = {"STRING": "text", "BINARY": "bytes", "BOOLEAN": "booleans", "DATE": "dates", "TIMESTAMP": "timestamps",
-              "MICROS": "durations (timedelta)", "MONTHS": "whole numbers of months"}  # fmt: skip
+              "MICROS": "durations (timedelta)", "MONTHS": "whole numbers of months", "ARRAY": "lists",
+              "STRUCT": "dicts of its fields", "MAP": "dicts"}  # fmt: skip
     return wanted.get(type.name, "numbers")
 
 
@@ -369,7 +395,61 @@ def _timestamps(array: pa.Array, valid: Bools | None, type: Type) -> Column | No
     return None if days is None else Column(type, days.data * _DAY, valid)
 
 
+def _arrays(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
+    t = array.type
+    is_view = pt.is_list_view(t) or pt.is_large_list_view(t)
+    if not (pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t) or is_view):
+        return None
+    return _entries(array, [array.flatten()], valid, type)
+
+
+def _maps(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
+    if not pt.is_map(array.type):
+        return None
+    entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+    buffers, kind = array.buffers()[:2], pa.list_(entries.type)
+    lists = pa.Array.from_buffers(kind, len(array), buffers, offset=array.offset, children=[entries])
+    made = _entries(lists, lists.flatten().flatten(), valid, type)
+    check_keys(lists_of(made), valid)
+    return made
+
+
+def _entries(array: pa.Array, parts: Sequence[pa.Array], valid: Bools | None, type: Type) -> Column:
+    """Lists with elements, or maps with keys and values, from those of all rows."""
+    sizes = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    columns = []
+    for part, kind in zip(parts, type.parts, strict=True):
+        try:
+            columns.append(from_arrow(part, kind))
+        except EvaluationError as e:
+            row = None if e.row is None else int(np.searchsorted(offsets, e.row, side="right")) - 1
+            raise EvaluationError(e.reason, row) from None
+    return make_lists(type, Lists(offsets, tuple(columns)), valid)
+
+
+def _structs(array: pa.Array, valid: Bools | None, type: Type) -> Column | None:
+    t = array.type
+    if not pt.is_struct(t):
+        return None
+    names = [name for name, _ in type.fields]
+    for field in t:
+        if field.name not in names:
+            known = ", ".join(names)
+            raise EvaluationError(f"no field {field.name} in {type}; it has {known}", 0 if valid is None else None)
+    given, columns = {field.name: part for field, part in zip(t, array.flatten(), strict=True)}, []
+    for name, kind in type.fields:
+        try:
+            columns.append(_nothing(len(array), kind) if name not in given else from_arrow(given[name], kind))
+        except EvaluationError as e:
+            raise EvaluationError(f"{name}: {e.reason}", e.row) from None
+    return make_structs(type, columns, valid, len(array))
+
+
 _READERS = {
+    "ARRAY": _arrays,
+    "STRUCT": _structs,
+    "MAP": _maps,
     "TINYINT": _integers,
     "SMALLINT": _integers,
     "INT": _integers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,15 +11,17 @@ from freshet.state.arrays import BYTES, TEXT
 
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 FRACTIONS = ("FLOAT", "DOUBLE")
+NESTED = ("ARRAY", "STRUCT", "MAP")
 #: The units of both families of intervals, from the largest on.
 INTERVAL_UNITS = {"MONTHS": ("YEAR", "MONTH"), "MICROS": ("DAY", "HOUR", "MINUTE", "SECOND")}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it. With
-    `items` it is an ARRAY of those, which is stored as a text (see `lists`). `span` has the first and last unit of an
-    INTERVAL; its name has the unit in which it is counted."""
+    """A SQL type. `length` bounds VARCHAR(n) and CHAR(n), whose name is STRING like any text; `char` pads to it.
+    `items` has the type of an ARRAY's elements and of a MAP's values, `keys` that of a MAP's keys, `fields` those of a
+    STRUCT with their names. `span` has the first and last unit of an INTERVAL; its name has the unit in which it is
+    counted."""
 
     name: str
     precision: int = 0
@@ -27,6 +30,8 @@ class Type:
     char: bool = False
     items: Type | None = None
     span: str = ""
+    keys: Type | None = None
+    fields: tuple[tuple[str, Type], ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -35,9 +40,26 @@ class Type:
 
     @property
     def pooled(self) -> pa.DataType | None:
-        """The Arrow type of values outside the pool, for types whose values are stored as ids of the pool: text and
-        bytes."""
-        return TEXT if self.name == "STRING" else BYTES if self.name == "BINARY" else None
+        """The Arrow type of values outside the pool, for types whose values are stored as ids of the pool: text,
+        bytes, and nested values in their form as bytes (see `nested`)."""
+        return TEXT if self.name == "STRING" else BYTES if self.name == "BINARY" or self.is_nested else None
+
+    @property
+    def is_nested(self) -> bool:
+        return self.name in NESTED
+
+    @property
+    def parts(self) -> tuple[Type, ...]:
+        """The types that a nested one is made of: of an ARRAY's elements, a MAP's keys and values, a STRUCT's
+        fields."""
+        if self.name == "STRUCT":
+            return tuple(type for _, type in self.fields)
+        return tuple(type for type in (self.keys, self.items) if type is not None)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether values of the type can be compared: those with a MAP in them cannot."""
+        return self.name != "MAP" and all(part.is_ordered for part in self.parts)
 
     @property
     def is_numeric(self) -> bool:
@@ -64,6 +86,12 @@ class Type:
     def to_arrow(self) -> pa.DataType:
         if self.name == "DECIMAL":
             return pa.decimal128(self.precision, self.scale)
+        if self.name == "STRUCT":
+            return pa.struct([pa.field(name, type.to_arrow()) for name, type in self.fields])
+        if self.name == "MAP":
+            key, value = self.parts
+            kind = pa.string() if key.name == "VOID" else key.to_arrow()  # Arrow's keys are not NULL
+            return pa.map_(kind, value.to_arrow())
         if self.items is not None:
             return pa.list_(self.items.to_arrow())
         return _ARROW[self.name]
@@ -71,8 +99,10 @@ class Type:
     def __str__(self) -> str:
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
-        if self.items is not None:
-            return f"ARRAY<{self.items}>"
+        if self.name == "STRUCT":
+            return f"STRUCT<{', '.join(f'{quoted(name)}: {type}' for name, type in self.fields)}>"
+        if self.is_nested:
+            return f"{self.name}<{', '.join(map(str, self.parts))}>"
         if self.span:
             return f"INTERVAL {self.span}"
         if self.length is not None:
@@ -94,6 +124,23 @@ TIMESTAMP = Type("TIMESTAMP")
 VOID = Type("VOID")  # the type of a bare NULL
 MONTHS = Type("MONTHS", span="YEAR TO MONTH")  # an INTERVAL of years and months, counted in months
 MICROS = Type("MICROS", span="DAY TO SECOND")  # an INTERVAL of days to seconds, counted in microseconds
+
+
+def array_of(items: Type) -> Type:
+    return Type("ARRAY", items=items)
+
+
+def map_of(keys: Type, values: Type) -> Type:
+    return Type("MAP", items=values, keys=keys)
+
+
+def struct_of(fields: Iterable[tuple[str, Type]]) -> Type:
+    return Type("STRUCT", fields=tuple(fields))
+
+
+def quoted(name: str) -> str:
+    """A field's name as a type has it in SQL."""
+    return name if name.isidentifier() else f"`{name.replace('`', '``')}`"
 
 
 def interval(first: str, last: str | None = None) -> Type:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from freshet.database.change_type import WEIGHT
 from freshet.logical.query import Field
 from freshet.scalar.arrow import to_arrow
-from freshet.scalar.types import Type
+from freshet.scalar.types import Type, quoted
 from freshet.spark.block import from_block
 from freshet.spark.encode import read_job
 from freshet.spark.failure import plainly
@@ -65,8 +65,12 @@ class Decoder:
 
 
 def out_type(type_: Type) -> pa.DataType:
-    if type_.items is not None:
-        return pa.list_(out_type(type_.items))
+    if type_.name == "ARRAY":
+        return pa.list_(out_type(type_.parts[0]))
+    if type_.name == "MAP":
+        return pa.map_(*map(out_type, type_.parts))
+    if type_.name == "STRUCT":
+        return pa.struct([(name, out_type(t)) for name, t in type_.fields])
     if type_.name == "TIMESTAMP":
         return pa.timestamp("us", tz="UTC")
     return pa.string() if type_.name == "VOID" else type_.to_arrow()
@@ -97,8 +101,10 @@ def fields_ddl(fields: Iterable[Field], arrow: bool = False) -> str:
 
 def spark_type(type_: Type, arrow: bool = False) -> str:
     """With `arrow`, as mapInArrow takes it from Python."""
-    if type_.items is not None:
-        return f"ARRAY<{spark_type(type_.items, arrow)}>"
+    if type_.name == "STRUCT":
+        return f"STRUCT<{', '.join(f'{quoted(name)}: {spark_type(t, arrow)}' for name, t in type_.fields)}>"
+    if type_.is_nested:
+        return f"{type_.name}<{', '.join(spark_type(t, arrow) for t in type_.parts)}>"
     if arrow and type_.name == "MONTHS":
         return "INT"
     return "STRING" if type_.name in ("STRING", "VOID") else str(type_)

@@ -2,7 +2,7 @@
 
 Spark wraps what a worker raises into the worker's traceback, the task's failure and the query's, so that what matters
 comes last. An error made for the user therefore leaves its worker without a traceback (`plainly`), `reason` finds it
-wherever Spark put it, and PySpark's exceptions begin with it (`say_reason_first`).
+wherever Spark put it, and PySpark's exceptions begin with it (`show_reason_first`).
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from freshet.spark.failure import plainly
 from freshet.spark.job import Job, fingerprint
 from freshet.spark.log import ENTRY, Block, Entries, ShardFolder, ShardLog
 from freshet.spark.observed import OBSERVED, Observed
+from freshet.spark.pending import LOADED, pending, pending_blocks
 from freshet.spark.shard import Shard
 from freshet.spark.transaction import emit, read_block, take_in
 
@@ -167,7 +168,8 @@ class Level(StatefulProcessor):
             ended - encoded, done.views,
         )  # fmt: skip
         said = (shard_keys(job.shards)[shard], job.levels, OBSERVED, observed.payload())
-        return [*done.emitted, said]
+        rebuilt = pending(self.checkpoint) if (self.level, shard, standing.version) == (0, 0, LOADED) else None
+        return [*done.emitted, *(() if rebuilt is None else pending_blocks(rebuilt)), said]
 
     def _advance(
         self, job: Job, shard: Shard, number: int, arrived: dict[str, list[bytes]], standing: _Standing

@@ -80,8 +80,8 @@ def take_in(shard: Shard, arrived: Mapping[str, Sequence[bytes]], quarantine: bo
         received.add(name, good, None if bad or completed else blocks)
         if known is not None:
             received.passed[name] = good
-        if name in shard.reports:
-            received.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad)]
+        own = shard.reports(name, rows) if bad else ()
+        received.refused += [(table, _shown(shard, name, rows, row), bad[row]) for row in sorted(bad) if own[row]]
     return received
 
 

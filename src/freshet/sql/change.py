@@ -135,7 +135,9 @@ def _where(node: exp.Expr, schema: TableSchema, statement: Statement) -> Express
 
 def _over_table(table: exp.Expr, schema: TableSchema, statement: Statement, clause: str) -> ScalarBinder:
     scope = NameScope.of(Entry(table.alias or schema.name, 0, schema.fields))
-    return ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
+    made = ScalarBinder(statement, lambda column: scope.resolve(column, statement), clause)
+    made.scope = scope
+    return made
 
 
 def _table(node: exp.Expr, statement: Statement, catalog: Definitions) -> TableSchema:

@@ -8,12 +8,11 @@ from freshet.sql.source import Statement
 
 _KNOWN = {
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "distinct", "this", "alias", "hint",
-    "limit", "offset", "qualify", "windows",
+    "limit", "offset", "qualify", "windows", "laterals",
 }  # fmt: skip
 
 #: Clause → its keywords, and an alternative that works.
 _REFUSED = {
-    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into their own table"),
     "sort": ("SORT BY", "leave it out: a view is a bag of rows, without order"),
     "cluster": ("CLUSTER BY", "leave it out: a view is a bag of rows, without order"),
     "distribute": ("DISTRIBUTE BY", "leave it out: a view is a bag of rows, without order"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from freshet.scalar import types
+from freshet.scalar.nested import depth
 from freshet.scalar.types import Type
 from freshet.sql.literal import bind_span
 from freshet.sql.source import Statement, sql_of
+from freshet.state.nested import DEEPEST
 
 _D = exp.DataType.Type
 _PLAIN = {
@@ -32,12 +34,15 @@ _DECIMALS = (_D.DECIMAL, _D.DECIMAL32, _D.DECIMAL64, _D.DECIMAL128)
 _TEXTS = {_D.VARCHAR: False, _D.NVARCHAR: False, _D.CHAR: True, _D.NCHAR: True, _D.BPCHAR: True}
 _KNOWN = (
     "BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, VARCHAR(n), CHAR(n), BINARY, DATE, TIMESTAMP, "
-    "INTERVAL"
+    "INTERVAL, ARRAY<T>, STRUCT<name: T, ...>, MAP<K, V>"
 )
+_NESTED = (_D.ARRAY, _D.STRUCT, _D.MAP)
 
 
 def bind_type(node: exp.Expr, statement: Statement) -> Type:
     kind = node.this if isinstance(node, exp.DataType) else None
+    if kind in _NESTED:
+        return _nested(node, statement)
     sizes = _sizes(node, statement)
     if kind in _PLAIN and not sizes:
         return _PLAIN[kind]
@@ -59,6 +64,45 @@ def bind_type(node: exp.Expr, statement: Statement) -> Type:
     if isinstance(kind, exp.Interval) and kind.args.get("unit") is not None:
         return bind_span(kind.args["unit"], statement)
     statement.refuse(f"type {sql_of(node)}", f"these are: {_KNOWN}", node)
+
+
+def check_compared(kind: Type, what: str, statement: Statement, node: exp.Expr) -> None:
+    """Refuses to compare values with a map in them."""
+    if not kind.is_ordered:
+        statement.refuse(f"{what} {kind}", "maps are not compared: use MAP_KEYS(m), or values of the map", node)
+
+
+def _nested(node: exp.Expr, statement: Statement) -> Type:
+    parts = node.expressions
+    if node.this == _D.STRUCT:
+        fields: dict[str, Type] = {}
+        for part in parts:
+            if not isinstance(part, exp.ColumnDef) or part.args.get("constraints"):
+                statement.refuse(f"the field {sql_of(part)}", "write its name and its type: STRUCT<a: INT>", part)
+            if part.name.lower() in map(str.lower, fields):
+                statement.fail(f"a struct with two fields {part.name}; give each its own name", part)
+            fields[part.name] = _inside(part.args["kind"], statement)
+        made = types.struct_of(fields.items())
+    elif len(parts) != (2 if node.this == _D.MAP else 1):
+        form = "MAP<STRING, INT>" if node.this == _D.MAP else "ARRAY<INT>"
+        statement.fail(f"{sql_of(node)} lacks the types of what it holds; write for example {form}", node)
+    elif node.this == _D.MAP:
+        made = types.map_of(_inside(parts[0], statement), _inside(parts[1], statement))
+        if made.keys is not None and not made.keys.is_ordered:
+            statement.refuse(f"a map with keys of {made.keys}", "use keys that can be compared", node)
+    else:
+        made = types.array_of(_inside(parts[0], statement))
+    if depth(made) > DEEPEST:
+        statement.refuse(f"a type of more than {DEEPEST} levels", "split it over several columns", node)
+    return made
+
+
+def _inside(node: exp.Expr, statement: Statement) -> Type:
+    """The type of a part of a nested value."""
+    made = bind_type(node, statement)
+    if made.length is not None:
+        statement.refuse(f"{made} inside of another type", "use STRING", node)
+    return made
 
 
 def _sizes(node: exp.Expr, statement: Statement) -> list[int]:

@@ -78,8 +78,9 @@ def _create_index(node: exp.Expr, statement: Statement, catalog: Definitions) ->
 def _column_of(fields: tuple[Field, ...], column: exp.Expr, view: str, statement: Statement) -> int:
     for position, field in enumerate(fields):
         if field.name.lower() == column.name.lower():
-            if field.type.items is not None:
-                statement.refuse(f"an index on the array {field.name}", "index what it is made from", column)
+            if field.type.is_nested:
+                what = f"an index on {field.name}, which is {field.type},"
+                statement.refuse(what, "index the values that it is made from", column)
             return position
     known = closest_first(column.name, (f.name for f in fields))
     statement.fail(f"no column {column.name}; {view} has {known}", column)

@@ -22,9 +22,10 @@ from freshet.logical.kinds import JoinKind
 from freshet.logical.query import AnyQuery, Arm, Field, Relation, TableSchema, Values
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.scalar.types import BOOLEAN
-from freshet.sql.binder import Binder, Draft
+from freshet.sql.binder import Binder, Draft, SelfReference
 from freshet.sql.common_table import read_from
 from freshet.sql.full_join import join_full
+from freshet.sql.generator import bind_generator, generator_of, lateral_of
 from freshet.sql.limit import as_bag
 from freshet.sql.scope import Columns, Entry, NameScope, Seat
 from freshet.sql.source import closest_first, sql_of
@@ -33,18 +34,27 @@ from freshet.sql.values import bind_range
 
 def bind_from(binder: Binder, select: exp.Select, scope: NameScope, draft: Draft) -> None:
     """Joins the items of FROM to the draft. A comma means CROSS JOIN, as in Spark."""
-    clause = select.args.get("from_")
-    if clause is None:
-        return
-    columns = _bind_item(binder, clause.this, scope, draft)
+    clause, columns = select.args.get("from_"), Columns()
+    if clause is not None:
+        columns = _bind_item(binder, clause.this, scope, draft)
     for join in select.args.get("joins") or []:
         columns = _bind_join(binder, join, scope, draft, columns, 0)
+    for lateral in select.args.get("laterals") or []:
+        columns = _bind_elements(binder, lateral, scope, draft, columns, 0)
     scope.columns = columns
 
 
 def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -> Columns:
     statement, start = binder.statement, len(scope.entries)
-    if isinstance(node, exp.Table):
+    generator = generator_of(node.this, statement) if isinstance(node, exp.Table) else None
+    if generator is not None:
+        statement.only(node, ("this", "alias", "joins"))
+        alias = node.args.get("alias")
+        names = () if alias is None else tuple(c.name for c in alias.columns)
+        columns = bind_generator(binder, replace(generator, alias=node.alias, names=names), NameScope(), draft, start)
+        number = draft.relations[-1]
+        columns = scope.add(Entry(node.alias, number, binder.relations[number].fields), statement, node)
+    elif isinstance(node, exp.Table):
         for pivot in node.args.get("pivots") or ():
             _refuse_pivot(binder, pivot)
         statement.only(node, ("this", "alias", "joins", "db", "catalog"))
@@ -60,6 +70,9 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
             columns = _add(binder, binder.nested(node, scope), node.alias, node, scope, draft)
     elif isinstance(node, exp.Values):
         columns = _add(binder, binder.nested(node), node.alias, node, scope, draft)
+    elif isinstance(node, exp.Lateral) and lateral_of(node, statement) is not None:
+        scope.columns = Columns()
+        columns = _bind_elements(binder, node, scope, draft, scope.columns, start)
     elif isinstance(node, exp.Lateral):
         columns = _bind_lateral(binder, node, scope, draft)
     else:
@@ -68,6 +81,18 @@ def _bind_item(binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft) -
     for join in node.args.get("joins") or []:
         columns = _bind_join(binder, join, scope, draft, columns, start)
     return columns
+
+
+def _bind_elements(
+    binder: Binder, node: exp.Expr, scope: NameScope, draft: Draft, left: Columns, start: int
+) -> Columns:
+    """LATERAL VIEW, or LATERAL with a generator; returns the columns on its left and its own."""
+    generator = lateral_of(node, binder.statement) if isinstance(node, exp.Lateral) else None
+    if generator is None:
+        remedy = "use EXPLODE, POSEXPLODE or INLINE"
+        binder.statement.refuse(f"LATERAL VIEW of {sql_of(node.this)}", remedy, node)
+    scope.columns = left
+    return left + bind_generator(binder, generator, scope, draft, start)
 
 
 def _bind_lateral(binder: Binder, node: exp.Lateral, scope: NameScope, draft: Draft) -> Columns:
@@ -101,6 +126,8 @@ def _source(binder: Binder, node: exp.Table) -> TableSchema | AnyQuery:
     if not isinstance(node.this, exp.Identifier):
         statement.refuse(f"{sql_of(node.this)} in FROM", "name a table, a view or a subquery", node)
     common = binder.ctes.get(name.lower())
+    if common is not None and isinstance(common.query, SelfReference):
+        return common.query.source(statement, node)
     source = binder.catalog.source(name) if common is None else read_from(common, binder.around)
     if source is None:
         known = [*binder.ctes, *binder.catalog.names()]
@@ -140,6 +167,8 @@ def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, l
     if isinstance(join.this, exp.Lateral) and (side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI")):
         what = f"{side or kind} JOIN LATERAL"
         statement.refuse(what, "use JOIN LATERAL, LEFT JOIN LATERAL, or EXISTS", "LATERAL")
+    if isinstance(join.this, exp.Lateral) and lateral_of(join.this, statement) is not None:
+        return _join_elements(binder, join, scope, draft, left, start)
     middle, item, on = len(scope.entries), Draft(), Draft()
     scope.columns = left
     right = _bind_item(binder, join.this, scope, item)
@@ -178,6 +207,19 @@ def _bind_join(binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, l
         draft.take(item)
         draft.take(on)
     return _joined(left, right, mine, theirs, (mine, theirs))
+
+
+def _join_elements(
+    binder: Binder, join: exp.Join, scope: NameScope, draft: Draft, left: Columns, start: int
+) -> Columns:
+    """JOIN LATERAL EXPLODE(...)."""
+    if join.side or join.method or join.args.get("using"):
+        what = f"{join.side or join.method or 'USING with'} JOIN LATERAL of elements"
+        binder.statement.refuse(what, "write LATERAL VIEW OUTER to keep rows without elements", "LATERAL")
+    scope.columns = columns = _bind_elements(binder, join.this, scope, draft, left, start)
+    if join.args.get("on") is not None:
+        binder.conditions(join.args["on"], scope, draft, "ON")
+    return columns
 
 
 def _joined(

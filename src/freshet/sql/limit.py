@@ -97,8 +97,10 @@ def bind_order(
         else:
             many = len(outputs)
             statement.fail(f"ORDER BY {position} is not a valid position; the select list has 1 to {many}", item)
-        if order and order[-1].expression.type.items is not None:
-            statement.refuse("ORDER BY an array", "order by what it is made from", item)
+        for ordering in order:
+            if not ordering.expression.type.is_ordered:
+                kind = ordering.expression.type
+                statement.fail(f"ORDER BY {kind}, but maps are not ordered; order by their entries", item)
     return order
 
 

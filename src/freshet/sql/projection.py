@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from freshet.scalar.expression import Expression, Reference
+from freshet.scalar import functions
+from freshet.scalar.expression import Expression, Literal, Reference
+from freshet.scalar.types import STRING
 from freshet.sql.scope import Columns, NameScope, Seat
 from freshet.sql.source import Statement, closest_first, sql_of
 
@@ -40,11 +42,28 @@ def expand_star(item: exp.Expr, scope: NameScope, statement: Statement) -> list[
         numbers = [i for i, e in enumerate(scope.entries) if e.alias.lower() == table.lower()]
         seats = (*scope.columns.hidden, *scope.columns.shown)
         columns = Columns([s for s in seats if s.entry in numbers])
+        struct = None if columns.shown else _struct_of(table, scope)
+        if struct is not None:
+            return _fields_of(struct, item, statement, bool(star.args.get("except_")))
         if not columns.shown:
             known = closest_first(table, (e.alias for e in scope.visible()))
             statement.fail(f"no table or alias {table} in FROM; it has {known}", item)
     left_out = _left_out(star, NameScope(entries=scope.entries, columns=columns), statement)
     return [_output(scope, seat, item) for seat in columns.shown if scope.column(seat) not in left_out]
+
+
+def _struct_of(name: str, scope: NameScope) -> Expression | None:
+    """The column of a name, if it is a struct."""
+    found = scope.find(name, None)
+    return found[0] if len(found) == 1 and found[0].type.name == "STRUCT" else None
+
+
+def _fields_of(struct: Expression, item: exp.Expr, statement: Statement, is_partial: bool) -> list[Output]:
+    """The outputs of `s.*` for a struct."""
+    if is_partial:
+        statement.refuse("EXCEPT of a struct's fields", "name the fields", item)
+    names = [name for name, _ in struct.type.fields]
+    return [Output(n, functions.build("field", (struct, Literal(STRING, n))), item) for n in names]
 
 
 def _left_out(star: exp.Expr, scope: NameScope, statement: Statement) -> set[Reference]:

@@ -23,6 +23,7 @@ from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
+from freshet.sql.scope import NameScope
 from freshet.sql.source import PREDICATE, Statement, sql_of
 from freshet.windows import NEEDS_OVER
 
@@ -46,10 +47,13 @@ class ScalarBinder:
     ) -> None:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
         self.window, self.subquery = window, subquery
+        self.scope: NameScope | None = None  # where fields of structs are told from columns of tables
 
     def within(self, clause: str) -> ScalarBinder:
         """A binder with the same names and aggregates for a place where window functions are not allowed."""
-        return ScalarBinder(self.statement, self.column, clause, self.aggregate, None, self.subquery)
+        made = ScalarBinder(self.statement, self.column, clause, self.aggregate, None, self.subquery)
+        made.scope = self.scope
+        return made
 
     def bind(self, node: exp.Expr | None) -> Expression:
         if node is None:
@@ -159,9 +163,46 @@ class ScalarBinder:
         assert isinstance(node, exp.Column)
         if isinstance(node.this, exp.Star):
             self.statement.fail("* means several columns, but one value is needed here; name the column", node)
-        if node.args.get("db"):
-            self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
-        return self.column(node)
+        parts = [part for part in (node.args.get(p) for p in ("catalog", "db", "table", "this")) if part is not None]
+        named = 1 if len(parts) == 1 else self._named_parts(parts)
+        if named == 0:
+            if len(parts) > 2:
+                self.statement.refuse(sql_of(node), "qualify a column with its table or alias only", node)
+            return self.column(node)
+        value = self.column(exp.Column(this=parts[named - 1], table=parts[0] if named == 2 else None))
+        for field in parts[named:]:
+            value = self.build("field", [value, Literal(types.STRING, field.name)], node)
+        return value
+
+    def _named_parts(self, parts: list[exp.Identifier]) -> int:
+        """How many of the parts of a qualified name are a column, before fields of structs: two are its table and its
+        name. 0 if there is no such column."""
+        if self.scope is None or self.scope.find(parts[1].name, parts[0].name):
+            return 0 if self.scope is None else 2
+        known = self.scope.knows(parts[0].name) or parts[0].name.lower() in self.scope.outputs
+        return 1 if known else 0
+
+    def _dot(self, node: exp.Expr) -> Expression:
+        if not isinstance(node.expression, exp.Identifier):
+            return self._unknown(node)
+        return self.build("field", [self.bind(node.this), Literal(types.STRING, node.expression.name)], node)
+
+    def _bracket(self, node: exp.Expr) -> Expression:
+        if len(node.expressions) != 1:
+            return self._unknown(node)
+        return self.build("item", [self.bind(node.this), self.bind(node.expressions[0])], node)
+
+    def _struct(self, node: exp.Expr) -> Expression:
+        """STRUCT(a, b + 1, c AS d): fields have the names of columns, aliases, or col1, col2, ... by their places."""
+        args: list[Expression] = []
+        for place, part in enumerate(node.expressions):
+            inner = part.this if isinstance(part, (exp.Alias, exp.PropertyEQ)) else part
+            is_named = isinstance(part, (exp.Alias, exp.PropertyEQ, exp.Column, exp.Dot))
+            name = part.name if isinstance(part, exp.PropertyEQ) else part.output_name if is_named else ""
+            if isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
+                self.statement.refuse("STRUCT(*)", "name the columns", node)
+            args += [Literal(types.STRING, name or f"col{place + 1}"), self.bind(inner)]
+        return self.build("named_struct", args, node)
 
     def _literal(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Literal)
@@ -319,6 +360,8 @@ class ScalarBinder:
             return self._now(node)
         if name in NONDETERMINISTIC or (name == "unix_timestamp" and not node.expressions):
             self._nondeterministic(node)
+        if name == "struct" and node.expressions:
+            return self._struct(node)
         if name in self.statement.functions:
             return self._python(self.statement.functions[name], node)
         if name not in SPELLED:
@@ -333,7 +376,7 @@ class ScalarBinder:
             self.statement.refuse(f"function {function.name} without arguments", "give it a column", node)
         args = [self.bind(part) for part in node.expressions]
         for arg, part in zip(args, node.expressions, strict=True):
-            if arg.type.items is not None or arg.type == types.VOID:
+            if arg.type.is_nested or arg.type == types.VOID:
                 self.statement.refuse(f"{function.name} of {arg.type}", "cast its argument to a type", part)
         made = function.call(args)
         check_parts(self.statement.extents.parts(made), self.statement, node)
@@ -392,7 +435,9 @@ _BOTH = ("this", "expression", "negate")
 #: parts that are read; a node with other parts is refused (None: the method checks them itself, or refuses the node).
 _FORMS: tuple[tuple[_Kinds, tuple[str, ...] | None, _Method], ...] = (
     (exp.Paren, ("this",), lambda self, node: self.bind(node.this)),
-    (exp.Column, ("this", "table", "db"), ScalarBinder._column),
+    (exp.Column, ("this", "table", "db", "catalog"), ScalarBinder._column),
+    (exp.Dot, ("this", "expression"), ScalarBinder._dot),
+    (exp.Bracket, ("this", "expressions"), ScalarBinder._bracket),
     (exp.Literal, ("this", "is_string"), ScalarBinder._literal),
     (exp.Placeholder, ("this",), lambda self, node: self.statement.parameter(node)),
     (exp.Null, (), lambda self, node: NULL),

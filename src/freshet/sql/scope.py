@@ -95,6 +95,8 @@ class NameScope:
     outputs: frozenset[str] = frozenset()  # the aliases of its select list, in lower case
     beyond: NameScope | None = None  # the enclosing scope that it must not read, for error messages
     mark: object = field(default_factory=object)  # identifies its select
+    #: The outputs that items of the select list stand for, by the identity of their nodes: those that explode.
+    generated: dict[int, list[tuple[str, ColumnRef]]] = field(default_factory=dict)
     subqueries: dict[int, tuple[AnyQuery, Around]] = field(
         default_factory=dict
     )  # already bound, by the identity of their nodes

@@ -23,7 +23,9 @@ from freshet.scalar.describe import describe, describe_aggregate
 from freshet.scalar.expression import ColumnRef, Expression, GroupRef, Reference, transform, walk
 from freshet.sql.binder import Binder, Draft
 from freshet.sql.clauses import all_keys, check_clauses, has_window, is_grand, is_grouped
+from freshet.sql.datatype import check_compared
 from freshet.sql.from_clause import bind_from
+from freshet.sql.generator import bind_generator, generator_of
 from freshet.sql.group import Groups
 from freshet.sql.limit import as_position, bind_limit, bind_order, check_distinct, hidden_fields, placed
 from freshet.sql.names import Names
@@ -50,6 +52,8 @@ class Selection:
         bind_from(self.binder, node, self.scope, self.draft)
         if node.args.get("where"):
             self.binder.conditions(node.args["where"].this, self.scope, self.draft, "WHERE")
+        for item in node.expressions:
+            self._explode(item)
         if self.groups is not None:
             self._bind_keys(self.groups)
         outputs = self._outputs()
@@ -64,6 +68,8 @@ class Selection:
         expressions = [o.expression for o in outputs]
         if distinct:
             check_distinct(order, expressions, self.statement)
+            for output in outputs:
+                check_compared(output.expression.type, "SELECT DISTINCT of", self.statement, output.node)
         if limit is None and not ordered:
             order = []
             self._forget_since(kept)
@@ -78,6 +84,24 @@ class Selection:
         if limit is None:
             return Sorted(bound, keys, bound.fields[:shown]) if keys else bound
         return TopK(bound, (), keys, limit.offset, limit.rows, False, bound.fields[:shown])
+
+    def _explode(self, item: exp.Expr) -> None:
+        """An item of the select list that is a generator reads the rows after WHERE, as LATERAL VIEW does."""
+        generator = generator_of(item.this if isinstance(item, (exp.Alias, exp.Aliases)) else item, self.statement)
+        if generator is None:
+            return
+        if self.groups is not None or has_window(self.node):
+            what = f"{generator.shown} next to aggregates or window functions"
+            self.statement.refuse(what, "compute these in a FROM subquery", item)
+        names = (item.alias,) if isinstance(item, exp.Alias) else ()
+        if isinstance(item, exp.Aliases):
+            names = tuple(e.name for e in item.expressions)
+        before = self.scope.columns
+        columns = bind_generator(self.binder, replace(generator, names=names), self.scope, self.draft, 0)
+        entry = self.scope.entries[columns.shown[0].entry]
+        pairs = [(f.name, entry.column(i)) for i, f in enumerate(entry.fields)]
+        self.scope.generated[id(item)] = pairs
+        self.scope.columns = before
 
     def _check_aggregates(self, groups: Groups) -> None:
         """Refuses an aggregate in a subquery that reads only columns of the enclosing query: SQL makes it an aggregate
@@ -193,7 +217,11 @@ class Selection:
 
     def _bind_key(self, item: exp.Expr) -> Expression:
         self.keys.append(item)
+        key = self._key_at(item)
+        check_compared(key.type, "GROUP BY", self.statement, item)
+        return key
 
+    def _key_at(self, item: exp.Expr) -> Expression:
         def bind(node: exp.Expr, names: Columns) -> Expression:
             scalar = ScalarBinder(self.statement, names, "GROUP BY")
             return self.binder.with_subqueries(scalar, self.scope).bind(node)

@@ -11,6 +11,7 @@ from freshet.scalar import functions
 from freshet.scalar.expression import Expression
 from freshet.scalar.types import Type
 from freshet.sql.binder import Binder
+from freshet.sql.datatype import check_compared
 from freshet.sql.scope import NameScope
 from freshet.sql.widen import widened
 
@@ -51,6 +52,9 @@ def _combined(binder: Binder, node: exp.SetOperation, left: AnyQuery) -> AnyQuer
         Field(name, a.type, kind.nullable(a.nullable, b.nullable))
         for name, a, b in zip(names, left.fields, right.fields, strict=True)
     )
+    if kind is not SetKind.UNION or not copies:
+        for common in types:
+            check_compared(common, kind.upper(), binder.statement, node)
     if kind is SetKind.UNION and copies:
         return UnionAll((*all_inputs(left), *all_inputs(right)), fields)
     return SetOperation(kind, copies, left, right, fields)

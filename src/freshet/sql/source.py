@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -75,7 +75,6 @@ _PARTS = {
     "limit": ("LIMIT in this place", "leave it out"),
     "having": ("HAVING in this place", "filter with WHERE, or in a FROM subquery"),
     "returning": ("RETURNING", "read the transaction's deltas instead"),
-    "laterals": ("LATERAL VIEW", "flatten the rows before they arrive, into their own table"),
     "match": ("MATCH_RECOGNIZE", "use window functions"),
 }
 
@@ -84,6 +83,7 @@ _NOT_HEX = re.compile(r"(?i)\bx'[^']*[^'0-9a-f][^']*'|\bx\"[^\"]*[^\"0-9a-f][^\"
 _MARK = "\ufeff"  # a byte order mark, with which some files begin
 
 
+LEVELS = "levels"  # how many iterations of a recursive query may have rows, where that is written
 PREDICATE = "predicate"  # marks a condition without parentheses
 
 
@@ -117,6 +117,18 @@ class Reader(Spark):
             "MEAN": exp.Avg.from_arg_list,
             **{kind.sql_name(): _first_or_last(kind) for kind in _FIRST_OR_LAST},
         }
+
+        def _parse_table_alias(self, alias_tokens: Collection[TokenType] | None = None) -> exp.TableAlias | None:
+            """The name of a query of WITH may be followed by MAX RECURSION LEVEL and a number."""
+            alias = super()._parse_table_alias(alias_tokens)
+            named_by_with = alias_tokens is self.ID_VAR_TOKENS
+            if alias is not None and named_by_with and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                number = self._parse_number()
+                if number is None or not number.is_int:
+                    self.raise_error("Expected a number of levels")
+                else:
+                    alias.meta[LEVELS] = int(number.name)
+            return alias
 
         #: `||` has the precedence of + and -.
         TERM: ClassVar = {**SparkParser.TERM, TokenType.DPIPE: exp.DPipe}

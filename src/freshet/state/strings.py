@@ -355,6 +355,11 @@ class StringPool:
         offsets, out = self._texts(np.ascontiguousarray(ids), None)
         return pa.Array.from_buffers(kind, len(ids), [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(out)])
 
+    def encoded(self, id: int) -> bytes:
+        """The text of one id."""
+        start, length = self.offsets.data[id].tolist()
+        return self.bytes.data[start : start + length].tobytes()
+
     def size(self, ids: Int64s) -> int:
         """The bytes of the texts of ids."""
         return int(self.offsets.data[ids, 1].sum())

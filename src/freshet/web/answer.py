@@ -127,12 +127,30 @@ def _text_array(array: pa.Array) -> pa.Array:
         return pa.array([None if v is None else shown(v) for v in array.to_pylist()], pa.string())
     if pa.types.is_duration(array.type):
         return _masked(written(from_arrow(array, MICROS)), array)
+    if pa.types.is_struct(array.type) or pa.types.is_map(array.type):
+        return _texts_of_fields(array)
     if not pa.types.is_list(array.type):
         return array.cast(pa.string())
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     values = _text_array(array.flatten()).fill_null("NULL")
     listed = join_texts(values, sizes, ", ").cast(pa.string())
     return _masked(pc.binary_join_element_wise("[", listed, "]", ""), array)
+
+
+def _texts_of_fields(array: pa.Array) -> pa.Array:
+    """{a: 1, b: x} for a struct, {k -> 1} for a map."""
+    if pa.types.is_struct(array.type):
+        names = [f.name for f in array.type]
+        parts = [_text_array(part).fill_null("NULL") for part in array.flatten()]
+        fields = [pc.binary_join_element_wise(n, p, ": ") for n, p in zip(names, parts, strict=True)]
+        if not fields:
+            return _masked(pa.repeat("{}", len(array)).cast(pa.string()), array)
+        return _masked(pc.binary_join_element_wise("{", pc.binary_join_element_wise(*fields, ", "), "}", ""), array)
+    keys, values = (_text_array(part).fill_null("NULL") for part in (array.keys, array.items))
+    entries = pc.binary_join_element_wise(keys, values, " -> ")
+    kind = pa.list_(pa.string())
+    lists = pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
+    return _masked(pc.binary_join_element_wise("{", pc.binary_join(lists, ", "), "}", ""), array)
 
 
 def _masked(texts: pa.Array, array: pa.Array) -> pa.Array:

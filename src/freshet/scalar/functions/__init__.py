@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from freshet.scalar.expression import Expression
 from freshet.scalar.functions import (  # noqa: F401  (importing a family declares its functions)
     arithmetic,
+    arrays,
     binary,
     bits,
     calendar,
@@ -26,6 +27,7 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     intervals,
     like,
     logic,
+    maps,
     mathematics,
     measures,
     moments,
@@ -34,8 +36,10 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     rounding,
     search,
     shaping,
+    splitting,
     spread,
     strings,
+    structs,
 )
 from freshet.scalar.functions.attempts import try_cast
 from freshet.scalar.functions.casting import cast

@@ -20,9 +20,11 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions import text_casts
 from freshet.scalar.functions.coercion import as_decimal
 from freshet.scalar.functions.compiled import fold
+from freshet.scalar.functions.nested_texts import nested_texts
 from freshet.scalar.functions.registry import Function, Step, declare
-from freshet.scalar.functions.rows import ALL, as_bytes, first_bad, lane, out_of_years, within_years
+from freshet.scalar.functions.rows import ALL, as_bytes, first_bad, lane, out_of_years, spread, within_years
 from freshet.scalar.interval import SIZES
+from freshet.scalar.nested import Lists, fields_of, lists_of, make_lists, make_structs, valid_of
 from freshet.scalar.types import BIGINT, DOUBLE, INTEGER_RANGE, TIME_RANGE, Type, decimal
 from freshet.state import checked, wide
 from freshet.state.arrays import BYTES, Bools, Int64s
@@ -65,8 +67,13 @@ def can_cast(source: Type, target: Type) -> bool:
         return False
     if source.is_interval or target.is_interval:
         return _can_cast_interval(source, target)
-    if source.items is not None or (target.items is not None and source.name != "VOID"):
-        return source == target
+    if source.is_nested and target.name == "STRING":
+        return target.length is None
+    if source.is_nested or (target.is_nested and source.name != "VOID"):
+        same = source.name == target.name and len(source.parts) == len(target.parts)
+        return same and all(
+            a == b or (can_cast(a, b) and b.name != "VOID") for a, b in zip(source.parts, target.parts, strict=True)
+        )
     if source.name in ("VOID", "STRING") or target.name == "STRING" or source.name == target.name:
         return True
     if source.name == "BINARY" or target.name == "BINARY":
@@ -89,6 +96,9 @@ def _never_fails(call: Call) -> bool:
     source, target = call.args[0].type, call.type
     if source.name == "VOID" or (target.name in ("BOOLEAN", "STRING") and not source.pooled):
         return target.length is None
+    if source.is_nested:
+        pairs = zip(source.parts, target.parts, strict=False)
+        return all(_never_fails(Call(b, "cast", (Literal(a, None),))) or a == b for a, b in pairs)
     if source.pooled:
         return target.name == "BINARY" or (target.name == source.name and target.length is None)
     if target.is_fraction or {source.name, target.name} == set(_TEMPORAL):
@@ -103,6 +113,10 @@ def _never_fails(call: Call) -> bool:
 
 def _compute(call: Call) -> Step:
     source, target = call.args[0].type, call.type
+    if target.pooled and source.name == "VOID":
+        return lambda a: Column(target, pa.nulls(len(a), target.pooled), a.valid)
+    if source.is_nested:
+        return _from_nested(source, target)
     if target.name == "BINARY":
         return as_bytes if source.name == "STRING" else lambda a: Column(target, pa.nulls(len(a), BYTES), a.valid)
     if source.name == "STRING":
@@ -126,6 +140,37 @@ def _compute(call: Call) -> Step:
     if source.name == "DECIMAL":
         return _from_decimal(source, target)
     return _from_integer(source, target)
+
+
+def _from_nested(source: Type, target: Type) -> Step:
+    """Casts the parts; those of structs by their positions."""
+    if target.name == "STRING":
+        return nested_texts
+    if source.parts == target.parts:  # only names of fields differ
+        return lambda a: Column(target, a.data, a.valid, pool=a.pool)
+    steps = [None if a == b else _part_step(a, b) for a, b in zip(source.parts, target.parts, strict=True)]
+
+    def cast_parts(columns: Sequence[Column], rows: Int64s | None) -> tuple[Column, ...]:
+        made = []
+        for step, column in zip(steps, columns, strict=True):
+            try:
+                made.append(column if step is None or not len(column) else spread(step(column), len(column)))
+            except EvaluationError as e:
+                raise e if e.row is None or rows is None else EvaluationError(e.reason, int(rows[e.row])) from None
+        return tuple(made)
+
+    def cast_structs(a: Column) -> Column:
+        return make_structs(target, cast_parts(fields_of(a), None), valid_of(a), len(a))
+
+    def cast_lists(a: Column) -> Column:
+        lists = lists_of(a)
+        return make_lists(target, Lists(lists.offsets, cast_parts(lists.columns, lists.rows)), valid_of(a))
+
+    return cast_structs if source.name == "STRUCT" else cast_lists
+
+
+def _part_step(source: Type, target: Type) -> Step:
+    return _compute(Call(target, "cast", (Literal(source, None),)))
 
 
 def unfit(value: object, target: Type, row: int) -> EvaluationError:

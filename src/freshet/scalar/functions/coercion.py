@@ -14,8 +14,11 @@ from freshet.scalar.types import (
     TIMESTAMP,
     VOID,
     Type,
+    array_of,
     decimal,
     interval,
+    map_of,
+    struct_of,
 )
 
 MOST_DIGITS = 38
@@ -85,8 +88,8 @@ def _wider(a: Type, b: Type) -> Type | None:
         return a
     if a.name == "VOID":
         return b
-    if a.items is not None or b.items is not None:
-        return None
+    if a.is_nested or b.is_nested:
+        return _wider_nested(a, b)
     if a.name == "STRING" and b.name == "STRING":
         return STRING
     if a.is_numeric and b.is_numeric:
@@ -103,6 +106,22 @@ def _wider(a: Type, b: Type) -> Type | None:
             return None
         return BIGINT if other.is_integer else DOUBLE if other.is_numeric else other
     return None
+
+
+def _wider_nested(a: Type, b: Type) -> Type | None:
+    """The parts' common types; fields of structs must have the same names, of which the first are taken."""
+    if a.name != b.name or len(a.parts) != len(b.parts):
+        return None
+    parts = [_wider(x, y) for x, y in zip(a.parts, b.parts, strict=True)]
+    if None in parts:
+        return None
+    types = [p for p in parts if p is not None]
+    if a.name == "STRUCT":
+        names = [name for name, _ in a.fields]
+        if [n.lower() for n in names] != [n.lower() for n, _ in b.fields]:
+            return None
+        return struct_of(zip(names, types, strict=True))
+    return array_of(*types) if a.name == "ARRAY" else map_of(*types)
 
 
 def _wider_number(a: Type, b: Type) -> Type:

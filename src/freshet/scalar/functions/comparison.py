@@ -60,10 +60,13 @@ def _resolve_in(name: str, args: tuple[Expression, ...]) -> Expression:
 
 def aligned(name: str, args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """All arguments cast to one type; CHAR(n) next to literals or other CHAR padded to the longest."""
+    first = args[0].type
+    if first.name == "STRUCT":  # fields with the same types are compared whatever their names are
+        args = tuple(cast(a, first) if a.type.name == "STRUCT" and a.type.parts == first.parts else a for a in args)
     has_decimal = any(a.type.name == "DECIMAL" for a in args)
     # A literal takes only the digits it has, so that the column it is compared with need not be cast.
     common = common_type([literal_decimal(a) if has_decimal and a.type.is_integer else a.type for a in args])
-    if common is None:
+    if common is None or not common.is_ordered:
         raise refuse(name, args)
     if common.is_interval:  # whatever their units are
         return tuple(cast(a, common) if a.type.name == "VOID" else a for a in args)
@@ -247,6 +250,7 @@ def _comparison(comparison: ComparisonOperator, parsed: type[exp.Expr]) -> Funct
         opposite=comparison.negated.function,
         compares=True,
         comparison=comparison,
+        nested=True,
     )
 
 
@@ -263,6 +267,7 @@ def _null_safe(name: str, operator: type[exp.Expr], sign: str, opposite: str) ->
         total=True,
         duckdb=_infix if sign else None,
         opposite=opposite,
+        nested=True,
         compares=True,
     )
 
@@ -283,8 +288,9 @@ declare(
         _in,
         spelled=False,
         nulls=UNLESS_FOUND,
+        nested=True,
         total=True,
         duckdb=lambda call, args: f"({args[0]} IN ({', '.join(args[1:])}))",
     ),
-    Function("nulls_first_lt", _TAKES, _resolve_before, _before, spelled=False, nulls=NEVER, total=True),
+    Function("nulls_first_lt", _TAKES, _resolve_before, _before, spelled=False, nulls=NEVER, nested=True, total=True),
 )

@@ -58,6 +58,8 @@ def _resolve_extreme(name: str, args: tuple[Expression, ...]) -> Expression:
     if len({a.type.name == "STRING" for a in args if a.type.name != "VOID"}) == 2:
         raise refuse(name, args)  # text is not read as a number here
     values = _same(name, args)
+    if not values[0].type.is_ordered:
+        raise refuse(name, args)
     return Call(values[0].type, name, values)
 
 
@@ -228,7 +230,15 @@ def _resolve_typeof(name: str, args: tuple[Expression, ...]) -> Expression:
     if len(args) != 1:
         raise refuse(name, args)
     kind = args[0].type
-    return Literal(STRING, {"STRING": "string", "VOID": "void"}.get(kind.name, str(kind).lower()))
+    return Literal(STRING, _name_of(kind))
+
+
+def _name_of(kind: Type) -> str:
+    if kind.name == "STRUCT":
+        return f"struct<{','.join(f'{name}:{_name_of(t)}' for name, t in kind.fields)}>"
+    if kind.is_nested:
+        return f"{kind.name.lower()}<{','.join(map(_name_of, kind.parts))}>"
+    return "string" if kind.name == "STRING" else "void" if kind.name == "VOID" else str(kind).lower()
 
 
 def _case_of_duckdb(call: Call, args: Sequence[str]) -> str | None:
@@ -244,10 +254,13 @@ declare(
         spelled=False,
         lazy=_case,
         nulls=OF_BRANCHES,
+        nested=True,
         total=True,
         duckdb=_case_of_duckdb,
     ),
-    Function("if", "a condition and two values of one type", _resolve_if, parsed={exp.If: None}, guards=True),
+    Function(
+        "if", "a condition and two values of one type", _resolve_if, parsed={exp.If: None}, nested=True, guards=True
+    ),
     Function(
         "coalesce",
         "one or more values of one type",
@@ -255,6 +268,7 @@ declare(
         parsed={exp.Coalesce: ("this", "expressions")},
         lazy=_coalesce,
         nulls=IF_ALL,
+        nested=True,
         total=True,
         guards=True,
         duckdb=lambda call, args: f"COALESCE({', '.join(args)})",
@@ -266,6 +280,7 @@ declare(
         _extreme,
         parsed={exp.Greatest: ("this", "expressions")},
         nulls=IF_ALL,
+        nested=True,
         total=True,
     ),
     Function(
@@ -275,13 +290,22 @@ declare(
         _extreme,
         parsed={exp.Least: ("this", "expressions")},
         nulls=IF_ALL,
+        nested=True,
         total=True,
     ),
-    Function("nullif", "two comparable values", _resolve_nullif, parsed={exp.Nullif: BOTH}),
+    Function("nullif", "two comparable values", _resolve_nullif, parsed={exp.Nullif: BOTH}, nested=True),
     Function(
-        "ifnull", "two values of one type", _resolve_ifnull, also=("nvl",), parsed={exp.Coalesce: None}, guards=True
+        "ifnull",
+        "two values of one type",
+        _resolve_ifnull,
+        also=("nvl",),
+        parsed={exp.Coalesce: None},
+        nested=True,
+        guards=True,
     ),
-    Function("nvl2", "a value, and two of one type: the first where it is not NULL", _resolve_nvl2, guards=True),
+    Function(
+        "nvl2", "a value, and two of one type: the first where it is not NULL", _resolve_nvl2, nested=True, guards=True
+    ),
     Function(
         "decode",
         "a value, then pairs of a value to compare it with and a result, and optionally one for others; "
@@ -289,14 +313,17 @@ declare(
         _resolve_decode,
         decode_bytes,
         parsed={exp.Decode: ("this", "charset"), exp.DecodeCase: ("expressions",)},
+        nested=True,
         guards=True,
     ),
     Function("zeroifnull", "a number", _resolve_zero),
     Function("nullifzero", "a number", _resolve_null),
-    Function("equal_null", "two comparable values", _resolve_equal_null),
+    Function("equal_null", "two comparable values", _resolve_equal_null, nested=True),
     *(
-        Function(name, "a value and how many rows it was taken from", _resolve_single, _single, spelled=False)
+        Function(
+            name, "a value and how many rows it was taken from", _resolve_single, _single, spelled=False, nested=True
+        )
         for name in ("single", "only_row")
     ),
-    Function("typeof", "any value", _resolve_typeof),
+    Function("typeof", "any value", _resolve_typeof, nested=True),
 )

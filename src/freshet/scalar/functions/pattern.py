@@ -73,6 +73,8 @@ class Pattern:
     groups: int
     #: Whether it contains `$`, which in RE2 is the very end: wrong for texts that end in a line end.
     has_dollar: bool
+    #: Whether it can match the empty text.
+    may_be_empty: bool
 
     @property
     def is_quick(self) -> bool:
@@ -94,7 +96,7 @@ def read(text: str) -> Pattern:
     node = reader.alternatives(0)
     if reader.at < len(text):
         reader.wrong("closes a group that is not open; write \\\\) for the character")
-    return Pattern(text, node.re2, node.code, reader.groups, reader.has_dollar)
+    return Pattern(text, node.re2, node.code, reader.groups, reader.has_dollar, node.may_be_empty)
 
 
 @dataclass

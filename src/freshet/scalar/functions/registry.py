@@ -66,6 +66,7 @@ class Function:
     #: Whether it has a value for all arguments of its types: it may then run on rows that are already excluded.
     total: bool | Callable[[Call], bool] = False
     sized: bool = False  # whether it refuses only values that are too large (see `bounds`)
+    nested: bool = False  # whether it takes arrays, structs or maps
     guards: bool = False  # whether its first argument determines which rows need the others
 
     #: Its SQL for DuckDB, given that of its arguments; None if DuckDB's value, or the rows that fail, may differ.
@@ -121,9 +122,8 @@ def resolve(name: str, args: Sequence[Expression]) -> Expression:
         near = difflib.get_close_matches(name, names(), 1)
         remedy = f"the nearest that exists is {near[0].upper()}" if near else "see the list of functions"
         raise UnsupportedError(f"no function {name.upper()}; {remedy}")
-    lists = [a for a in args if a.type.items is not None]
-    if lists:
-        raise UnsupportedError(f"{name.upper()} of {lists[0].type}; a view can only show arrays: compute with the rows")
+    if not record.nested and any(a.type.is_nested for a in args):
+        raise refuse(name, args)
     return record.resolver(name, tuple(args))
 
 

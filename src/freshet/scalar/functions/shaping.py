@@ -16,7 +16,7 @@ from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.bounds import byte_sizes, check_sizes
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.nulls import IF_FIRST, OWN
-from freshet.scalar.functions.registry import THIS, Columns, Function, Node, Step, declare, refuse
+from freshet.scalar.functions.registry import THIS, Columns, Function, Node, Step, declare, refuse, resolve
 from freshet.scalar.functions.rows import (
     both,
     every,
@@ -43,6 +43,7 @@ from freshet.scalar.functions.text_calls import (
 from freshet.scalar.types import INT, STRING
 from freshet.state.arrays import TEXT
 
+_reversed = typed(None, "b")
 _overlaid, _space, _trim = signature("b", "b", "i", "i", least=3), signature("i", least=1), signature("s", "s", least=1)
 
 
@@ -51,6 +52,12 @@ def _resolve_overlay(name: str, args: tuple[Expression, ...]) -> Expression:
         raise refuse(name, args)
     fitted = _overlaid(name, args)
     return Call(like_first(fitted), name, fitted)
+
+
+def _resolve_reverse(name: str, args: tuple[Expression, ...]) -> Expression:
+    if args and args[0].type.is_nested:
+        return resolve("array_reverse", args)
+    return _reversed(name, args)
 
 
 def _resolve_space(name: str, args: tuple[Expression, ...]) -> Expression:
@@ -190,9 +197,10 @@ declare(
     Function("initcap", "text", typed(STRING, "s"), _initcap, parsed={exp.Initcap: None}, total=True),
     Function(
         "reverse",
-        "text or BINARY",
-        typed(None, "b"),
+        "text, BINARY or an array",
+        _resolve_reverse,
         _reverse,
+        nested=True,
         parsed={exp.Reverse: THIS},
         total=True,
     ),

@@ -13,7 +13,7 @@ from freshet.scalar.column import Column
 from freshet.scalar.expression import Call, Expression, Literal
 from freshet.scalar.functions.bounds import Texts, byte_sizes, check_sizes, known, made_text, most_steps, too_many_steps
 from freshet.scalar.functions.padding import SPACE, padded
-from freshet.scalar.functions.registry import BOTH, THIS, Function, Step, declare
+from freshet.scalar.functions.registry import BOTH, THIS, Function, Step, declare, resolve
 from freshet.scalar.functions.rows import constant, every, joined, longest, text_or_null
 from freshet.scalar.functions.text_calls import (
     alike,
@@ -35,6 +35,8 @@ _NOTHING, _ZERO = constant(Literal(STRING, "")), constant(Literal(BINARY, b"\0")
 def _resolve_concat(name: str, args: tuple[Expression, ...]) -> Expression:
     if not args:
         return Literal(STRING, "")
+    if any(a.type.is_nested for a in args):
+        return resolve("array_concat", args)
     values = alike(args)
     return Call(like_first(values), name, values)
 
@@ -271,11 +273,12 @@ declare(
     ),
     Function(
         "concat",
-        "values, each written as text, or all of BINARY",
+        "values, each written as text, all of BINARY, or arrays",
         _resolve_concat,
         _concat,
         parsed={exp.Concat: ("expressions",)},
         operator=exp.DPipe,
+        nested=True,
         sized=True,
     ),
     *(

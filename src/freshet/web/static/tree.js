@@ -161,7 +161,7 @@ function draw(plan, path) {
 export function showGuarantees(list, plan) {
   const said = [["Class", plan.class], ["Update", plan.guarantee.update], ["Reading", plan.guarantee.delay],
     ...plan.guarantee.lost.map((lost) => ["Lost", lost])];
-  for (const part of ["residual", "group by", "aggregates", "having", "distinct", "order", "taken"]) {
+  for (const part of ["residual", "group by", "aggregates", "having", "distinct", "order", "taken", "iterations"]) {
     const value = Array.isArray(plan[part]) ? plan[part].join(", ") : plan[part];
     if (value) said.push([part[0].toUpperCase() + part.slice(1), value]);
   }

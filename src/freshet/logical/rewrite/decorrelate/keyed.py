@@ -21,6 +21,7 @@ from freshet.logical.query import (
     Arm,
     Block,
     Field,
+    Flattened,
     Grouping,
     Query,
     Relation,
@@ -34,7 +35,7 @@ from freshet.logical.query import (
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS, map_block_expressions, map_blocks, select_all
 from freshet.logical.rewrite.decorrelate.place import Domain
-from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
+from freshet.logical.rewrite.decorrelate.split import SplitSelect, is_grand, split_values
 from freshet.scalar import functions
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, Literal, references, transform
@@ -83,6 +84,8 @@ def by_keys(
         return _first_rows(query, by_keys(_selected(query.source), domain, lent))
     if isinstance(query, Windowed):
         return _windowed(query, by_keys(query.source, domain, lent))
+    if isinstance(query, Flattened):
+        return _flattened(query, by_keys(query.source, domain, lent))
     if isinstance(query, UnionAll):
         inputs = _alike(query.inputs, domain, lent)
         return KeyedQuery(UnionAll(tuple(k.query for k in inputs), _fields(query, inputs)), inputs[0].correlated)
@@ -221,7 +224,7 @@ def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) ->
     return KeyedQuery(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), correlated)
 
 
-def looked_up(split: Split, at: int, found: KeyedQuery, number: int) -> Expression:
+def looked_up(split: SplitSelect, at: int, found: KeyedQuery, number: int) -> Expression:
     """A value of a subquery that has at most one row for each key, where its rows are relation `number`: over those,
     and over the row around it."""
     value = transform(split.values[at], lambda e: _or_null(found, e.column, number) if isinstance(e, ValueRef) else e)
@@ -253,6 +256,17 @@ def _first_rows(query: TopK[AnyQuery], source: KeyedQuery) -> KeyedQuery:
     partition = (*query.partition, *range(shown, shown + keys))
     fields = (*query.fields, *source.fields)
     return KeyedQuery(replace(query, source=moved, partition=partition, order=order, fields=fields), source.correlated)
+
+
+def _flattened(query: Flattened[AnyQuery], source: KeyedQuery) -> KeyedQuery:
+    """The keys come before the elements, and are moved to the end."""
+    below, keys = len(query.source.fields) - 1, len(source.correlated)
+    fields = (*query.fields[:below], *source.fields, *query.fields[below:])
+    made = replace(query, source=source.query, fields=fields)
+    order = [*range(below), *range(below + keys, len(fields)), *range(below, below + keys)]
+    whole = select_all(made)
+    moved = replace(whole, outputs=tuple(whole.outputs[i] for i in order), fields=tuple(whole.fields[i] for i in order))
+    return KeyedQuery(moved, source.correlated)
 
 
 def _windowed(query: Windowed[AnyQuery], source: KeyedQuery) -> KeyedQuery:

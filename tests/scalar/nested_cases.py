@@ -1,0 +1,139 @@
+"""Writes nested_spark.json: Spark's values (ANSI mode, UTC) of expressions over arrays, structs and maps.
+
+Run it manually with PySpark installed, `python -m tests.scalar.nested_cases`; the tests read only the file it writes.
+Each expression is computed for every row of ROWS, as text; "error" where Spark refuses the row, or the expression.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+COLUMNS = {
+    "id": "INT", "a": "ARRAY<INT>", "b": "ARRAY<STRING>", "s": "STRUCT<x: INT, y: STRING>", "m": "MAP<STRING, INT>",
+    "r": "ARRAY<STRUCT<x: INT, y: STRING>>", "n": "ARRAY<ARRAY<INT>>", "d": "ARRAY<DOUBLE>", "t": "STRING", "i": "INT",
+}  # fmt: skip
+ROWS = [
+    (
+        "1, array(3, NULL, 1, 3), array('a', 'b,', NULL, 'a'), struct(1, 'p'), map('k', 1, 'j', NULL), "
+        "array(struct(2, 'z'), struct(1, NULL), NULL), array(array(1), array(), array(2, NULL)), "
+        "array(1.5D, 0.0D, double('NaN'), NULL), 'a,b,,c', 1"
+    ),
+    "2, array(), array(), struct(NULL, NULL), map(), array(), array(), array(), '', 0",
+    "3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+    (
+        "4, array(7), array('long text', ''), struct(-5, ''), map('', -1), array(struct(7, 'q')), "
+        "array(array(9), NULL), "
+        "array(double('-Infinity')), 'x1y22z', -1"
+    ),
+]
+EXPRESSIONS = [
+    "a[0]", "a[i]", "get(a, i)", "get(a, 2)", "element_at(a, 1)", "element_at(a, i)", "try_element_at(a, -1)",
+    "b[0] || '!'", "m['k']", "m[t]", "element_at(m, 'j')", "try_element_at(m, 'none')", "map_contains_key(m, 'k')",
+    "s.x", "s.y", "s.x + 1", "r.x", "r[0].y", "r.y[0]", "n[0][0]", "get(n, 2)[1]",
+    "size(a)", "size(m)", "cardinality(b)", "array_size(n)",
+    "array_contains(a, 3)", "array_contains(a, 2)", "array_contains(b, 'b,')", "array_contains(a, i)",
+    "array_contains(d, double('NaN'))", "array_contains(d, 0.0D)", "array_contains(r, struct(7, 'q'))",
+    "array_contains(a, 3L)", "array_contains(n, array(9))", "array_contains(b, 1)", "array_contains(a, '1')",
+    "array_position(a, 3)", "array_position(a, 1)", "array_position(b, 'none')", "array_remove(a, 3)",
+    "array_distinct(a)", "array_distinct(b)", "array_distinct(d)", "array_distinct(r)", "array_compact(a)",
+    "array_min(a)", "array_max(a)", "array_min(d)", "array_max(d)", "array_max(b)", "array_min(r)", "array_max(n)",
+    "sort_array(a)", "sort_array(a, false)", "sort_array(b)", "sort_array(d)", "sort_array(r)", "sort_array(n, false)",
+    "slice(a, 1, 2)", "slice(a, -2, 2)", "slice(a, -3, 1)", "slice(a, i, 1)", "slice(a, 2, 100)", "slice(a, 1, -1)",
+    "a || a", "concat(a, array(i))", "concat(b, array('x'), b)", "array_append(a, i)", "array_prepend(a, i)",
+    "array_append(a, 2L)", "flatten(n)", "reverse(a)", "reverse(b)", "array_repeat(i, 2)", "array_repeat(t, i)",
+    "array_repeat(a, 2)", "array_join(b, '-')", "array_join(a, ',', 'none')", "array_join(d, ' ')",
+    "array(i, 2, NULL)", "array(a, array(i))", "array(t, 'u')", "array(1, 2.5)", "array(1, 2L, 3.5D)", "array()",
+    "struct(i, t)", "struct(i AS p, s.y AS q)", "named_struct('p', a, 'q', s)", "struct(i + 1, a[0])",
+    "struct(s.x, s.y) = s", "map('p', i, 'q', 2)", "map(i, t)", "map(t, i)", "map_from_arrays(b, a)",
+    "map_from_arrays(array(1, 2), array('x', 'y'))", "map_from_arrays(array(1, 2), array(i))",
+    "map_keys(m)", "map_values(m)", "map_entries(m)",
+    "split(t, ',')", "split(t, '[0-9]+')", "size(split(t, ','))", "split(t, ',', -1)",
+    "a = array(7)", "a <=> NULL", "a < array(4)", "a IN (array(7), array(3, NULL, 1, 3))", "s = struct(1, 'p')",
+    "s > struct(0, 'z')", "a IS NULL", "coalesce(a, array(-1))", "if(i > 0, a, array())", "nullif(a, array(7))",
+    "greatest(a, array(3))", "least(b, array('a'))", "CASE WHEN i = 1 THEN s END",
+    "cast(a AS ARRAY<STRING>)", "cast(b AS ARRAY<INT>)", "cast(s AS STRUCT<p: STRING, q: STRING>)",
+    "cast(m AS MAP<STRING, DOUBLE>)", "cast(a AS STRING)", "cast(s AS STRING)", "cast(m AS STRING)",
+    "cast(r AS STRING)", "cast(d AS STRING)", "typeof(r)", "typeof(m)", "typeof(array(1, NULL))",
+    "m = m", "a + 1", "upper(a)", "s.nope", "i.x", "a[t]", "size(i)", "map_keys(a)", "flatten(a)", "sort_array(m)",
+]  # fmt: skip
+
+QUERIES = [
+    "SELECT id, e FROM t LATERAL VIEW explode(a) x AS e",
+    "SELECT id, pos, col FROM t LATERAL VIEW OUTER posexplode(a) q",
+    "SELECT id, key, value FROM t, LATERAL explode(m)",
+    "SELECT * FROM (SELECT id, m FROM t), LATERAL posexplode(m) AS q(p, k, v)",
+    "SELECT id, q.x, q.y FROM t LATERAL VIEW inline(r) q",
+    "SELECT id, q.x, q.y FROM t LATERAL VIEW OUTER inline(r) q",
+    "SELECT id, explode(a) FROM t WHERE id > 1",
+    "SELECT explode_outer(b) AS e, id + 1 AS n FROM t",
+    "SELECT id, posexplode(b) AS (p, e) FROM t ORDER BY e LIMIT 2",
+    "SELECT inline_outer(r), id FROM t",
+    "SELECT DISTINCT explode(m) FROM t",
+    "SELECT id, explode(a) AS x, explode(b) AS y FROM t",
+    "SELECT e, COUNT(*) AS n, SUM(id) AS s FROM t LATERAL VIEW explode(a) AS e GROUP BY e HAVING COUNT(*) > 0",
+    "SELECT id, p, j FROM t LATERAL VIEW explode(n) AS o LATERAL VIEW posexplode(o) AS p, j",
+    "SELECT o.id, p.id AS other, e FROM t AS o JOIN t AS p ON o.id > p.id LATERAL VIEW explode(concat(o.a, p.a)) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW explode(p.a) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW OUTER explode(p.a) AS e",
+    "SELECT o.id, p.id AS other, e FROM t AS o LEFT JOIN t AS p ON o.i = p.id LATERAL VIEW explode(o.a) AS e",
+    "SELECT x.e, p.id FROM t CROSS JOIN LATERAL explode(a) AS x(e) LEFT JOIN t AS p ON p.id = x.e",
+    "SELECT id FROM t AS q WHERE EXISTS (SELECT 1 FROM t AS p LATERAL VIEW explode(p.a) AS e WHERE e = q.id)",
+    "SELECT id, (SELECT SUM(e) FROM t AS p LATERAL VIEW explode(p.a) AS e WHERE p.id = q.id) AS total FROM t AS q",
+    "SELECT id FROM t WHERE id IN (SELECT explode(a) FROM t)",
+    "SELECT id, col FROM t LATERAL VIEW explode(split(t, ',')) q",
+    "SELECT * FROM explode(array(1, 2)) AS z(q)",
+    "SELECT explode(array('x', NULL))",
+    "SELECT e FROM t LATERAL VIEW explode(array(1, 2)) AS e",
+    "SELECT id, e FROM t LATERAL VIEW explode(a) AS e UNION ALL SELECT id, 0 FROM t",
+    "SELECT id, e, ROW_NUMBER() OVER (PARTITION BY id ORDER BY p) AS n FROM t LATERAL VIEW posexplode(a) AS p, e",
+]
+
+
+def table() -> str:
+    casts = ", ".join(f"CAST(c{i} AS {kind}) AS {name}" for i, (name, kind) in enumerate(COLUMNS.items()))
+    rows = ", ".join(f"({row})" for row in ROWS)
+    return f"SELECT {casts} FROM VALUES {rows} AS v({', '.join(f'c{i}' for i in range(len(COLUMNS)))})"
+
+
+def main() -> None:
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.sql.ansi.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    spark.sql(table()).cache().createOrReplaceTempView("t")
+
+    def ask(expression: str, where: str) -> list[str | None]:
+        sql = f"SELECT CAST({expression} AS STRING) FROM t WHERE {where} ORDER BY id"
+        return [row[0] for row in spark.sql(sql).collect()]
+
+    answers: dict[str, list[Any]] = {}
+    for expression in EXPRESSIONS:
+        try:
+            answers[expression] = ask(expression, "true")
+        except Exception:
+            answers[expression] = []
+            for row in range(1, len(ROWS) + 1):
+                try:
+                    answers[expression] += ask(expression, f"id = {row}")
+                except Exception:
+                    answers[expression].append("error")
+    for query in QUERIES:
+        answer = spark.sql(query)
+        names = [f"c{i}" for i in range(len(answer.columns))]
+        shown = answer.toDF(*names).selectExpr(*(f"CAST({name} AS STRING)" for name in names))
+        rows = [list(row) for row in shown.collect()]
+        answers[query] = [answer.columns, sorted(rows, key=str)]
+    Path(__file__).with_name("nested_spark.json").write_text(json.dumps(answers, indent=0) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
