@@ -21,8 +21,6 @@ from freshet.scalar.nested import Lists, ends, parts_of
 from freshet.scalar.types import Type
 from freshet.state.arrays import Bools, Int64s
 
-#: NULL where the first argument is, and for some others.
-
 
 def together(*columns: Column) -> tuple[Column, ...]:
     """Columns with one value for each row; a single value stands for all rows."""
