@@ -144,7 +144,9 @@ def _alone(binder: Binder, generator: WrittenGenerator, value: Expression, eleme
     return binder.add_relation(Relation(generator.alias or generator.name, source, source.fields), generator.node)
 
 
-def _in_place(binder: Binder, generator: WrittenGenerator, value: Expression, elements: tuple[Field, ...], number: int) -> int:
+def _in_place(
+    binder: Binder, generator: WrittenGenerator, value: Expression, elements: tuple[Field, ...], number: int
+) -> int:
     """The elements become the last columns of a relation; returns the position of the first."""
     old = binder.relations[number]
 
