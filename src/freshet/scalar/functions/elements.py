@@ -15,11 +15,15 @@ from freshet.scalar.expression import Expression
 from freshet.scalar.functions.casting import cast
 from freshet.scalar.functions.coercion import common_type
 from freshet.scalar.functions.nested_texts import shown_texts
+from freshet.scalar.functions.nulls import Nulls
 from freshet.scalar.functions.registry import refuse
 from freshet.scalar.functions.rows import longest, spread
 from freshet.scalar.nested import Lists, ends, parts_of
 from freshet.scalar.types import Type
 from freshet.state.arrays import Bools, Int64s
+
+#: NULL if the first argument is, and also for others.
+IF_FIRST_OR_ELSE = Nulls(lambda flags: True, lambda flags: flags[0])
 
 
 def together(*columns: Column) -> tuple[Column, ...]:
