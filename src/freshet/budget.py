@@ -38,7 +38,10 @@ class Budget:
         self, seconds: float | None = None, memory: int | None = None, remedy: str = "ask for less",
         rows: int | None = None,
     ) -> None:  # fmt: skip
-        self.seconds, self.memory, self.rows, self.remedy = seconds, memory, rows, remedy
+        self.seconds = seconds
+        self.memory = memory
+        self.rows = rows
+        self.remedy = remedy
         self.spent = 0.0
         self.given = 0
         self._begun = self._read = self._before = 0.0

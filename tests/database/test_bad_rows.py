@@ -72,7 +72,7 @@ REFUSED: list[tuple[Any, str]] = [
     (pd.DataFrame({"s": ["a", 1]}), "row 1: s is 1, not a value of STRING; give text"),
     (pd.DataFrame([[1, 2]], columns=["l", "l"]), "'l' is given twice"),
     ([{"s": "a"}, {"s": "\ud800"}], r"row 1: s is '\\ud800', not a value of STRING"),
-    ([{"\ud800": 1}], "is no column; the table has l, s"),
+    ([{"\ud800": 1}], "is not a column; the table has l, s"),
     ([{"l": Evil()}], "row 0: l is a Evil"),
     ([{}], "row 0: the row is an empty dict"),
     (pa.table({"s": texts([0, 1, 2], b"a\xff")}), "row 1: s is not a valid string .*UTF8"),

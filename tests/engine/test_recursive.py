@@ -62,6 +62,34 @@ SETS = (
         " SELECT id FROM p"
     ),
 )
+#: The step reads the recursion in subqueries of its expressions.
+INSIDE = (
+    "WITH RECURSIVE t(a) AS (SELECT 0 UNION SELECT e.b FROM e WHERE e.a IN (SELECT a FROM t)) SELECT a FROM t",
+    (
+        "WITH RECURSIVE t(a, n) AS (SELECT id, 0 FROM p UNION ALL SELECT e.b, e.w FROM e WHERE w > 0 AND EXISTS"
+        " (SELECT 1 FROM t WHERE t.a = e.a AND t.n < e.w)) SELECT * FROM t"
+    ),
+    (
+        "WITH RECURSIVE t(a, n) AS (SELECT id, 0 FROM p UNION ALL SELECT e.b, t.n + 1 FROM t JOIN e ON e.a = t.a"
+        " WHERE t.n < 3 AND t.a < (SELECT MAX(a) FROM t)) SELECT * FROM t"
+    ),
+    (
+        "WITH RECURSIVE t(a, n) AS (SELECT id, 0 FROM p UNION ALL SELECT t.a, t.n + 1 FROM t WHERE t.n < 3 AND"
+        " NOT EXISTS (SELECT 1 FROM e JOIN t AS u ON u.a = e.b WHERE e.a = t.a)) SELECT * FROM t"
+    ),
+    (
+        "WITH RECURSIVE t(a, n) AS (SELECT a, 0 FROM e UNION SELECT b, CAST((SELECT COUNT(*) FROM t WHERE t.a > e.a)"
+        " AS INT) FROM e WHERE a IN (SELECT a FROM t WHERE n < 2)) SELECT * FROM t"
+    ),
+    (
+        "WITH RECURSIVE t(a) AS (SELECT 0 UNION SELECT e.b FROM e WHERE EXISTS (SELECT 1 FROM p WHERE p.id = e.a"
+        " AND p.id IN (SELECT a FROM t WHERE t.a >= e.w))) SELECT a FROM t"
+    ),
+    (
+        "WITH RECURSIVE t(a) AS (SELECT 0 UNION SELECT l.b FROM p, LATERAL (SELECT e.b FROM e JOIN t USING (a)"
+        " WHERE e.w <= p.k) AS l) SELECT a FROM t"
+    ),
+)
 #: UNION ALL: each derivation counts.
 BAGS = (
     (
@@ -162,7 +190,7 @@ class _Model:
         return {name: self._table(name, rows) for name, rows in self.rows.items()}
 
 
-@pytest.mark.parametrize("sql", SETS + BAGS)
+@pytest.mark.parametrize("sql", SETS + INSIDE + BAGS)
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_duckdb_after_every_transaction(sql: str, seed: int) -> None:
     model = _Model(seed, nodes=(3, 4, 6, 9)[seed])

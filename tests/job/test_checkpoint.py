@@ -45,7 +45,7 @@ def test_what_does_not_matter_may_change() -> None:
         ("a BIGINT PRIMARY KEY, b STRING", "a BIGINT, b STRING", "table t: primary key was ['a'], is []"),
         ("path 'in'", "path 'elsewhere'", "table t: path was in, is elsewhere"),
         ("COUNT(*) AS n", "SUM(t.a) AS n", "view v: its query was\n    SELECT b, COUNT(*) AS n"),
-        ("VIEW v", "VIEW w", "view v: there then, gone now"),
+        ("VIEW v", "VIEW w", "view v: removed"),
         ("path 'out'", "path 'out2'", "sink s: path was out, is out2"),
     ],
 )

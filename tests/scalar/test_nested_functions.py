@@ -87,3 +87,32 @@ def test_rows_are_those_of_spark(db: freshet.Connection, sql: str) -> None:
     for source in (f"({sql})", name):
         shown = db.query(f"SELECT {texts} FROM {source} AS q").to_pylist()
         assert sorted((list(row.values()) for row in shown), key=str) == rows
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("transform(i, x -> x)", "TRANSFORM takes an array and a function, not INT"),
+        ("transform(a, (x, y, z) -> x)", "a function of 1 or 2 parameters is needed here"),
+        ("filter(a, x -> x + 1)", "FILTER needs a condition, not INT; compare it"),
+        ("aggregate(a, 0L, (p, x) -> x)", "AGGREGATE starts with BIGINT, but its function gives INT; CAST"),
+        ("transform(a, x -> y)", "no column y"),
+        ("transform(a, x -> NULL)", "a function of elements that is always NULL has no type"),
+        ("transform(a, x -> sum(x))", "aggregate SUM(x) in"),
+        ("transform(a, x -> (SELECT 1))", "a subquery in"),
+        ("zip_with(a, a, (x, y) -> x)", "ZIP_WITH with a function of elements is not supported"),
+        ("transform(a, x -> 10 / (x - 1))", "division by zero"),
+    ],
+)
+def test_functions_of_elements_that_are_refused(db: freshet.Connection, expression: str, words: str) -> None:
+    with pytest.raises(freshet.FreshetError) as caught:
+        db.query(f"SELECT {expression} AS value FROM t WHERE id = 1")
+    assert words in str(caught.value)
+
+
+def test_the_same_function_of_elements_is_one_key(db: freshet.Connection) -> None:
+    view = db.create_view(
+        "keyed", "SELECT size(filter(a, x -> x > 1)) AS n FROM t GROUP BY size(filter(a, x -> x > 1))"
+    )
+    assert sorted(view.to_arrow().column("n").to_pylist(), key=str) == [0, 1, 2, None]
+    assert "filter" in view.explain("json").lower()

@@ -26,7 +26,9 @@ class LongTask:
     """A long operation. `say` can be called from any thread."""
 
     def __init__(self, what: str, of: int | None = None) -> None:
-        self.what, self.done, self.of = what, 0, of
+        self.what = what
+        self.done = 0
+        self.of = of
         self._lock = threading.RLock()
         self._bar: Progress | None = None
         self._ended = False
@@ -41,7 +43,9 @@ class LongTask:
     def say(self, what: str, done: int = 0, of: int | None = None) -> None:
         """Sets the current message, and how much is done."""
         with self._lock:
-            self.what, self.done, self.of = what, done, of
+            self.what = what
+            self.done = done
+            self.of = of
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], description=what, completed=done, total=of)
 

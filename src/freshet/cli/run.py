@@ -136,7 +136,10 @@ class _Progress:
     """Shows the current activity of a running job on the terminal."""
 
     def __init__(self, work: LongTask, stop: threading.Event) -> None:
-        self.work, self.stop, self.changes, self.looked = work, stop, 0, 0.0
+        self.work = work
+        self.stop = stop
+        self.changes = 0
+        self.looked = 0.0
 
     def beat(self, query: Any) -> None:
         if self.stop.is_set():

@@ -29,7 +29,9 @@ class Access:
     """`store`: the folder of the database, None for one in memory."""
 
     def __init__(self, state: State, views: Views, store: Store | None) -> None:
-        self.state, self.views, self.store = state, views, store
+        self.state = state
+        self.views = views
+        self.store = store
         self.lock = threading.RLock()
         self.session = Session(state, views, self.lock, store)
         self.closed = False

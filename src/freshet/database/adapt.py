@@ -70,7 +70,7 @@ def adapting(times: float) -> bool | Adapt:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class CurrentTree:
     """The current tree of a view: since which version, why, after how many switches."""
 
     since: int
@@ -87,7 +87,7 @@ class BetterPlan(NamedTuple):
 class Following:
     """Follows the changes of one view's tables. Without `adapt` it never checks them."""
 
-    def __init__(self, adapt: Adapt | None, chosen: Chosen, counts: Mapping[str, int]) -> None:
+    def __init__(self, adapt: Adapt | None, chosen: CurrentTree, counts: Mapping[str, int]) -> None:
         self.adapt, self.chosen = adapt, chosen
         self._counts = dict(counts)  # at the last check
         self._spent = MeasuredWork(0)

@@ -168,7 +168,11 @@ class _Feed:
     """Rows of a change feed: deletes may give only the key, upserts replace the row with their key."""
 
     def __init__(self, table: Table, schema: TableSchema, columns: list[Column], absent: Set[int], n: int) -> None:
-        self.table, self.schema, self.columns, self.absent, self.n = table, schema, columns, absent, n
+        self.table = table
+        self.schema = schema
+        self.columns = columns
+        self.absent = absent
+        self.n = n
 
     def resolve(self, kinds: ChangeTypes, signs: Int64s) -> RowChange:
         table, schema = self.table, self.schema

@@ -21,7 +21,9 @@ _MUCH = 1 << 22  # dropped bytes from which memory is returned to the system
 
 class Ddl:
     def __init__(self, access: Access) -> None:
-        self._access, self._state, self._views = access, access.state, access.views
+        self._access = access
+        self._state = access.state
+        self._views = access.views
 
     def create_table(self, statement: CreateTable) -> None:
         state, schema = self._state, statement.schema

@@ -61,7 +61,9 @@ class Changes(Iterator[Change], AsyncIterator[Change]):
                 raise StateError(
                     f"version {self.version} is past, and a database in memory keeps no log; follow from version {now}"
                 )
-            self._access, self._view, self._follow = access, view, follow
+            self._access = access
+            self._view = view
+            self._follow = follow
             self._coming: deque[Transaction] = deque(maxlen=buffer)
             self._arrived = now  # the last version that arrived, or existed before
             self._came = threading.Condition()

@@ -97,7 +97,9 @@ def _listed(wanted: str, names: Iterable[str]) -> str:
 
 class Inspecting:
     def __init__(self, access: Access, one_off: OneOffQueries) -> None:
-        self._access, self._state, self._one_off = access, access.state, one_off
+        self._access = access
+        self._state = access.state
+        self._one_off = one_off
 
     def answer(self, statement: Statement) -> pa.Table:
         with self._state.lock:

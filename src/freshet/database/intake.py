@@ -240,7 +240,7 @@ def _names(schema: TableSchema, keys: Iterable[Any]) -> list[str]:
     for key in keys:
         name = key if isinstance(key, str) else brief(key)
         if name in names or any("\ud800" <= c <= "\udfff" for c in name):
-            what = "given twice" if name in names else "no column"
+            what = "given twice" if name in names else "not a column"
             known = ", ".join(f.name for f in schema.fields)
             raise ChangeError(f"{brief(name)} is {what}; the table has {known}", schema.name)
         names.append(name)

@@ -17,8 +17,13 @@ class KeptView:
     """`made`: the version at which it was created."""
 
     def __init__(self, state: State, name: str, plan: Plan, paid: CostMeter, following: Following, made: int) -> None:
-        self.state, self.name, self.key, self.plan = state, name, name.lower(), plan
-        self.paid, self.following, self.made = paid, following, made
+        self.state = state
+        self.name = name
+        self.key = name.lower()
+        self.plan = plan
+        self.paid = paid
+        self.following = following
+        self.made = made
         self.subscriptions: list[Subscription] = []
         self.closed = False
 

@@ -47,7 +47,9 @@ class PendingTransaction:
     """
 
     def __init__(self, db: _Database, session: Session, commit: Callable[[], Transaction | None]) -> None:
-        self._db, self._session, self._commit = db, session, commit
+        self._db = db
+        self._session = session
+        self._commit = commit
         self._done: Transaction | None = None
         self._state = "new"
 

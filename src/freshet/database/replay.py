@@ -40,7 +40,11 @@ class Replay:
     one view to maintain."""
 
     def __init__(self, state: State, views: Views, log: Log, catalog: dict[str, Any], only: str | None = None) -> None:
-        self.state, self.views, self.log, self.catalog, self._only = state, views, log, catalog, only
+        self.state = state
+        self.views = views
+        self.log = log
+        self.catalog = catalog
+        self._only = only
         self.transactions, self.rows = 0, 0
         self._undone: set[str] = set()  # views to be built at the end
         self._last_report = self._started = time.monotonic()

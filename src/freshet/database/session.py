@@ -41,7 +41,10 @@ class Session:
     """The open transaction, if there is one. Only its own thread calls methods other than `mine` and `_show`."""
 
     def __init__(self, state: State, views: Views, lock: threading.RLock, store: Store | None) -> None:
-        self._state, self._views, self._lock, self._store = state, views, lock, store
+        self._state = state
+        self._views = views
+        self._lock = lock
+        self._store = store
         self._owner: int | None = None
         self._pending: dict[str, Rows] = {}  # the sum of its changes, by table
         self._staged = False

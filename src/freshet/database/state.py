@@ -36,7 +36,9 @@ class State:
     def __init__(self, arena: Arena, memory: Memory, on_disk: bool = False, rehearse: Rehearse = unrehearsed) -> None:
         self.lock = StateLock()
         self.core, self.catalog = Core(arena), Catalog()
-        self.memory, self.on_disk, self.rehearse = memory, on_disk, rehearse
+        self.memory = memory
+        self.on_disk = on_disk
+        self.rehearse = rehearse
         self.definitions: dict[str, dict[str, Any]] = {}  # of views, in order of creation, as stored on disk
         self.numbers = 0  # every table and view has its own name in the arena, also after a drop
         self._changed: dict[str, Growable] = {}  # rows changed in each table

@@ -47,7 +47,10 @@ Limit = Callable[[], AbstractContextManager[Budget]]
 
 class Statements:
     def __init__(self, access: Access, ddl: Ddl, transactions: Transactions, one_off: OneOffQueries) -> None:
-        self._access, self._ddl, self._transactions, self._one_off = access, ddl, transactions, one_off
+        self._access = access
+        self._ddl = ddl
+        self._transactions = transactions
+        self._one_off = one_off
         self._state, self._inspecting = access.state, Inspecting(access, one_off)
 
     def execute(self, statements: list[Statement], seconds: float | None, rows: int | None) -> Any:

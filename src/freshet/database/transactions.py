@@ -45,7 +45,10 @@ Resolved = Callable[[], dict[str, RowChange]]
 
 class Transactions:
     def __init__(self, access: Access) -> None:
-        self._access, self._state, self._views, self._store = access, access.state, access.views, access.store
+        self._access = access
+        self._state = access.state
+        self._views = access.views
+        self._store = access.store
         self.unread = Unread()
         self._empty: dict[str, Delta] = {}  # of views by name: the same object if nothing changed
         self._publisher = Publisher(access.views.subscriptions)

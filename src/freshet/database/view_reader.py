@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 class ViewReader:
     def __init__(self, access: Access, kept: KeptView) -> None:
-        self._access, self._state, self._kept = access, access.state, kept
+        self._access = access
+        self._state = access.state
+        self._kept = kept
 
     def check_open(self) -> None:
         self._access.check_open()

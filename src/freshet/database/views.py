@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from freshet.database.adapt import Adapt, Chosen, Following
+from freshet.database.adapt import Adapt, CurrentTree, Following
 from freshet.database.kept_view import KeptView
 from freshet.database.metrics import Clock, CostMeter
 from freshet.database.state import State
@@ -40,7 +40,9 @@ class Views:
     """`adapt`: when views switch to another join tree; `save` stores definitions."""
 
     def __init__(self, state: State, adapt: Adapt | None = None, save: Callable[[], None] = nothing) -> None:
-        self._state, self._adapt, self._save = state, adapt, save
+        self._state = state
+        self._adapt = adapt
+        self._save = save
         self.clock = Clock()
         self.named: dict[str, KeptView] = {}
         self.on_time: Callable[[], None] = lambda: None  # advances the clock, if it follows the system's
@@ -123,7 +125,7 @@ class Views:
                 old = self.take(key) if key in self.named else None
                 state.definitions[key] = definition
                 state.catalog.add_view(key, bound, reads)
-                view = self._begin(key, plan, operator, Chosen(state.version, why))
+                view = self._begin(key, plan, operator, CurrentTree(state.version, why))
         except BaseException:
             discard(operator)
             state.core.arena.drop(f"account{number}/")
@@ -132,7 +134,7 @@ class Views:
             self.end(*old)
         return view
 
-    def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
+    def _begin(self, key: str, plan: Plan, operator: Maintained, chosen: CurrentTree) -> KeptView:
         """A view whose state was just built."""
         view = self._add(key, plan, operator, chosen)
         view.paid.begin(operator)
@@ -147,7 +149,7 @@ class Views:
         operator = state.core.attach(f"view{definition['number']}", indexed(plan.root, indexes_of(definition)))
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
         state.definitions[key] = definition
-        view = self._add(key, plan, operator, Chosen(**definition["chosen"]))
+        view = self._add(key, plan, operator, CurrentTree(**definition["chosen"]))
         view.paid.note(self.clock.now(), operator)
         self._rehearse(bound, plan)
 
@@ -169,7 +171,7 @@ class Views:
             raise StateError(f"view {definition['name']} has no answer: {e.reason}; restore an older copy") from e
         state.definitions[key] = definition
         state.catalog.add_view(key, bound, self._reads(definition, plan, bound))
-        self._begin(key, plan, operator, Chosen(**definition["chosen"]))
+        self._begin(key, plan, operator, CurrentTree(**definition["chosen"]))
         self._rehearse(bound, plan)
 
     def _reads(self, definition: dict[str, Any], plan: Plan, query: AnyQuery) -> list[str]:
@@ -207,7 +209,7 @@ class Views:
             entries.clear()
             entries.update({key: before[key] for key in keys if key in before})
 
-    def _add(self, key: str, plan: Plan, operator: Maintained, chosen: Chosen) -> KeptView:
+    def _add(self, key: str, plan: Plan, operator: Maintained, chosen: CurrentTree) -> KeptView:
         state, definition = self._state, self._state.definitions[key]
         updates = {name: state.core.tables[name].scope for name in sorted(tables_of(plan.root))}
         paid = CostMeter(state.core.arena.scope(f"account{definition['account']}"), updates)
@@ -344,7 +346,7 @@ class Views:
             view.following.chosen = replace(chosen, failed=f"{type(e).__name__}: {e}")
             return
         view.plan, state.core.operators[key] = plan, made
-        view.following.chosen = Chosen(state.version, why, chosen.moves + 1)
+        view.following.chosen = CurrentTree(state.version, why, chosen.moves + 1)
         try:
             state.definitions[key]["number"] = number
             self._define(key)

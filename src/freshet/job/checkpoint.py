@@ -38,11 +38,11 @@ def record(job: JobFile, plans: Mapping[str, Plan], shards: int) -> str:
 
 
 def _place(job: JobFile, place: Endpoint) -> dict[str, Any]:
-    found = {"using": place.format}
+    recorded = {"using": place.format}
     for name, value in place.options.items():
         if name.lower() in (*_WHERE, "url", "table"):
-            found |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
-    return found
+            recorded |= described(name.lower(), value, _absolute(job) if name.lower() == "path" else str)
+    return recorded
 
 
 def _absolute(job: JobFile) -> Callable[[str], str]:

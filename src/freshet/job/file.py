@@ -116,7 +116,9 @@ class _StatementReader:
     """Reads one statement into the job."""
 
     def __init__(self, job: JobFile, statement: sql.Statement) -> None:
-        self.job, self.statement, self.at = job, statement, 0
+        self.job = job
+        self.statement = statement
+        self.at = 0
 
     def read(self) -> None:
         words = [t.text.upper() for t in self.statement.tokens[:2]]
@@ -164,11 +166,11 @@ class _StatementReader:
         token = self._token()
         view = self._name("the view whose changes it takes")
         views = [*self.job.views, *([QUARANTINE] if self.job.settings.get("on_error") == "quarantine" else [])]
-        found = next((v for v in views if v.lower() == view.lower()), None)
-        if found is None:
+        known = next((v for v in views if v.lower() == view.lower()), None)
+        if known is None:
             listed = closest_first(view, views) if views else "none so far"
             self._fail(f"no view {view}; the views are {listed}", token)
-        self.job.sinks.append(JobSink(name, found, self._place("sink", SINKS)))
+        self.job.sinks.append(JobSink(name, known, self._place("sink", SINKS)))
 
     def _setting(self) -> None:
         self.at = 1
@@ -204,25 +206,25 @@ class _StatementReader:
         return place
 
     def _options(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         token = self._token()
         if token is None:
-            return found
+            return options
         self._word("OPTIONS")
         self._word("(")
         while True:
             token = self._token()
             name = self._option_name()
-            if name.lower() in {n.lower() for n in found}:
+            if name.lower() in {n.lower() for n in options}:
                 self._fail(f"option {name} is given twice; keep one", token)
             self._skip("=")
-            found[name] = self._value(name)
+            options[name] = self._value(name)
             token = self._token()
             if token is not None and token.text == ",":
                 self.at += 1
                 continue
             self._word(")")
-            return found
+            return options
 
     def _option_name(self) -> str:
         token = self._next("the name of an option")

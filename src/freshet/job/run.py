@@ -56,7 +56,10 @@ class JobRun:
         plans: Mapping[str, Plan] | None = None, watchers: list[Write] | None = None, arena: str | None = "",
         notes: str | None = None, ready: Callable[[JobRun], None] | None = None, rebuild: bool = False,
     ) -> None:  # fmt: skip
-        self.spark, self.job, self.checkpoint, self.rebuild = spark, job, checkpoint, rebuild
+        self.spark = spark
+        self.job = job
+        self.checkpoint = checkpoint
+        self.rebuild = rebuild
         given = dict(plans or {})
         self.plans, self.resumed, changed = self._claim(_chosen(job, given), set(given), shards)
         self.changes = self._changes(shards, arena, notes)

@@ -56,8 +56,8 @@ class Secrets:
                 self._shown[value] = match[0]
             return value
 
-        found = _VARIABLE.sub(filled, text)
-        return text if found == text else Filled.of(found, text)
+        filled_text = _VARIABLE.sub(filled, text)
+        return text if filled_text == text else Filled.of(filled_text, text)
 
     def note(self, name: str, value: str) -> None:
         """Registers an option or setting: if it is a secret by its name, its value is hidden."""
@@ -90,9 +90,9 @@ def described(name: str, value: str, resolved: Callable[[str], str] = str) -> di
     if not isinstance(value, Filled):
         return {name: without_credentials(resolved(value))}
     shown = without_credentials(value.written)
-    found = {name: shown}
+    record = {name: shown}
     if _VARIABLE.search(shown):
         meant, salt = without_credentials(resolved(str(value))).encode(), f"freshet {name} {shown}".encode()
         digest = hashlib.scrypt(meant, salt=salt, n=1 << 14, r=8, p=1, dklen=8)
-        found[f"the value of {name}"] = f"hidden ({digest.hex()})"
-    return found
+        record[f"the value of {name}"] = f"hidden ({digest.hex()})"
+    return record

@@ -74,20 +74,20 @@ class Parts:
     def _shown(self) -> set[int]:
         """Relations that have to be enumerated: those of keys, comparisons and EXISTS, and of aggregates that are not
         sums of products over parts."""
-        found = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
+        enumerated = {r for e in (*self.grouping.keys, *self.asked) for r in references(e) if r in self.relations}
         for call in self.grouping.aggregates:
             if call.distinct:
-                found |= read(call)
+                enumerated |= read(call)
             elif function_of(call).idempotent:
                 several = len(read(call)) > 1 and not _multiplies(call)
                 if not function_of(call).of_itself or several or not all(map(is_total, call.reads)):
-                    found |= read(call)
+                    enumerated |= read(call)
             elif not splits(call):
-                found |= read(call)
+                enumerated |= read(call)
                 wide = [u.type for a in call.args for u in unproven(a) if not _is_checkable(u.type)]
                 if wide:
                     self.unchecked = f"a value inside {call.function.upper()} may not fit {wide[0]}"
-        return found
+        return enumerated
 
     def _tree(self) -> dict[int, int]:
         """Parents in a join tree whose root is shown, if any relation is: a spanning tree of most shared attributes."""
@@ -207,10 +207,10 @@ def _multiplies(call: AggregateCall) -> bool:
 
 def _is_checked(e: Expression, call: AggregateCall) -> bool:
     """Whether all values of a sum of products are known to fit their types."""
-    found = unproven(e)
-    if function_of(call).counts and call.filter is not None and found:
+    doubtful = unproven(e)
+    if function_of(call).counts and call.filter is not None and doubtful:
         return False
-    return all(_is_checkable(u.type) for u in found)
+    return all(_is_checkable(u.type) for u in doubtful)
 
 
 def _is_checkable(type_: Type) -> bool:

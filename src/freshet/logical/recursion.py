@@ -3,15 +3,16 @@
 Law: a step is a function of the rows of one iteration. With the iteration as a column of these rows and of what is made
 of them, the same query over the rows of all iterations gives the results of each: a select passes the column on, reads
 that of one of its relations, and asks that all of them are of the same iteration. So DISTINCT and EXCEPT compare rows
-of one iteration. What may find nothing, or too much, among the rows of other iterations has no such column: the inner
-side of a LEFT JOIN, a subquery in a condition, groups, the first rows.
+of one iteration. A subquery in an expression is given the iteration of the row around it, as an argument; a select
+that reads the recursion only in such subqueries is joined to the iterations that have rows. What may find nothing, or
+too much, among the rows of other iterations has no such column: the inner side of a LEFT JOIN, groups, the first rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from freshet.logical.apply import applies, own_expressions
+from freshet.logical.apply import Apply, applies, own_expressions
 from freshet.logical.query import (
     AnyQuery,
     Block,
@@ -19,6 +20,7 @@ from freshet.logical.query import (
     Query,
     Recursive,
     RecursiveRows,
+    Relation,
     SetOperation,
     TableSchema,
     TopK,
@@ -26,8 +28,12 @@ from freshet.logical.query import (
     Windowed,
     children,
     key,
+    with_children,
 )
+from freshet.logical.references import OuterRef
+from freshet.logical.rewrite.blocks import map_blocks, map_expressions
 from freshet.scalar import functions
+from freshet.scalar.expression import Expression
 from freshet.scalar.types import INT
 
 ITERATION = Field("iteration", INT, False)
@@ -81,8 +87,6 @@ class _Step:
         block = query.block
         if query.grouping is not None:
             raise NotLinearError("in a query with aggregates or GROUP BY", "aggregate the rows of the whole recursion")
-        if any(self.reads(a.query) for e in own_expressions(query) for a in applies(e)):
-            raise NotLinearError("in a subquery of an expression", "join it in FROM")
         if any(self.reads(query.relations[r].source) for arm in block.arms for r in arm.block.within()):
             what = "on the inner side of an outer join, or in a SEMI or ANTI JOIN"
             raise NotLinearError(what, "use an inner join, or put it on the side whose rows all stay")
@@ -92,15 +96,60 @@ class _Step:
             source = relations[r].source
             made = self.over if isinstance(source, TableSchema) else self.numbered(source)
             relations[r] = replace(relations[r], source=made, fields=(*relations[r].fields, ITERATION))
+        if not read:  # subqueries do
+            read = [len(relations)]
+            relations.append(Relation(ITERATION.name, self._iterations(), (ITERATION,)))
+            block = replace(block, relations=(*block.relations, *read))
         columns = [key(r, len(relations[r].fields) - 1, ITERATION) for r in read]
         same = tuple(functions.build("eq", (columns[0], other)) for other in columns[1:])
-        return replace(
+        made = replace(
             query,
             relations=tuple(relations),
             block=Block(block.relations, (*block.predicates, *same), block.arms),
             outputs=(*query.outputs, columns[0]),
             fields=(*query.fields, ITERATION),
         )
+        return map_expressions(made, lambda e: self._told(e, columns[0]))
+
+    def _iterations(self) -> Query:
+        """The iterations that have rows."""
+        relation = Relation(ITERATION.name, self.over, self.over.fields)
+        column = key(0, len(self.over.fields) - 1, ITERATION)
+        return Query((relation,), Block((0,), ()), (), None, (column,), (ITERATION,), True)
+
+    # Subqueries, which are told the iteration -----------------------------------------------------------------
+
+    def _told(self, expression: Expression, iteration: Expression) -> Expression:
+        """A subquery that reads the recursion, over the rows of that iteration, which is a further argument of it."""
+        if not isinstance(expression, Apply) or not self.reads(expression.query):
+            return expression
+        argument = OuterRef(ITERATION.type, len(expression.outer), ITERATION.name, False)
+        within = self._within(expression.query, argument)
+        return replace(expression, args=(*expression.args, iteration), query=within)
+
+    def _within(self, query: AnyQuery, iteration: OuterRef) -> AnyQuery:
+        """A query over the rows of the iteration that the argument says."""
+        if not self.reads(query):
+            return query
+        if isinstance(query, Recursive):
+            raise NotLinearError(*_named(query))
+        read = [s if isinstance(s, TableSchema) else self._within(s, iteration) for s in children(query)]
+        query = with_children(query, read)
+        if not isinstance(query, Query):
+            return query
+        own = {i for i, relation in enumerate(query.relations) if relation.source == self.rows}
+        relations = (
+            replace(r, source=self.over, fields=(*r.fields, ITERATION)) if i in own else r
+            for i, r in enumerate(query.relations)
+        )
+
+        def filtered(block: Block) -> Block:
+            columns = (key(r, len(self.rows.fields), ITERATION) for r in block.relations if r in own)
+            tests = (functions.build("eq", (column, iteration)) for column in columns)
+            return replace(block, predicates=(*block.predicates, *tests))
+
+        query = map_expressions(query, lambda e: self._told(e, iteration))
+        return replace(query, relations=tuple(relations), block=map_blocks(query.block, filtered))
 
     def reads(self, query: AnyQuery | TableSchema) -> bool:
         """Whether it reads the rows of the recursion, in FROM or in a subquery."""

@@ -122,8 +122,8 @@ class Totals(ABC, Generic[P]):
         return factors(self._products(argument))
 
     def _products(self, argument: Expression) -> tuple[Product, ...]:
-        found = products(argument) if any(r in self.inside for r in references(argument)) else None
-        return (Product(False, (argument,)),) if found is None else found
+        terms = products(argument) if any(r in self.inside for r in references(argument)) else None
+        return (Product(False, (argument,)),) if terms is None else terms
 
     def _inside(self, part: Part, expressions: Sequence[Expression]) -> list[Expression]:
         return [e for e in expressions if any(self.inside.get(r) is part for r in references(e))]
@@ -137,11 +137,11 @@ class Totals(ABC, Generic[P]):
         return build("nullif", (counted, Literal(BIGINT, 0))) if conditions else counted
 
     def _sum(self, call: AggregateCall, conditions: Sequence[Expression]) -> AggregateCall:
-        found = self._products(call.args[0])
-        known = [build("is_not_null", (f,)) for f in factors(found) if nullable(f)]
+        split = self._products(call.args[0])
+        known = [build("is_not_null", (f,)) for f in factors(split) if nullable(f)]
         total: Expression | None = None
         absent: dict[Expression, None] = {}  # parts of which no tuple counts
-        for product in found:
+        for product in split:
             terms: list[Expression] = [Literal(decimal(1, 0), -1)] if product.negative else []
             terms += [
                 _as_decimal(self._moved(f)) for f in product.factors if not any(r in self.inside for r in references(f))
@@ -187,8 +187,8 @@ class Totals(ABC, Generic[P]):
     def _has_exact_extremes(self, e: Expression) -> bool:
         """Whether `extremes` are values of real rows: no two sides of a + or * read one part, unless all is one
         product. Of x + y from one part, the greatest x and the greatest y may belong to different rows."""
-        found = products(e)
-        if len(references(e)) <= 1 or (found is not None and len(found) == 1) or not isinstance(e, Call):
+        terms = products(e)
+        if len(references(e)) <= 1 or (terms is not None and len(terms) == 1) or not isinstance(e, Call):
             return True
         sides = [{self.inside[r].number for r in references(a) if r in self.inside} for a in e.args]
         apart = all(not (a & b) for i, a in enumerate(sides) for b in sides[:i])
@@ -196,14 +196,14 @@ class Totals(ABC, Generic[P]):
 
     def _ranges(self, own: Sequence[Expression], conditions: Sequence[Expression]) -> list[Range]:
         """Of the product of those expressions that read each part, the least and the greatest value there."""
-        found: list[Range] = []
+        ranges: list[Range] = []
         for part in self.parts:
             mine = self._inside(part, own)
             if mine:
                 value, only = multiplied(mine), conjunction(self._inside(part, conditions))
                 low, high = (AggregateCall(f, (value,), value.type, filter=only) for f in ("min", "max"))
-                found.append((self._requested(part, low), self._requested(part, high)))
-        return found
+                ranges.append((self._requested(part, low), self._requested(part, high)))
+        return ranges
 
     def _extreme(self, call: AggregateCall) -> Expression:
         """The least or greatest product of factors of several relations on the rows below one above."""
@@ -255,10 +255,10 @@ def _conditions(call: AggregateCall) -> list[Expression]:
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
-    found = None
+    condition = None
     for c in conditions:
-        found = c if found is None else build("and", (found, c))
-    return found
+        condition = c if condition is None else build("and", (condition, c))
+    return condition
 
 
 def _as_decimal(e: Expression) -> Expression:
@@ -272,8 +272,8 @@ def _added(a: Expression, b: Expression) -> Expression:
 
 def multiply(terms: Sequence[Expression], type_: Type | None) -> Expression:
     """Of integers of the given type, or of decimals, rounding nothing."""
-    found = terms[0]
+    product = terms[0]
     for f in terms[1:]:
-        result = type_ or decimal(MOST_DIGITS, found.type.scale + f.type.scale)
-        found = Call(result, "exact_multiply" if type_ is None else "multiply", (found, f))
-    return found
+        result = type_ or decimal(MOST_DIGITS, product.type.scale + f.type.scale)
+        product = Call(result, "exact_multiply" if type_ is None else "multiply", (product, f))
+    return product

@@ -13,7 +13,7 @@ from freshet.logical.query import Arm, Block
 from freshet.logical.unfit import Unfit
 from freshet.plans.choice import Choice, all_output
 from freshet.plans.comparisons import Compared, compared, unmarked
-from freshet.plans.layout import Inner, Layout
+from freshet.plans.layout import Inner, TreeLayout
 from freshet.plans.model import Comparison, Edge
 from freshet.query import Attribute, Hypergraph, JoinTree, plain_trees, some_trees
 from freshet.scalar.describe import describe
@@ -23,7 +23,7 @@ _NODES = 10_000  # of trees examined for one arm: a query may have many arms
 
 
 class Arms:
-    def __init__(self, layout: Layout, choice: Choice) -> None:
+    def __init__(self, layout: TreeLayout, choice: Choice) -> None:
         self.layout, self.choice = layout, choice
 
     def add(self, host_block: Block, host: Attributes, base: int, arm: Arm, distinct_tree: bool) -> Unfit | None:

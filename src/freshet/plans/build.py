@@ -68,10 +68,10 @@ class _Plans:
                 return replace(made, guarantee=replace(made.guarantee, totals=counted[1]))
         why = ""
         if self._factorise and not stored:  # otherwise the rows are stored in any case
-            found = self._factorised(query)
-            if not isinstance(found, str):
-                return found
-            why = found
+            factorised_plan = self._factorised(query)
+            if not isinstance(factorised_plan, str):
+                return factorised_plan
+            why = factorised_plan
         query, totals = annotated(query, self._annotations)
         made = self._select(query, stored)
         lost = made.guarantee.lost
@@ -99,9 +99,9 @@ class _Plans:
         made = free._select(query, stored)  # required trees fit only one of these
         groups = as_groups(query) if self._factorise and made.distinct else None
         if groups is not None:
-            found = self._factorised(groups)
-            if not isinstance(found, str):
-                return found
+            plan = self._factorised(groups)
+            if not isinstance(plan, str):
+                return plan
             fewer, totals = annotated(groups, self._annotations)
             if fewer is not groups:
                 made = self._select(fewer, stored)
@@ -110,15 +110,15 @@ class _Plans:
 
     def _factorised(self, query: Query) -> QueryPlan | str:
         """The plan that enumerates groups, or the reason why groups are stored instead: "" if there are few."""
-        found = factorised(query)
-        if isinstance(found, str):
-            return found
-        made = self._select(found.query, False)
-        if made.residual != found.query.where:  # it would be evaluated for each group on every read
+        totals = factorised(query)
+        if isinstance(totals, str):
+            return totals
+        made = self._select(totals.query, False)
+        if made.residual != totals.query.where:  # it would be evaluated for each group on every read
             return "a condition on keys is checked on joined rows"
         if any(isinstance(r.source, BagPlan) for r in made.relations):
             return "the keys join in a cycle"
-        return replace(made, key=found.key, guarantee=replace(made.guarantee, totals=found.words))
+        return replace(made, key=totals.key, guarantee=replace(made.guarantee, totals=totals.words))
 
     def _select(self, query: Query, stored: bool) -> QueryPlan:
         made: QueryPlan | Query = query

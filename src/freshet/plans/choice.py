@@ -69,11 +69,11 @@ class Choice:
     def candidates(self, block: Block, h: Hypergraph, inner: Inner) -> list[Compared]:
         """The comparisons that edges might carry; if edges cannot carry all, also in the forms read from other
         relations."""
-        found = [c for c in map(compared, inner.residual) if c is not None]
-        if found and len(Places(h, block.relations).independent(found)) < len(found):
-            others = (e for c in found for e in elsewhere(c, block.relations, inner.attributes))
-            found += islice(others, MOST_COMPARED)
-        return found
+        comparisons = [c for c in map(compared, inner.residual) if c is not None]
+        if comparisons and len(Places(h, block.relations).independent(comparisons)) < len(comparisons):
+            others = (e for c in comparisons for e in elsewhere(c, block.relations, inner.attributes))
+            comparisons += islice(others, MOST_COMPARED)
+        return comparisons
 
     def along_keys(
         self, block: Block, h: Hypergraph, keys: Sequence[AttributeSet | None], inner: Inner

@@ -109,7 +109,7 @@ def _select(plan: QueryPlan) -> CostClaim:
     return CostClaim(per, every, window, inserts, tree.is_logarithmic, tree.rows, tree.by_delta)
 
 
-class _Step(NamedTuple):
+class _Crossing(NamedTuple):
     """A step from one node to the next: whether a tuple joins at most one tuple there, and vice versa."""
 
     to: int
@@ -264,14 +264,14 @@ class Tree:
         return not self.nodes or any(all(step.back for step in steps) for steps in self._carried)
 
     @cached_property
-    def _carried(self) -> list[list[_Step]]:
+    def _carried(self) -> list[list[_Crossing]]:
         """For each node whose tuples are in one joined row each at most, the steps from there to all other nodes: keys
         lead to those that are output, and the rest does not flip more often than keys let it."""
         starts = [i for i, n in enumerate(self.nodes) if n.output and not n.generalized]
         walks = [list(self._walk(v)) for v in starts]
         return [steps for steps in walks if all(step.there for step in steps)]
 
-    def _walk(self, v: int) -> Iterator[_Step]:
+    def _walk(self, v: int) -> Iterator[_Crossing]:
         reached, waiting = {v}, [v]
         while waiting:
             i = waiting.pop()
@@ -281,12 +281,12 @@ class Tree:
                     waiting.append(step.to)
                     yield step
 
-    def _next(self, i: int) -> Iterator[_Step]:
+    def _next(self, i: int) -> Iterator[_Crossing]:
         for c in self.below[i]:
-            yield _Step(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
+            yield _Crossing(c, self.is_found_by_key(c) if self.nodes[c].output else self.is_keyed(c), self.is_narrow(c))
         if self.nodes[i].parent >= 0 and self.nodes[i].output:
             replaces = self.kind(i) is JoinKind.INNER or self.is_keyed(i)  # or flips a row of NULLs as often
-            yield _Step(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
+            yield _Crossing(self.nodes[i].parent, replaces and self.is_narrow(i), self.is_found_by_key(i))
 
 
 def is_monotone(plan: AnyPlan) -> bool:

@@ -28,7 +28,8 @@ _BYTES = "bytes"  # the tag of a BINARY constant, which is written as hexadecima
 _CLASSES: dict[str, Any] = {
     c.__name__: c
     for c in (
-        Type, expression.ColumnRef, expression.GroupRef, expression.Literal, expression.Call, PythonCall,
+        Type, expression.ColumnRef, expression.GroupRef, expression.Variable, expression.Literal, expression.Call,
+        PythonCall,
         expression.AggregateCall, expression.SortKey, bound.Field, bound.TableSchema, bound.Retention, bound.Altered,
         bound.ForeignKey, bound.Grouping, Frame, WindowCall,
         bound.Relation, bound.Block, bound.Arm, bound.Query, bound.UnionAll, bound.SetOperation, bound.Values,

@@ -56,17 +56,17 @@ class Distances:
     def _from(self, start: Value) -> dict[Value, int]:
         """The greatest amount by which each value can exceed this one; empty if the comparisons contradict each
         other."""
-        found = {start: 0}
+        distances = {start: 0}
         for _ in range(len(self._most) + 1):
             changed = False
             for low, bounds in self._most.items():
-                if low not in found:
+                if low not in distances:
                     continue
                 for high, most in bounds.items():
-                    if found[low] + most < found.get(high, found[low] + most + 1):
-                        found[high], changed = found[low] + most, True
+                    if distances[low] + most < distances.get(high, distances[low] + most + 1):
+                        distances[high], changed = distances[low] + most, True
             if not changed:
-                return found
+                return distances
         return {}
 
     def limits(self, column: ColumnRef) -> tuple[int | None, int | None]:

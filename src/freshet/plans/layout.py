@@ -31,7 +31,7 @@ class Inner:
     equalities: list[tuple[Expression, Expression, bool]] = field(default_factory=list)
 
 
-class Layout:
+class TreeLayout:
     """A plan being made, node by node: its relations, their filters, and the nodes that read them."""
 
     def __init__(self, relations: list[RelationPlan]) -> None:

@@ -18,7 +18,7 @@ from freshet.plans.choice import Choice
 from freshet.plans.comparisons import Compared, compared, is_second
 from freshet.plans.distinct_tree import distinct_tree
 from freshet.plans.guarantee import described, guarantee
-from freshet.plans.layout import Inner, Layout
+from freshet.plans.layout import Inner, TreeLayout
 from freshet.plans.model import NO_GUARANTEE, AnyPlan, Guarantee, QueryPlan, RelationPlan
 from freshet.plans.wanted import WantedTrees, labels
 from freshet.query import Attribute, Classification, Hypergraph, JoinTree, TreeAssertion, classify, decompose
@@ -54,7 +54,7 @@ class SelectPlanner:
         wanted = plans.trees.take(labels([r.alias for r in query.relations]))  # before those of nested queries
         passes = len(query.relations) == 1 and not query.distinct and (query.grouping is not None or not stored)
         self.relations = [plans.relation(r, passes) for r in query.relations]
-        self.layout = Layout(self.relations)
+        self.layout = TreeLayout(self.relations)
         self.choice = Choice(self.relations, plans.updates, wanted)
         self.arms = Arms(self.layout, self.choice)
 

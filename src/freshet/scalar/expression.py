@@ -64,6 +64,16 @@ class GroupRef(Reference):
     nullable: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Variable(Named):
+    """A parameter of a function of elements, such as x in FILTER(a, x -> x > 0): `number` is its place among all that
+    are around it."""
+
+    number: int
+    name: str
+    nullable: bool = True
+
+
 def _shown(value: int | float | str | bytes | None) -> object:
     return value.hex() if isinstance(value, float) else value
 

@@ -145,7 +145,7 @@ def _has_total(plan: AnyPlan) -> bool:
 
 
 def fingerprint(job: Job) -> str:
-    """What tells the state of one job from that of another."""
+    """Identifies the job to which a state belongs."""
     return job.made_as or _digest(codec.to_json(replace(job, quarantine=False), indent=None))
 
 

@@ -1,4 +1,4 @@
-"""materialize: a stream of a view's changes in, a queryable copy of its answer kept somewhere.
+"""materialize: maintains a queryable copy of a view's answer from the stream of its changes.
 
 Law: after micro-batch n the copy is the sum of the changes of batches 0 to n, and each step from one to the next is
 atomic. A batch that Spark runs again after a failure changes nothing.
@@ -101,7 +101,7 @@ def materialize(
 
 
 class Materializer:
-    """The function of foreachBatch: hands each view's part of the batch to its copy."""
+    """The function of foreachBatch: passes each view's part of the batch to its copy."""
 
     def __init__(self, copies: Mapping[str | None, Copy]) -> None:
         self.copies = copies

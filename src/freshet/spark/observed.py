@@ -1,7 +1,7 @@
-"""What each shard did in a micro-batch, in the progress of the query.
+"""Metrics of each shard for a micro-batch, in the progress of the query.
 
-A shard says it in a row of its own among its blocks. Behind the last level these rows are collected as observed
-metrics, which Spark puts into the query's progress, and go no further.
+A shard emits them as a separate row among its blocks. After the last level these rows are collected as observed
+metrics, which Spark adds to the progress of the query, and removed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Observed:
 
 
 def observing(blocks: DataFrame) -> DataFrame:
-    """The blocks without the rows of metrics, which go to the query's progress. The name is of this stream alone: a
-    query may have several."""
+    """The blocks without the rows of metrics, which are added to the progress of the query. The name is unique, because
+    a query may have several such streams."""
     is_metric = functions.col("stream") == OBSERVED
     content = functions.when(is_metric, functions.from_json(functions.col("payload").cast("string"), _FIELDS))
     return blocks.observe(_PREFIX + uuid.uuid4().hex[:8], functions.collect_list(content).alias("shards")).where(

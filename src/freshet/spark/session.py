@@ -1,9 +1,9 @@
-"""A Spark session that suits Freshet: what it cannot do without, what it is better with, what a small machine needs.
+"""A Spark session for Freshet: required settings, recommended settings, and settings for small machines.
 
-Laws. Settings that a user gives come before ours, but for those without which answers would be wrong. Flags of the Java
-process hold from its start, so they have an effect only if this process has started no Spark before. On small machines
-Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so sessions
-there get the quick compiler and the serial collector.
+Laws. Settings of the user override ours, except for those without which answers would be wrong. Flags of the Java
+process are fixed at its start, so they have an effect only if this process has not started Spark before. On small
+machines Java's optimizing compiler and its parallel collector compete with the stream for the few cores there are, so
+sessions there get the quick compiler and the serial collector.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 logger = logging.getLogger("freshet")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-#: Without these answers would be others, or none.
+#: Without these settings answers would be wrong or missing.
 NEEDED = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -49,7 +49,7 @@ _REASONS = {
     "spark.ui.showConsoleProgress": "bars of progress stay off the terminal",
     "spark.python.daemon.module": "workers start with the engine inside",
 }
-_SPARK_DEFAULTS = {"spark.sql.ansi.enabled": "true"}  # where a setting is not given
+_SPARK_DEFAULTS = {"spark.sql.ansi.enabled": "true"}  # defaults of Spark for settings that are not given
 _SMALL = 4  # cores
 _LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -104,7 +104,7 @@ def session(
 
 
 def chosen_settings(master: str, shards: int, given: Mapping[str, str]) -> dict[str, str]:
-    """Ours and the given ones, by the law above."""
+    """Our settings and the given ones, combined by the law above."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
     light = {}
     if local and (os.cpu_count() or 1) <= _SMALL:
@@ -141,7 +141,7 @@ def advice(spark: SparkSession) -> list[str]:
 
 
 def unsuited(given: Mapping[str, str], master: str) -> Iterator[tuple[bool, str]]:
-    """What does not suit Freshet among settings, and whether it cannot do with it."""
+    """The settings that do not suit Freshet, and for each whether it is required."""
     local = re.fullmatch(r"local(\[.*\])?", master) is not None
     for needed, wanted in ((True, NEEDED), (False, {**_BETTER, **(_LOCAL_WORKERS if local else {})})):
         for name, best in wanted.items():

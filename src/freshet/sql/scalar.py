@@ -21,6 +21,7 @@ from freshet.scalar.types import Type
 from freshet.sql.calls import ARITHMETIC, BINARY, CALLS, NONDETERMINISTIC, SPELLED
 from freshet.sql.clauses import CHAINS, operands
 from freshet.sql.datatype import bind_type
+from freshet.sql.lambdas import LambdaBinder, lambda_call_of
 from freshet.sql.literal import as_written, bind_interval, bind_number, computed, has_suffix
 from freshet.sql.row_value import RowComparison, row_of
 from freshet.sql.scope import NameScope
@@ -47,7 +48,8 @@ class ScalarBinder:
     ) -> None:
         self.statement, self.column, self.clause, self.aggregate = statement, column, clause, aggregate
         self.window, self.subquery = window, subquery
-        self.scope: NameScope | None = None  # where fields of structs are told from columns of tables
+        self.lambdas = LambdaBinder(statement, self._bind_body)
+        self.scope: NameScope | None = None  # to distinguish fields of structs from columns of tables
 
     def within(self, clause: str) -> ScalarBinder:
         """A binder with the same names and aggregates for a place where window functions are not allowed."""
@@ -61,7 +63,24 @@ class ScalarBinder:
         bound = self._bind(node)
         return self.build("not", [bound], node) if node.args.get("negate") else bound  # NOT LIKE is one node
 
+    def _bind_body(self, node: exp.Expr) -> Expression:
+        """The body of a function of elements, or another argument of its call."""
+        if not self.lambdas.variables:
+            return self.bind(node)
+        aggregate, window, subquery = self.aggregate, self.window, self.subquery
+        self.aggregate = self.window = self.subquery = None
+        try:
+            return self.bind(node)
+        finally:
+            self.aggregate, self.window, self.subquery = aggregate, window, subquery
+
     def _bind(self, node: exp.Expr) -> Expression:
+        called = lambda_call_of(node)
+        if called is not None:
+            return self.lambdas.call(*called, node)
+        if isinstance(node, exp.Identifier):
+            variable = self.lambdas.variable(node)
+            return self._unknown(node) if variable is None else variable
         for kind, slots, method in _FORMS:
             if isinstance(node, kind):
                 if slots is not None:

@@ -73,6 +73,8 @@ def _bag(table: pa.Table) -> Counter[Any]:
 
 def _comparable(value: Any) -> Any:
     """A hashable form of a value, in which NaN equals itself."""
+    if isinstance(value, dict):
+        return tuple((name, _comparable(part)) for name, part in value.items())
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
-    return tuple(map(_comparable, value)) if isinstance(value, list) else value
+    return tuple(map(_comparable, value)) if isinstance(value, (list, tuple)) else value

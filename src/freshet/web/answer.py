@@ -72,13 +72,13 @@ def chosen(answer: pa.Table, window: Window) -> pa.Table:
 
 
 def show(answer: pa.Table, window: Window) -> ShownRows:
-    names, found = answer.column_names, chosen(answer, window)
+    names, rows = answer.column_names, chosen(answer, window)
     size = min(window.size, max(1, CELLS // max(1, len(names))))
-    last = max(0, (found.num_rows - 1) // size)
+    last = max(0, (rows.num_rows - 1) // size)
     page = min(window.page, last)
-    part = found.slice(page * size, size)
+    part = rows.slice(page * size, size)
     columns = [texts(c) for c in part.columns]
-    return ShownRows([list(row) for row in zip(*columns, strict=True)], found.num_rows, page, size)
+    return ShownRows([list(row) for row in zip(*columns, strict=True)], rows.num_rows, page, size)
 
 
 def _sorted(rows: pa.Table, column: int | None, descending: bool) -> pa.Table:
@@ -175,8 +175,8 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return shown(value) if 3 * len(value) < CELL else shown(value[: CELL // 3]) + "…"
-    found = f"{value:.10g}" if isinstance(value, float) else str(value)
-    return found if len(found) <= CELL else found[:CELL] + "…"
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= CELL else text[:CELL] + "…"
 
 
 def delta_rows(delta: pa.Table, most: int) -> Iterator[tuple[int, list[str | None]]]:
@@ -199,8 +199,8 @@ def keys_of(plan: AnyPlan) -> list[int]:
         return []
     keys = len(plan.grouping.keys)
     shown = ((i, o) for i, o in enumerate(plan.outputs) if isinstance(o, GroupRef))
-    found = {o.column: i for i, o in shown if o.column < keys}
-    return sorted(found.values()) if len(found) == keys else []
+    key_outputs = {o.column: i for i, o in shown if o.column < keys}
+    return sorted(key_outputs.values()) if len(key_outputs) == keys else []
 
 
 def measures_of(plan: AnyPlan) -> list[int]:

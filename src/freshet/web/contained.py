@@ -29,10 +29,14 @@ class Contained(Maintained):
     def __init__(self, query: Maintained, budget: Budget) -> None:
         self.query, self.budget = query, budget
         self.failure: str | None = None
-        self.scope, self.plan, self.pool = query.scope, query.plan, query.pool
+        self.scope = query.scope
+        self.plan = query.plan
+        self.pool = query.pool
         self.below, self.reads = query.below, query.reads
         self.steps = query.steps
-        self.types, self.width, self.has_text = query.types, query.width, query.has_text
+        self.types = query.types
+        self.width = query.width
+        self.has_text = query.has_text
         self.delta_schema, self.no_delta = query.delta_schema, query.no_delta
 
     def _try(self, step: Callable[[], None]) -> None:
@@ -54,15 +58,15 @@ class Contained(Maintained):
         self._try(lambda: self.query.reweigh(table, slots, before))
 
     def finish(self) -> Rows:
-        found = joined([], self.width)
+        delta = joined([], self.width)
 
         def step() -> None:
-            nonlocal found
-            found = self.query.finish()
+            nonlocal delta
+            delta = self.query.finish()
 
         self._try(step)
         self.budget.renew()
-        return found
+        return delta
 
     def batches(self, rows: int) -> Iterator[list[Column]]:
         self._check()

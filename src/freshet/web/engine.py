@@ -99,7 +99,9 @@ class InProcess:
         self, ddl: str, fixed: Mapping[str, pa.Table], changed: Changed, failed: Failed,
         adapt: bool | freshet.Adapt = True, seconds: float = BUDGET,
     ) -> None:  # fmt: skip
-        self.db, self.meter, self.seconds = freshet.connect(adapt=adapt), Meter(), seconds
+        self.db = freshet.connect(adapt=adapt)
+        self.meter = Meter()
+        self.seconds = seconds
         self._changed, self._failed = changed, failed
         self._turn = Turn()
         self._making: dict[str, Budget] = {}

@@ -78,7 +78,11 @@ class StreamFeed:
         self, make: Callable[[], Iterator[Transaction]], apply: Callable[[Transaction], int], speed: int, repeat: bool,
         failed: Callable[[str], None], seen: Callable[[], bool] = lambda: True,
     ) -> None:  # fmt: skip
-        self._make, self._apply, self.speed, self.repeat, self._failed = make, apply, speed, repeat, failed
+        self._make = make
+        self._apply = apply
+        self.speed = speed
+        self.repeat = repeat
+        self._failed = failed
         self._seen, self.ahead = seen, threading.Event()  # set when there is something to see, or its time is up
         self._going, self._closed = threading.Event(), threading.Event()
         self.finished = False

@@ -55,13 +55,13 @@ class GroupHistory:
             self.samples = self.samples[:half:2] + self.samples[half:]
 
     def _extremes(self, answer: pa.Table) -> pa.Table:
-        found = []
+        places = []
         for m in self.measures:
             numbers = pa.table({"number": answer.column(m)})  # by position: names may repeat
-            found += [
+            places += [
                 pc.select_k_unstable(numbers, EXTREMES, [("number", order)]) for order in ("descending", "ascending")
             ]
-        return answer.take(pc.unique(pa.concat_arrays(found)))
+        return answer.take(pc.unique(pa.concat_arrays(places)))
 
     def chart(self, measure: int, k: int, largest: bool) -> dict[str, Any]:
         """One number over time, for the k groups where it is greatest (or least) now; groups that no longer exist come
@@ -88,5 +88,5 @@ class GroupHistory:
 
 def _finite(numbers: pa.ChunkedArray) -> list[float | None]:
     """Numbers that a chart can draw and JSON can represent."""
-    found: list[float | None] = pc.if_else(pc.is_finite(numbers), numbers, None).to_pylist()
-    return found
+    drawable: list[float | None] = pc.if_else(pc.is_finite(numbers), numbers, None).to_pylist()
+    return drawable

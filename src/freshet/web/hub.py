@@ -57,7 +57,9 @@ class Hub(Board):
 
     def __init__(self, settings: Settings, files: ChangeStream | None = None, budget: float = BUDGET) -> None:
         super().__init__()
-        self.settings, self.files, self.budget = settings, files, budget
+        self.settings = settings
+        self.files = files
+        self.budget = budget
         self._own_master = settings.master  # the settings chosen by the user who started the page
         self.message = ""
         self.stream: ChangeStream
@@ -81,7 +83,10 @@ class Hub(Board):
         stream: ChangeStream = make_scenario(chosen.source, chosen.scale) if chosen.source != "files" else self._files()
         engine = self._engine(stream)
         with self.lock:
-            self.engine, self.stream, self.views, self.message = engine, stream, {}, ""
+            self.engine = engine
+            self.stream = stream
+            self.views = {}
+            self.message = ""
         if views is None:
             wanted = DEFAULTS.get(chosen.source, tuple(stream.queries)[:MOST_VIEWS])
             views = {_name(title): stream.queries[title] for title in wanted}

@@ -24,7 +24,9 @@ class _JobStream:
     """The stream shown on the page of a job: its own queries, without changes."""
 
     def __init__(self, job: JobFile) -> None:
-        self.ddl, self.queries, self.fixed = "", dict(job.views), dict[str, pa.Table]()
+        self.ddl = ""
+        self.queries = dict(job.views)
+        self.fixed = dict[str, pa.Table]()
 
     def rounds(self, mode: str, window: float, size: int) -> Any:
         return iter(())

@@ -32,7 +32,9 @@ class Pages:
     """The open pages."""
 
     def __init__(self, hub: Hub, workers: Workers) -> None:
-        self.hub, self.workers, self.open = hub, workers, 0
+        self.hub = hub
+        self.workers = workers
+        self.open = 0
         self._closing = False
         self._woken: set[asyncio.Event] = set()
 
@@ -107,25 +109,25 @@ class Pages:
 
     def _message(self, looking: dict[str, Any], charted: object) -> tuple[str, object]:
         """The message to send to the page now, and the version of the chart it will have."""
-        found = self._found(looking)
-        seen = found.get("seen")
+        message = self._found(looking)
+        seen = message.get("seen")
         if seen is not None and "chart" in seen:  # a chart is sent when it has grown, not with every row
             chart = (seen["view"], seen["measure"], seen["samples"], json.dumps(looking.get("chart")))
             if chart == charted:
                 seen.pop("chart")
             charted = chart
-        return to_json(found), charted
+        return to_json(message), charted
 
     def _found(self, looking: dict[str, Any]) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = {
+            message: dict[str, Any] = {
                 "status": self.hub.status(),
                 "views": [v.name for v in list(self.hub.views.values())],
             }
             name, chart = looking.get("view"), looking.get("chart")
             if isinstance(name, str) and name.lower() in self.hub.views:
-                found["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
-            return found
+                message["seen"] = self.hub.looked_at(name, Window.of(looking), chart if isinstance(chart, dict) else {})
+            return message
         except Exception:
             logger.exception("a page could not be sent to")
             return {"error": "something broke inside; the server's log says what"}

@@ -47,7 +47,10 @@ class Mirror:
 
     def __init__(self, catalog: Catalog, changed: Changed, notes: Path, master: str) -> None:
         """`notes`: the folder that `maintain` was given as `profile`; `master`: Spark's."""
-        self.catalog, self.meter, self._changed, self.master = catalog, Meter(), changed, master
+        self.catalog = catalog
+        self.meter = Meter()
+        self._changed = changed
+        self.master = master
         self.notes, self.reading = ShardNotes(notes), threading.Lock()
         self.db, self._turn = freshet.connect(), Turn()
         self.plans: dict[str, Plan] = {}

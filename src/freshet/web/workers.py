@@ -21,7 +21,9 @@ _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any
 
 class Workers:
     def __init__(self, name: str, threads: int, room: int) -> None:
-        self._name, self._threads, self._room = name, threads, room
+        self._name = name
+        self._threads = threads
+        self._room = room
         self._queue: queue.SimpleQueue[_Work] = queue.SimpleQueue()
         self._pending: set[asyncio.Future[Any]] = set()  # touched by the event loop only
         self._started = 0
@@ -58,18 +60,18 @@ class Workers:
             if future.done():
                 continue
             try:
-                found, failure = work(), None
+                result, failure = work(), None
             except BaseException as e:
-                found, failure = None, e
+                result, failure = None, e
             with contextlib.suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(_settle, future, found, failure)
-            del loop, future, work, found, failure
+                loop.call_soon_threadsafe(_settle, future, result, failure)
+            del loop, future, work, result, failure
 
 
-def _settle(future: asyncio.Future[Any], found: Any, failure: BaseException | None) -> None:
+def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
     if future.done():
         return
     if failure is not None:
         future.set_exception(failure)
     else:
-        future.set_result(found)
+        future.set_result(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference
+from freshet.scalar.expression import Call, ColumnRef, Expression, Literal, Reference, Variable
 from freshet.scalar.functions.registry import function_of
 
 
@@ -10,7 +10,7 @@ def surely_null(expression: Expression, relations: frozenset[int]) -> bool:
     """Whether the expression is NULL on every row where these relations' columns are."""
     if isinstance(expression, ColumnRef):
         return expression.relation in relations
-    if isinstance(expression, Reference):
+    if isinstance(expression, (Reference, Variable)):
         return False
     if isinstance(expression, Literal):
         return expression.value is None

@@ -25,6 +25,7 @@ from freshet.scalar.functions import (  # noqa: F401  (importing a family declar
     extremes,
     formats,
     intervals,
+    lambdas,
     like,
     logic,
     maps,

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from freshet.errors import EvaluationError, SqlError
 from freshet.scalar.column import Column
-from freshet.scalar.expression import Call, Expression, Literal, Reference
+from freshet.scalar.expression import Call, Expression, Literal, Reference, Variable
 from freshet.scalar.functions.registry import Columns, Node, Step, function_of
 from freshet.scalar.functions.rows import constant, scalar
 
@@ -35,6 +36,9 @@ def _compile(expression: Expression) -> Node:
     if isinstance(expression, Reference):
         reference = expression
         return lambda columns, rows: columns(reference)
+    if isinstance(expression, Variable):
+        variable: Any = expression
+        return lambda columns, rows: columns(variable)
     if isinstance(expression, Literal):
         value = constant(expression)
         return lambda columns, rows: value

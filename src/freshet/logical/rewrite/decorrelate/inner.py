@@ -24,7 +24,7 @@ from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS
 from freshet.logical.rewrite.decorrelate.keyed import CorrelationKey, KeyedQuery, by_keys, looked_up, tests
 from freshet.logical.rewrite.decorrelate.place import Domain, Place
-from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
+from freshet.logical.rewrite.decorrelate.split import SplitSelect, is_grand, split_values
 from freshet.scalar import functions, types
 from freshet.scalar.expression import AggregateCall, ColumnRef, Expression, GroupRef, Literal, transform
 
@@ -34,7 +34,7 @@ class InnerSelect:
     """`single`: no two rows have the same key. `sure`: there always is a row. `grand`: aggregates without GROUP BY."""
 
     apply: Apply
-    split: Split
+    split: SplitSelect
     found: KeyedQuery
     single: bool = False
     sure: bool = False
@@ -114,7 +114,7 @@ def single_valued(inner: InnerSelect) -> InnerSelect:
     count = ValueRef(types.BIGINT, inner.parts, "rows", True)
     name = "single" if inner.correlated else "only_row"
     values = tuple(functions.build(name, (v, count)) for v in inner.split.values)
-    return InnerSelect(inner.apply, Split(found.query, values), found, single=True, sure=not inner.correlated)
+    return InnerSelect(inner.apply, SplitSelect(found.query, values), found, single=True, sure=not inner.correlated)
 
 
 def aggregated(inner: InnerSelect, wanted: Sequence[tuple[str, tuple[Expression, ...]]]) -> InnerSelect:
@@ -134,8 +134,8 @@ def distinct(inner: InnerSelect, wanted: Expression) -> InnerSelect:
     return InnerSelect(inner.apply, split_columns(whole), KeyedQuery(whole, inner.correlated), single=True)
 
 
-def split_columns(query: AnyQuery) -> Split:
-    return Split(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
+def split_columns(query: AnyQuery) -> SplitSelect:
+    return SplitSelect(query, tuple(ValueRef(f.type, i, f.name, f.nullable) for i, f in enumerate(query.fields)))
 
 
 def _by_key(inner: InnerSelect, calls: Sequence[AggregateCall]) -> KeyedQuery:

@@ -35,7 +35,7 @@ from freshet.logical.query import (
 from freshet.logical.references import OuterRef, ValueRef
 from freshet.logical.rewrite.blocks import NAMELESS, map_block_expressions, map_blocks, select_all
 from freshet.logical.rewrite.decorrelate.place import Domain
-from freshet.logical.rewrite.decorrelate.split import Split, is_grand, split_values
+from freshet.logical.rewrite.decorrelate.split import SplitSelect, is_grand, split_values
 from freshet.scalar import functions
 from freshet.scalar.describe import describe
 from freshet.scalar.expression import Call, ColumnRef, Expression, GroupRef, Literal, references, transform
@@ -224,7 +224,7 @@ def _completed(query: Query, domain: Domain, lent: Sequence[OuterRef] | None) ->
     return KeyedQuery(Query(relations, block, (), None, outputs, (*fields, *relation.fields)), correlated)
 
 
-def looked_up(split: Split, at: int, found: KeyedQuery, number: int) -> Expression:
+def looked_up(split: SplitSelect, at: int, found: KeyedQuery, number: int) -> Expression:
     """A value of a subquery that has at most one row for each key, where its rows are relation `number`: over those,
     and over the row around it."""
     value = transform(split.values[at], lambda e: _or_null(found, e.column, number) if isinstance(e, ValueRef) else e)
